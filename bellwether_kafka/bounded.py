@@ -90,10 +90,10 @@ def _read_all(descriptor: int, path: Path, bytes_max: int, until: float) -> byte
 
 def read_stream(source: BinaryIO, bytes_max: int) -> bytes:
     """Returns all of standard input, without a timeout, because a person may be typing. Raises OutsideReadError."""
-    found = source.read(bytes_max + 1)
-    if len(found) > bytes_max:
+    data = source.read(bytes_max + 1)
+    if len(data) > bytes_max:
         raise OutsideReadError(f"it has more than {bytes_max:,} bytes", "standard input")
-    return found
+    return data
 
 
 def records_of(path: Path, length_bytes: int, bytes_max: int) -> Iterator[bytes]:
@@ -132,14 +132,14 @@ def json_of(text: bytes | str, values_max: int = VALUES_MAX) -> Any:
     if commas + sum(openers) > values_max:
         raise OutsideTextError(f"it has more than {values_max:,} values")
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except RecursionError:
         raise _too_deep() from None
     except ValueError:
         raise OutsideTextError("it is not JSON") from None
     if sum(openers) > DEPTH_MAX:
-        _check_depth(found)
-    return found
+        _check_depth(value)
+    return value
 
 
 def _check_depth(value: Any) -> None:
@@ -147,8 +147,8 @@ def _check_depth(value: Any) -> None:
     for _ in range(DEPTH_MAX + 1):
         level = [
             part
-            for one in level
-            for part in (one.values() if isinstance(one, dict) else one)
+            for container in level
+            for part in (container.values() if isinstance(container, dict) else container)
             if isinstance(part, (dict, list))
         ]
         if not level:
@@ -165,13 +165,13 @@ def toml_of(data: bytes) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415 - a guard without a file does not need it
 
     try:
-        found = tomllib.loads(data.decode())
+        table = tomllib.loads(data.decode())
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
         raise OutsideTextError(f"it is not valid TOML: {error}") from None
-    _check_depth(found)  # names with dots are nested tables
-    return found
+    _check_depth(table)  # names with dots are nested tables
+    return table
 
 
 def yaml_of(text: str, values_max: int = VALUES_MAX) -> Any:
@@ -186,7 +186,7 @@ def yaml_of(text: str, values_max: int = VALUES_MAX) -> Any:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         many = node is not None and _nodes(node, {}) > values_max
-        found = loader.construct_document(node) if node is not None and not many else None
+        value = loader.construct_document(node) if node is not None and not many else None
     except RecursionError:
         raise _too_deep() from None
     except OutsideTextError:
@@ -197,21 +197,21 @@ def yaml_of(text: str, values_max: int = VALUES_MAX) -> Any:
         raise OutsideTextError(f"it is no YAML{line}") from None
     if many:
         raise OutsideTextError(f"its aliases make more than {values_max:,} values")
-    return found
+    return value
 
 
-def _nodes(node: Any, known: dict[int, int], depth: int = 0) -> int:
+def _nodes(node: Any, counts: dict[int, int], depth: int = 0) -> int:
     """Returns how many values a node makes. A node that contains itself exceeds the depth. Raises OutsideTextError for
     a duplicate key, of which a reader would silently use the last."""
     if depth > DEPTH_MAX:
         raise _too_deep()
     if isinstance(node.value, str):
         return 1
-    if id(node) not in known:
+    if id(node) not in counts:
         _check_keys(node)
-        parts = [part for one in node.value for part in (one if isinstance(one, tuple) else (one,))]
-        known[id(node)] = 1 + sum(_nodes(part, known, depth + 1) for part in parts)
-    return known[id(node)]
+        parts = [part for entry in node.value for part in (entry if isinstance(entry, tuple) else (entry,))]
+        counts[id(node)] = 1 + sum(_nodes(part, counts, depth + 1) for part in parts)
+    return counts[id(node)]
 
 
 def _check_keys(node: Any) -> None:

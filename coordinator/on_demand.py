@@ -13,9 +13,9 @@ def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str
     """For a package's `__getattr__` (PEP 562). `homes` has the names that each of its modules defines."""
     modules = {name: module for module, names in homes.items() for name in names}
 
-    def found(name: str) -> Any:
+    def attribute(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(f"{package}.{modules[name]}"), name)
 
-    return found
+    return attribute

@@ -221,7 +221,7 @@ def _type(annotation: Any) -> str:
     if origin is typing.Literal:
         return " or ".join(f"`{value}`" for value in inside)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(_type(one) for one in inside if one is not type(None))
+        return " or ".join(_type(argument) for argument in inside if argument is not type(None))
     if origin is typing.Annotated:
         return _type(inside[0])
     if origin in (tuple, list):
@@ -289,7 +289,10 @@ def commands_page() -> str:
         "reverses, `/` types a filter for the names of groups until Enter (Escape clears it), `q` quits.",
     ]
     commands = list(_commands(typer.main.get_command(app)))
-    shown = {words: [_parameter(one) for one in command.params if one.name != "help"] for words, command in commands}
+    shown = {
+        words: [_parameter(parameter) for parameter in command.params if parameter.name != "help"]
+        for words, command in commands
+    }
     users = Counter(row for rows in shown.values() for row in rows)
     common = [row for row in users if users[row] >= COMMON and row.startswith("| `--")]
     lines += ["", "## Common options", "", "| option | what it is |", "|---|---|", *sorted(common)]
@@ -303,19 +306,19 @@ def commands_page() -> str:
 
 
 def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    for name, one in sorted(command.commands.items()):
-        if hasattr(one, "commands"):
-            yield from _commands(one, (*path, name))
+    for name, subcommand in sorted(command.commands.items()):
+        if hasattr(subcommand, "commands"):
+            yield from _commands(subcommand, (*path, name))
         else:
-            yield " ".join((*path, name)), one.loaded
+            yield " ".join((*path, name)), subcommand.loaded
 
 
-def _parameter(one: Any) -> str:
-    names = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
-    if one.param_type_name == "argument":
-        names = f"`{one.metavar or one.name.upper()}`"
-    values = f" ({', '.join(map(str, type(one.default)))})" if isinstance(one.default, Output) else ""
-    text = " ".join((getattr(one, "help", None) or "").split()).replace("|", "\\|")
+def _parameter(parameter: Any) -> str:
+    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    if parameter.param_type_name == "argument":
+        names = f"`{parameter.metavar or parameter.name.upper()}`"
+    values = f" ({', '.join(map(str, type(parameter.default)))})" if isinstance(parameter.default, Output) else ""
+    text = " ".join((getattr(parameter, "help", None) or "").split()).replace("|", "\\|")
     return f"| {names} | {text}{values} |"
 
 
@@ -352,8 +355,8 @@ def _machine(title: str, transitions: Transitions[Any], *starts: Enum) -> Iterat
     yield "```"
     rows = {state: _edge_rows(by_event) for state, by_event in transitions.items()}
     states: dict[str, list[str]] = {}
-    for state, found in rows.items():
-        for row in found:
+    for state, edge_rows in rows.items():
+        for row in edge_rows:
             states.setdefault(row, []).append(state.name)
     shared = {row: names for row, names in states.items() if len(names) >= COMMON}
     yield from ("", "| in these states | event | next | why |", "|---|---|---|---|")

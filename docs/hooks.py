@@ -85,13 +85,13 @@ def with_wide_lists(text: str) -> str:
 def outside() -> set[str]:
     """Files outside of docs/ that belong to the site: the pages of the project, and what pages link to, and so on."""
     pages = {str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *(ROOT / DOCS).rglob("*.md"))}
-    found: set[str] = set()
+    reachable: set[str] = set()
     while pages:
         page = pages.pop()
-        found.add(page)
+        reachable.add(page)
         if page.endswith(".md"):
-            pages |= set(links(page, (ROOT / page).read_text(encoding="utf-8"))) - found
-    return {path for path in found if not path.startswith(f"{DOCS}/")}
+            pages |= set(links(page, (ROOT / page).read_text(encoding="utf-8"))) - reachable
+    return {path for path in reachable if not path.startswith(f"{DOCS}/")}
 
 
 def on_files(files: "Files", config: Any) -> "Files":

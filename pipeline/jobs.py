@@ -76,8 +76,8 @@ def start(
     identity = topic_id(spark, pipeline)
     for job in jobs:
         check_topic(spark, pipeline, job, identity)
-    known = schemas or SchemaSet.load()
-    return [_start(spark, pipeline, job, known) for job in jobs]
+    schema_set = schemas or SchemaSet.load()
+    return [_start(spark, pipeline, job, schema_set) for job in jobs]
 
 
 def _start(spark: SparkSession, pipeline: Pipeline, job: str, schemas: SchemaSet) -> StreamingQuery:
@@ -171,14 +171,14 @@ def check_version(spark: SparkSession, checkpoint: str) -> None:
     A checkpoint holds the state of a query, and a query of another version must not continue from it.
     """
     note = _Note(spark, f"{checkpoint}/bellwether-version")
-    found = note.read()
-    if found is None and note.has_neighbours():
+    version = note.read()
+    if version is None and note.has_neighbours():
         raise PipelineError(
             f"The checkpoint {checkpoint} has no version, so it is none of this pipeline's; choose another --output."
         )
-    if found is not None and found != str(CHECKPOINT_VERSION):
+    if version is not None and version != str(CHECKPOINT_VERSION):
         raise PipelineError(
-            f"The checkpoint {checkpoint} is of version {found}, this pipeline has version {CHECKPOINT_VERSION};"
+            f"The checkpoint {checkpoint} is of version {version}, this pipeline has version {CHECKPOINT_VERSION};"
             " move it and its table away, and the job computes the table anew."
         )
     note.write(str(CHECKPOINT_VERSION))

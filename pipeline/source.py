@@ -121,16 +121,16 @@ def dead_letters(raw: DataFrame, schemas: SchemaSet) -> DataFrame:
     """Returns a row for every record that is in no table: where it is, why, and which event it claims to be."""
     head, event = F, F
     for name, field in TIME_FIELDS.items():
-        known = [bytearray(s.header) for s in schemas.versions(name)]
-        event = event.when(header().isin(known), F.lit(name))
+        headers = [bytearray(s.header) for s in schemas.versions(name)]
+        event = event.when(header().isin(headers), F.lit(name))
         head = _parsed(head, name, schemas, partial(_head, field))
     rows = raw.select(event.alias("event"), head.alias("head"), "value", *_PLACE)
     rows = rows.withColumn("group", F.col("head.group")).withColumn("at_ms", F.col("head.at_ms"))
     marked = F.expr("substring(value, 1, 2)") == F.lit(bytearray(MARKER))
     stranger = F.when(F.col("value").isNotNull() & marked, "unknown schema").otherwise("not an event")
     reason = F.when(F.col("event").isNull(), stranger).otherwise(trouble())
-    found = rows.withColumn("reason", reason).where(F.col("reason").isNotNull())
-    return found.select("reason", "event", *_PLACE, F.to_date("timestamp").alias("day"))
+    letters = rows.withColumn("reason", reason).where(F.col("reason").isNotNull())
+    return letters.select("reason", "event", *_PLACE, F.to_date("timestamp").alias("day"))
 
 
 def _head(field: str, record: Column) -> Column:

@@ -52,7 +52,7 @@ class AssessedFacts:
 
 def findings(facts: AssessedFacts) -> tuple[Finding, ...]:
     """Returns the findings, the worst kinds first. Empty for a group without problems."""
-    return tuple(found for find in _FINDERS for found in find(facts))
+    return tuple(finding for find in _FINDERS for finding in find(facts))
 
 
 def _not_led(facts: AssessedFacts) -> Iterator[Finding]:
@@ -62,13 +62,13 @@ def _not_led(facts: AssessedFacts) -> Iterator[Finding]:
 
 
 def _anomalies(facts: AssessedFacts) -> Iterator[Finding]:
-    for one in facts.seen.anomalies:
-        if facts.seen.can_be_led and one.setting:
-            yield Finding(one.kind.words, one.message, avoided=one.remedy, setting=one.setting)
-        elif facts.seen.can_be_led and one.kind in OF_ASSIGNMENT:
-            yield Finding(one.kind.words, one.message, avoided=ONE_OWNER, setting=LEAD)
+    for anomaly in facts.seen.anomalies:
+        if facts.seen.can_be_led and anomaly.setting:
+            yield Finding(anomaly.kind.words, anomaly.message, avoided=anomaly.remedy, setting=anomaly.setting)
+        elif facts.seen.can_be_led and anomaly.kind in OF_ASSIGNMENT:
+            yield Finding(anomaly.kind.words, anomaly.message, avoided=ONE_OWNER, setting=LEAD)
         else:
-            yield Finding(one.kind.words, one.message, cannot=one.remedy)
+            yield Finding(anomaly.kind.words, anomaly.message, cannot=anomaly.remedy)
 
 
 def _stuck(facts: AssessedFacts) -> Iterator[Finding]:
@@ -146,7 +146,7 @@ def _skew(facts: AssessedFacts) -> Iterator[Finding]:
 
 
 def _storms(facts: AssessedFacts) -> Iterator[Finding]:
-    for storm in (one for period in facts.periods for one in period.storms):
+    for storm in (storm for period in facts.periods for storm in period.storms):
         minutes = max(1, round((storm.to_ms - storm.from_ms) / 60_000))
         behind = f", most often: {storm.behind}" if storm.behind else ""
         yield Finding(
@@ -185,13 +185,13 @@ def _imbalance(row: PolicyRow) -> float:
     return row.measures.imbalance if row.measures is not None else float("inf")
 
 
-def _crossing(found: Measures, facts: AssessedFacts) -> str:
+def _crossing(measures: Measures, facts: AssessedFacts) -> str:
     """Describes the reads across racks as far as known, such as `3 partitions, 2.00 MB/s, 0.1440 EUR per hour`."""
-    parts = [f"{found.cross_rack} {facts.item}{'' if found.cross_rack == 1 else 's'}"]
-    if found.bytes_per_s is not None:
-        parts.append(f"{found.bytes_per_s / 1e6:,.2f} MB/s")
-    if found.cost_per_hour is not None:
-        parts.append(f"{found.cost_per_hour:,.4f} {facts.currency} per hour")
+    parts = [f"{measures.cross_rack} {facts.item}{'' if measures.cross_rack == 1 else 's'}"]
+    if measures.bytes_per_s is not None:
+        parts.append(f"{measures.bytes_per_s / 1e6:,.2f} MB/s")
+    if measures.cost_per_hour is not None:
+        parts.append(f"{measures.cost_per_hour:,.4f} {facts.currency} per hour")
     return ", ".join(parts)
 
 
@@ -208,10 +208,10 @@ _FINDERS: tuple[Callable[[AssessedFacts], Iterator[Finding]], ...] = (
 )
 
 
-def configuration(facts: AssessedFacts, found: Sequence[Finding]) -> str:
+def configuration(facts: AssessedFacts, reported: Sequence[Finding]) -> str:
     """Returns the lines of bellwether.toml to begin with, which address the findings, each with its reason."""
     seen, lines = facts.seen, ["[[groups]]", f"name = {for_toml(facts.seen.group_id)}"]
-    settings = {one.setting for one in found}
+    settings = {finding.setting for finding in reported}
     if not seen.can_be_led:
         return _text([*lines, f"{OBSERVE}  # no client can lead it"])
     if seen.self_assigned:
@@ -234,18 +234,18 @@ def to_lead(facts: AssessedFacts) -> str:
     return _text(lines + _by(facts))
 
 
-def _how(facts: AssessedFacts, found: Collection[str]) -> list[str]:
+def _how(facts: AssessedFacts, settings: Collection[str]) -> list[str]:
     """Returns the lines after `mode = "lead"`."""
-    return [*_kind(facts), *_by(facts, found)]
+    return [*_kind(facts), *_by(facts, settings)]
 
 
-def _by(facts: AssessedFacts, found: Collection[str] = ()) -> list[str]:
+def _by(facts: AssessedFacts, settings: Collection[str] = ()) -> list[str]:
     """Returns the line with the policy that costs least. Among equally good ones it is the one that findings suggest:
     the one with fewest moves if there are storms, or the one that spreads topics if these are uneven."""
     if facts.best is None:
         return []
     good = {_policy(row) for row in facts.rows if _as_good(row, facts.best)}
-    asked = next((setting for setting in WHY if setting in found and setting in good), None)
+    asked = next((setting for setting in WHY if setting in settings and setting in good), None)
     return [f"{asked}  # {WHY[asked]}"] if asked is not None else [f"{_policy(facts.best)}  # {CHEAPEST}"]
 
 

@@ -26,7 +26,7 @@ def assess_refreshes(
     now = rows[0].measures if rows else None
     periods = (period_of_refreshes(refreshes, ghosts), *recorded)
     facts = AssessedFacts.of(last, now, rows, periods, prices.currency)
-    found = findings(facts)
+    reported = findings(facts)
     lag = last.group_lag
     return Assessment(
         group=last.group_id,
@@ -39,8 +39,8 @@ def assess_refreshes(
         lag_verdict=lag.report(0).summary.verdict.value if lag is not None else None,
         rows=rows,
         periods=periods,
-        findings=found,
-        configuration=configuration(facts, found),
+        findings=reported,
+        configuration=configuration(facts, reported),
         currency=prices.currency,
         item=shown.shadow.decision.plan.words.item if shown.shadow is not None else "partition",
         unknown=_unknown(last, rows, now, prices),

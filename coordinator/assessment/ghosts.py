@@ -14,7 +14,7 @@ class GhostRefreshes:
     def __init__(self, group_id: str, *, client_ids_unique: bool = False) -> None:
         self._group_id, self._attested = group_id, client_ids_unique
         self._finder = GhostFinder(group_id, client_ids_unique=client_ids_unique)
-        self._found: dict[str, SeenGhost] = {}
+        self._ghosts: dict[str, SeenGhost] = {}
         self.blind = False
 
     def saw(self, answer: DescribeAnswer, at_ms: int) -> None:
@@ -22,8 +22,8 @@ class GhostRefreshes:
         self.blind |= not self._attested and any(process_of(m.client_id, self._group_id) is None for m in dynamic)
         for ghost in self._finder.refresh(answer, at_ms / 1000):
             fresh = SeenGhost(ghost.member_id, ghost.client_id, ghost.reason, at_ms, at_ms)
-            self._found[ghost.member_id] = replace(self._found.get(ghost.member_id, fresh), to_ms=at_ms)
+            self._ghosts[ghost.member_id] = replace(self._ghosts.get(ghost.member_id, fresh), to_ms=at_ms)
 
     @property
-    def found(self) -> tuple[SeenGhost, ...]:
-        return tuple(self._found.values())
+    def ghosts(self) -> tuple[SeenGhost, ...]:
+        return tuple(self._ghosts.values())

@@ -18,54 +18,63 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
 
-def document(one: Assessment) -> dict[str, Any]:
+def document(assessment: Assessment) -> dict[str, Any]:
     """Returns an assessment as values for JSON, null if unknown."""
-    return asdict(one)
+    return asdict(assessment)
 
 
-def headline(one: Assessment) -> str:
+def headline(assessment: Assessment) -> str:
     """Returns a headline such as `orders: classic, Stable, range, 4 members; can be led`."""
-    parts = [part for part in (one.kind, one.state, one.protocol) if part]
-    members = f"{one.members} member{'' if one.members == 1 else 's'}"
-    return f"{one.group}: {', '.join([*parts, members])}; {one.verdict}"
+    parts = [part for part in (assessment.kind, assessment.state, assessment.protocol) if part]
+    members = f"{assessment.members} member{'' if assessment.members == 1 else 's'}"
+    return f"{assessment.group}: {', '.join([*parts, members])}; {assessment.verdict}"
 
 
-def grids(one: Assessment) -> tuple[Grid, ...]:
+def grids(assessment: Assessment) -> tuple[Grid, ...]:
     """Returns the tables: policies now, rebalances of the periods, policies in the past."""
-    found = [_policies(one)] if one.rows else []
-    found.append(_periods(one))
-    found += [_past(period, one) for period in one.periods if period.policies]
-    return tuple(found)
+    tables = [_policies(assessment)] if assessment.rows else []
+    tables.append(_periods(assessment))
+    tables += [_past(period, assessment) for period in assessment.periods if period.policies]
+    return tuple(tables)
 
 
-def lines(one: Assessment) -> tuple[str, ...]:
+def lines(assessment: Assessment) -> tuple[str, ...]:
     """Returns the reasons for unknown values."""
-    reasons = [*one.unknown, *(reason for period in one.periods for reason in period.unknown)]
+    reasons = [*assessment.unknown, *(reason for period in assessment.periods for reason in period.unknown)]
     return tuple(dict.fromkeys(reasons))
 
 
-def _policies(one: Assessment) -> Grid:
-    by = "load" if one.now is not None and one.now.by_load else "count"
-    columns = ("policy", "unowned", "cross rack", "MB/s", f"{one.currency}/h", f"imbalance by {by}", "moves")
+def _policies(assessment: Assessment) -> Grid:
+    by = "load" if assessment.now is not None and assessment.now.by_load else "count"
+    columns = ("policy", "unowned", "cross rack", "MB/s", f"{assessment.currency}/h", f"imbalance by {by}", "moves")
     return Grid(
-        f"{one.item}s now, and under each policy (broker-*: for comparison only)",
+        f"{assessment.item}s now, and under each policy (broker-*: for comparison only)",
         columns,
-        tuple(_policy(row) for row in one.rows),
+        tuple(_policy(row) for row in assessment.rows),
     )
 
 
 def _policy(row: PolicyRow) -> tuple[str, ...]:
-    found = row.measures
-    if found is None:
+    measures = row.measures
+    if measures is None:
         return (row.policy, *[DASH] * 6)
-    rate = DASH if found.bytes_per_s is None else f"{found.bytes_per_s / 1e6:,.3f}"
-    counts = (str(found.unowned), _whole(found.cross_rack))
-    return (row.policy, *counts, rate, _number(found.cost_per_hour, 4), f"{found.imbalance:.2f}", _whole(row.moves))
+    rate = DASH if measures.bytes_per_s is None else f"{measures.bytes_per_s / 1e6:,.3f}"
+    counts = (str(measures.unowned), _whole(measures.cross_rack))
+    return (
+        row.policy,
+        *counts,
+        rate,
+        _number(measures.cost_per_hour, 4),
+        f"{measures.imbalance:.2f}",
+        _whole(row.moves),
+    )
 
 
-def _periods(one: Assessment) -> Grid:
+def _periods(assessment: Assessment) -> Grid:
     columns = ("from", "to", "by", "rebalances", "moved", "member-seconds", "waited", "ghosts", "storms", "causes")
-    return Grid("what happened (seconds are lower bounds)", columns, tuple(_period(period) for period in one.periods))
+    return Grid(
+        "what happened (seconds are lower bounds)", columns, tuple(_period(period) for period in assessment.periods)
+    )
 
 
 def _period(period: Period) -> tuple[str, ...]:
@@ -74,7 +83,7 @@ def _period(period: Period) -> tuple[str, ...]:
     causes = sorted(period.causes.items(), key=lambda item: (-item[1], item[0]))
     message = [f"{cause} ({times})" for cause, times in causes[:LAST_CAUSES]]
     more = [f"{len(causes) - LAST_CAUSES} more"] if len(causes) > LAST_CAUSES else []
-    known = period.rebalances is not None
+    recorded = period.rebalances is not None
     return (
         _at(period.from_ms),
         _at(period.to_ms),
@@ -84,20 +93,20 @@ def _period(period: Period) -> tuple[str, ...]:
         spent,
         _number(period.waited_member_s, 1),
         _number(period.ghost_s, 1),
-        str(len(period.storms)) if known else DASH,
+        str(len(period.storms)) if recorded else DASH,
         "; ".join([*message, *more]) or DASH,
     )
 
 
-def _past(period: Period, one: Assessment) -> Grid:
+def _past(period: Period, assessment: Assessment) -> Grid:
     title = f"recorded rebalances under each policy, {_at(period.from_ms)} to {_at(period.to_ms)}"
-    columns = ("policy", "rebalances", "moved", "cross rack", "imbalance", "GB/day", f"{one.currency}/day")
+    columns = ("policy", "rebalances", "moved", "cross rack", "imbalance", "GB/day", f"{assessment.currency}/day")
     return Grid(title, columns, tuple(_past_row(row) for row in period.policies))
 
 
 def _past_row(row: PastRow) -> tuple[str, ...]:
-    known = (_number(row.imbalance, 2), _number(row.gb_per_day, 3), _number(row.cost_per_day, 2))
-    return (row.policy, str(row.rebalances), str(row.moved), f"{row.cross_rack:.1f}", *known)
+    numbers = (_number(row.imbalance, 2), _number(row.gb_per_day, 3), _number(row.cost_per_day, 2))
+    return (row.policy, str(row.rebalances), str(row.moved), f"{row.cross_rack:.1f}", *numbers)
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -26,10 +26,12 @@ pre{background:var(--soft);padding:.7rem;overflow-x:auto;font-size:.85rem;border
 """
 
 
-def page(found: Sequence[Assessment], title: str = "Bellwether: assessment of consumer groups") -> str:
+def page(assessments: Sequence[Assessment], title: str = "Bellwether: assessment of consumer groups") -> str:
     """Returns the whole document, with the assessments in the order of `found`."""
-    index = "".join(f"<li>{for_html(headline(one))}: {len(one.findings)} found</li>" for one in found)
-    parts = "".join(_section(one) for one in found)
+    index = "".join(
+        f"<li>{for_html(headline(assessment))}: {len(assessment.findings)} found</li>" for assessment in assessments
+    )
+    parts = "".join(_section(assessment) for assessment in assessments)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -39,21 +41,21 @@ def page(found: Sequence[Assessment], title: str = "Bellwether: assessment of co
     )
 
 
-def _section(one: Assessment) -> str:
-    tables = "".join(map(_grid, grids(one)))
-    message = "".join(map(_finding, one.findings)) or "<dd>Nothing was found that costs.</dd>"
-    reasons = "".join(f"<li>{for_html(line)}</li>" for line in lines(one))
+def _section(assessment: Assessment) -> str:
+    tables = "".join(map(_grid, grids(assessment)))
+    message = "".join(map(_finding, assessment.findings)) or "<dd>Nothing was found that costs.</dd>"
+    reasons = "".join(f"<li>{for_html(line)}</li>" for line in lines(assessment))
     unknown = f"<h3>Not known</h3><ul class=dim>{reasons}</ul>" if reasons else ""
     return (
-        f"<section><h2>{for_html(headline(one))}</h2>{tables}<h3>Found</h3><dl>{message}</dl>{unknown}"
-        f"<h3>To begin with</h3><pre>{for_html(one.configuration)}</pre></section>"
+        f"<section><h2>{for_html(headline(assessment))}</h2>{tables}<h3>Found</h3><dl>{message}</dl>{unknown}"
+        f"<h3>To begin with</h3><pre>{for_html(assessment.configuration)}</pre></section>"
     )
 
 
-def _finding(one: Finding) -> str:
-    avoided = f'<dd class="good">Bellwether: {for_html(one.avoided)}</dd>' if one.avoided else ""
-    cannot = f"<dd>It cannot: {for_html(one.cannot)}</dd>" if one.cannot else ""
-    return f"<dt>{for_html(one.about)}</dt><dd>{for_html(one.message)}</dd>{avoided}{cannot}"
+def _finding(finding: Finding) -> str:
+    avoided = f'<dd class="good">Bellwether: {for_html(finding.avoided)}</dd>' if finding.avoided else ""
+    cannot = f"<dd>It cannot: {for_html(finding.cannot)}</dd>" if finding.cannot else ""
+    return f"<dt>{for_html(finding.about)}</dt><dd>{for_html(finding.message)}</dd>{avoided}{cannot}"
 
 
 def _grid(grid: Grid) -> str:

@@ -38,31 +38,35 @@ def period_of_refreshes(refreshes: Sequence[Observation], ghosts: GhostRefreshes
     if len(refreshes) < 2:
         return Period("refreshes", from_ms, to_ms, unknown=(ONE_REFRESH,))
     seen = list(_rebalances(refreshes))
-    ended = [(one, size) for one, size in seen if not one.running]
-    running = next((one for one, _ in seen if one.running), None)
-    least: float | None = sum(one.lasted_ms_min * size for one, size in seen) / 1000
-    longest = [(one.lasted_ms_max, size) for one, size in seen]
-    known = [lasted * size for lasted, size in longest if lasted is not None]
-    most: float | None = sum(known) / 1000 if len(known) == len(longest) else None
+    ended = [(rebalance, size) for rebalance, size in seen if not rebalance.running]
+    running = next((rebalance for rebalance, _ in seen if rebalance.running), None)
+    least: float | None = sum(rebalance.lasted_ms_min * size for rebalance, size in seen) / 1000
+    longest = [(rebalance.lasted_ms_max, size) for rebalance, size in seen]
+    known_longest = [lasted * size for lasted, size in longest if lasted is not None]
+    most: float | None = sum(known_longest) / 1000 if len(known_longest) == len(longest) else None
     unknown = [BETWEEN_REFRESHES] if most is None else []
     if refreshes[-1].kind != "classic" or _cooperative(refreshes[-1].protocol):
         least, most = None, None
         unknown = [COOPERATIVE]
     unknown += [UNPROVEN] * ghosts.blind
-    waits = [one.lasted_ms_min * size for one, size in ended if one.lasted_ms_min >= WAIT_MS_MIN and GONE in one.cause]
-    happened = [(one.seen_at_ms, one.cause) for one, _ in seen]
+    waits = [
+        rebalance.lasted_ms_min * size
+        for rebalance, size in ended
+        if rebalance.lasted_ms_min >= WAIT_MS_MIN and GONE in rebalance.cause
+    ]
+    happened = [(rebalance.seen_at_ms, rebalance.cause) for rebalance, _ in seen]
     return Period(
         "refreshes",
         from_ms,
         to_ms,
         rebalances=len(seen),
-        causes=dict(Counter(one.cause or UNKNOWN_CAUSE for one, _ in seen)),
-        moved=sum(one.moves.moved for one, _ in ended if one.moves is not None),
+        causes=dict(Counter(rebalance.cause or UNKNOWN_CAUSE for rebalance, _ in seen)),
+        moved=sum(rebalance.moves.moved for rebalance, _ in ended if rebalance.moves is not None),
         member_s_min=least,
         member_s_max=most,
         waited_member_s=sum(waits) / 1000,
         ghost_s=_kept_s(ghosts),
-        ghosts=ghosts.found,
+        ghosts=ghosts.ghosts,
         storms=storms(happened),
         stuck_ms=running.lasted_ms_min if running is not None else 0,
         unknown=tuple(unknown),
@@ -70,9 +74,9 @@ def period_of_refreshes(refreshes: Sequence[Observation], ghosts: GhostRefreshes
 
 
 def _kept_s(ghosts: GhostRefreshes) -> float | None:
-    if ghosts.blind and not ghosts.found:
+    if ghosts.blind and not ghosts.ghosts:
         return None
-    return sum(ghost.to_ms - ghost.from_ms for ghost in ghosts.found) / 1000
+    return sum(ghost.to_ms - ghost.from_ms for ghost in ghosts.ghosts) / 1000
 
 
 def _rebalances(refreshes: Sequence[Observation]) -> Iterator[tuple[SeenRebalance, int]]:
@@ -84,11 +88,11 @@ def _rebalances(refreshes: Sequence[Observation]) -> Iterator[tuple[SeenRebalanc
     for refresh in refreshes:
         rebalances.saw(refresh)
         size = max(size, len(refresh.members))
-        last = next((one for one in rebalances.lines() if not one.running), None)
+        last = next((rebalance for rebalance in rebalances.lines() if not rebalance.running), None)
         if last is not None and last is not newest:
             yield last, size
             newest, size = last, len(refresh.members)
-    yield from ((one, size) for one in rebalances.lines() if one.running)
+    yield from ((rebalance, size) for rebalance in rebalances.lines() if rebalance.running)
 
 
 def period_of_records(group: str, history: History, from_ms: int, to_ms: int, per_gb: float | None) -> Period:
@@ -96,8 +100,8 @@ def period_of_records(group: str, history: History, from_ms: int, to_ms: int, pe
     snapshots = [s for s in history.snapshots.get(group, ()) if from_ms <= s["decided_at_ms"] <= to_ms]
     plans = [p for p in history.assignments.get(group, ()) if from_ms <= p["decided_at_ms"] <= to_ms]
     made = [d for d in history.decisions.get(group, ()) if from_ms <= d["decided_at_ms"] <= to_ms]
-    led = [one for one in made if one["source"] != OBSERVED]
-    times = [one["decided_at_ms"] for one in (*snapshots, *plans, *made)]
+    led = [decision for decision in made if decision["source"] != OBSERVED]
+    times = [record["decided_at_ms"] for record in (*snapshots, *plans, *made)]
     if not times:
         return Period("records", from_ms, to_ms, unknown=(f"nothing was recorded of {group} in this time",))
     weights = history.weights()
@@ -107,20 +111,20 @@ def period_of_records(group: str, history: History, from_ms: int, to_ms: int, pe
     unknown += ["no traffic was recorded: bytes across racks are not known"] * (not weights.of)
     if not made:
         message = "no decision was recorded: causes and times are not known; record again with bellwether history"
-        rebalances = len({(one["generation"], one["decided_at_ms"]) for one in (*snapshots, *plans)})
+        rebalances = len({(record["generation"], record["decided_at_ms"]) for record in (*snapshots, *plans)})
         return replace(period, rebalances=rebalances, policies=past, unknown=(message, *unknown))
-    eager = not any(_cooperative(one["protocol"]) for one in made)
+    eager = not any(_cooperative(decision["protocol"]) for decision in made)
     least, most = _spent(made, led)
     unknown += (
         ([LEADERS_PART] * bool(led) + [BETWEEN_REFRESHES] * (not led and most is None)) if eager else [COOPERATIVE]
     )
-    moved = [one["moved"] for one in made if one["moved"] >= 0]
+    moved = [decision["moved"] for decision in made if decision["moved"] >= 0]
     unknown += [f"moved: not known of {len(made) - len(moved)} of {len(made)} rebalances"] * (len(moved) < len(made))
-    happened = sorted((one["decided_at_ms"], one["cause"]) for one in made)
+    happened = sorted((decision["decided_at_ms"], decision["cause"]) for decision in made)
     return replace(
         period,
         rebalances=len(made),
-        causes=dict(Counter(one["cause_kind"] for one in made)),
+        causes=dict(Counter(decision["cause_kind"] for decision in made)),
         moved=sum(moved) if moved else None,
         member_s_min=least if eager else None,
         member_s_max=most if eager else None,
@@ -134,17 +138,21 @@ def period_of_records(group: str, history: History, from_ms: int, to_ms: int, pe
 def _spent(made: Sequence[Record], led: Sequence[Record]) -> tuple[float, float | None]:
     """Returns a lower and an upper bound of the member-seconds. For led rebalances only the leader's own part is known,
     so there is no upper bound."""
-    by_leader = sum(one["members"] * (one["metadata_ms"] + one["plan_ms"] + one["sync_ms"]) for one in led)
-    seen = [one for one in made if one["source"] == OBSERVED]
-    least = sum(one["lasted_ms_min"] * _held_up(one) for one in seen)
-    known = [one["lasted_ms_max"] * _held_up(one) for one in seen if one["lasted_ms_max"] is not None]
-    most = sum(known) / 1000 if not led and len(known) == len(seen) else None
+    by_leader = sum(
+        decision["members"] * (decision["metadata_ms"] + decision["plan_ms"] + decision["sync_ms"]) for decision in led
+    )
+    seen = [decision for decision in made if decision["source"] == OBSERVED]
+    least = sum(rebalance["lasted_ms_min"] * _held_up(rebalance) for rebalance in seen)
+    longest = [
+        rebalance["lasted_ms_max"] * _held_up(rebalance) for rebalance in seen if rebalance["lasted_ms_max"] is not None
+    ]
+    most = sum(longest) / 1000 if not led and len(longest) == len(seen) else None
     return (by_leader + least) / 1000, most
 
 
 def _waited(seen: Sequence[Record]) -> float:
-    long = [one for one in seen if one["lasted_ms_min"] >= WAIT_MS_MIN and GONE in one["cause"]]
-    return float(sum(one["lasted_ms_min"] * _held_up(one) for one in long)) / 1000
+    long = [rebalance for rebalance in seen if rebalance["lasted_ms_min"] >= WAIT_MS_MIN and GONE in rebalance["cause"]]
+    return float(sum(rebalance["lasted_ms_min"] * _held_up(rebalance) for rebalance in long)) / 1000
 
 
 def _held_up(seen: Record) -> int:
@@ -155,16 +163,16 @@ def _held_up(seen: Record) -> int:
 def storms(happened: Sequence[Happened]) -> tuple[Storm, ...]:
     """Returns the storms, each of at least `STORM_MIN` rebalances, of which any `STORM_MIN` in a row are within
     `STORM_MS`. `happened` is in the order of time."""
-    found: list[list[Happened]] = []
+    runs: list[list[Happened]] = []
     for last in range(STORM_MIN - 1, len(happened)):
         first = last - STORM_MIN + 1
         if happened[last][0] - happened[first][0] > STORM_MS:
             continue
-        if found and found[-1][-1] in happened[first:last]:
-            found[-1].append(happened[last])
+        if runs and runs[-1][-1] in happened[first:last]:
+            runs[-1].append(happened[last])
         else:
-            found.append(list(happened[first : last + 1]))
-    return tuple(Storm(one[0][0], one[-1][0], len(one), _behind(one)) for one in found)
+            runs.append(list(happened[first : last + 1]))
+    return tuple(Storm(run[0][0], run[-1][0], len(run), _behind(run)) for run in runs)
 
 
 def _behind(happened: Sequence[Happened]) -> str:
@@ -182,21 +190,23 @@ def _past(
     """Returns the costs of the recorded plans, then those of each policy in the same rebalances."""
     rows = [_recorded(plans, weights, per_gb)] if plans else []
     names = tuple(name for name in (*POLICIES, *BROKER_SIDE) if weights.of or name != "load-aware")
-    by_name = {one["policy"]: one for one in summary([*replay_policies(snapshots, names, weights)], per_gb or 0.0)}
+    by_name = {row["policy"]: row for row in summary([*replay_policies(snapshots, names, weights)], per_gb or 0.0)}
     for name in names if snapshots else ():
-        one = by_name[name]
-        gb = one["cross_gb_per_day"] if weights.of else None
-        money = one["cost_per_day"] if gb is not None and per_gb is not None else None
-        decided = max(1, one["snapshots"] - one["failed"])
+        costs = by_name[name]
+        gb = costs["cross_gb_per_day"] if weights.of else None
+        money = costs["cost_per_day"] if gb is not None and per_gb is not None else None
+        decided = max(1, costs["snapshots"] - costs["failed"])
         rows.append(
-            PastRow(name, one["rebalances"], one["moved"], one["cross_rack"] / decided, one["imbalance"], gb, money)
+            PastRow(
+                name, costs["rebalances"], costs["moved"], costs["cross_rack"] / decided, costs["imbalance"], gb, money
+            )
         )
     return tuple(rows)
 
 
 def _recorded(plans: Sequence[Record], weights: Weights, per_gb: float | None) -> PastRow:
     """Returns the costs of the recorded plans, as means over the plans."""
-    rebalances = len({(one["generation"], one["decided_at_ms"]) for one in plans})
+    rebalances = len({(plan["generation"], plan["decided_at_ms"]) for plan in plans})
     active = [e for part in plans for e in part["entries"] if e["role"] == "active"]
     across = [e for e in active if e["rack"] and e["replica_racks"] and e["rack"] not in e["replica_racks"]]
     moved = sum(e["previous"] not in (None, e["member"]) for e in active)
@@ -210,5 +220,5 @@ def _recorded(plans: Sequence[Record], weights: Weights, per_gb: float | None) -
 
 def _cooperative(protocol: str) -> bool:
     """Returns whether members continue to consume during a rebalance."""
-    known = BUILT_IN.get(protocol)
-    return protocol == UNIFORM or (known is not None and known.cooperative)
+    assignor = BUILT_IN.get(protocol)
+    return protocol == UNIFORM or (assignor is not None and assignor.cooperative)

@@ -23,7 +23,7 @@ def rows_of(seen: Observation, prices: Prices) -> tuple[PolicyRow, ...]:
     if shadow is None:
         return ()
     plan = shadow.decision.plan
-    present = PolicyRow(NOW, leads=False, measures=measures(plan, shadow.held, prices))
+    present = PolicyRow(NOW, leads=False, measures=measures(plan, shadow.present, prices))
     if isinstance(plan, consumer.PartitionPlan):
         return present, *_of_consumers(shadow, plan, prices)
     if isinstance(plan, TaskPlan) and seen.protocol == STREAMS_PROTOCOL:
@@ -35,12 +35,12 @@ def measures(plan: GroupPlan, owner: IntArray, prices: Prices) -> Measures:
     """Returns the costs of an assignment. `owner` are the owners of all items, with the indices of `plan`."""
     cost = plan.cost(owner)
     flats = shared.lookup(owner, plan.item_of, NOBODY)
-    found = flows(plan.cluster, flats, [one.rack for one in plan.owners], prices.weights, bool(prices.near))
+    traffic = flows(plan.cluster, flats, [reader.rack for reader in plan.owners], prices.weights, bool(prices.near))
     racks = bool(plan.read_remotely(owner)[0].any())
-    known = found.crossing if found.weighed and racks else None
+    crossing = traffic.crossing if traffic.weighed and racks else None
     imbalance, by_load = _imbalance(plan, owner, flats, prices.weights)
-    money = cost_per_hour(known, prices.per_gb) if known is not None and prices.per_gb is not None else None
-    return Measures(cost.unowned, cost.cross_rack if racks else None, cost.spread, imbalance, by_load, known, money)
+    money = cost_per_hour(crossing, prices.per_gb) if crossing is not None and prices.per_gb is not None else None
+    return Measures(cost.unowned, cost.cross_rack if racks else None, cost.spread, imbalance, by_load, crossing, money)
 
 
 def _imbalance(plan: GroupPlan, owner: IntArray, flats: IntArray, weights: shared.Weights) -> tuple[float, bool]:
@@ -50,9 +50,9 @@ def _imbalance(plan: GroupPlan, owner: IntArray, flats: IntArray, weights: share
         load = consumer.Load.of(plan.group, plan.cluster, consumer.LoadAware(weights))
         return load.imbalance(owner), not load.reason
     weight, reason = weights.dense(plan.cluster, flats != NOBODY)
-    held = flats != NOBODY
+    owned = flats != NOBODY
     # Without weights every task counts for one, however many partitions it reads.
-    full = np.bincount(flats[held], weight[held], len(plan.owners)) if not reason else _counts(plan, owner)
+    full = np.bincount(flats[owned], weight[owned], len(plan.owners)) if not reason else _counts(plan, owner)
     mean = float(full.mean()) if len(full) else 0.0
     return (float(full.max()) / mean if mean > 0 else 1.0), not reason
 
@@ -62,7 +62,7 @@ def _counts(plan: GroupPlan, owner: IntArray) -> shared.FloatArray:
 
 
 def _of_consumers(shadow: Shadow, plan: consumer.PartitionPlan, prices: Prices) -> Iterator[PolicyRow]:
-    memory = shared.Memory.of(NEWEST - 2 * consumer.REBALANCES_MAX, plan.cluster, shadow.held, plan.group.members)
+    memory = shared.Memory.of(NEWEST - 2 * consumer.REBALANCES_MAX, plan.cluster, shadow.present, plan.group.members)
     for name in (*consumer.POLICIES, *consumer.BROKER_SIDE):
         leads = name in consumer.POLICIES
         policy = consumer.Policy(name) if leads else consumer.broker_side(name)
@@ -77,11 +77,11 @@ def _of_consumers(shadow: Shadow, plan: consumer.PartitionPlan, prices: Prices) 
         except shared.WhatIfError as error:
             yield PolicyRow(name, leads, why=str(error))
             continue
-        yield _row(name, made, shadow.held, prices, leads=leads)
+        yield _row(name, made, shadow.present, prices, leads=leads)
 
 
 def _of_tasks(seen: Observation, shadow: Shadow, prices: Prices) -> Iterator[PolicyRow]:
-    held = {m.member_id: HeldTasks(_tasks(m.active), _tasks(m.standby)) for m in seen.members}
+    tasks_of = {m.member_id: HeldTasks(_tasks(m.active), _tasks(m.standby)) for m in seen.members}
     broker = replace(STOCK, assign=assign_broker_sticky)
     assignors = {**dict.fromkeys(STREAMS_POLICIES, STOCK), BROKER_STICKY: broker}
     for name, by in assignors.items():
@@ -91,16 +91,20 @@ def _of_tasks(seen: Observation, shadow: Shadow, prices: Prices) -> Iterator[Pol
             continue
         decision: Decision[TaskPlan] = shadow.decision  # type: ignore[assignment]  # the caller has checked
         try:
-            made = [one.decision for one in rebalances_of_tasks(decision, held, shared.Change(), name, by)]
+            made = [
+                rebalance.decision for rebalance in rebalances_of_tasks(decision, tasks_of, shared.Change(), name, by)
+            ]
         except shared.WhatIfError as error:
             yield PolicyRow(name, leads, why=str(error))
             continue
-        yield _row(name, made, shadow.held, prices, leads=leads)
+        yield _row(name, made, shadow.present, prices, leads=leads)
 
 
-def _row(name: str, made: Sequence[Decision[GroupPlan]], held: IntArray, prices: Prices, *, leads: bool) -> PolicyRow:
+def _row(
+    name: str, made: Sequence[Decision[GroupPlan]], present: IntArray, prices: Prices, *, leads: bool
+) -> PolicyRow:
     plan = made[-1].plan
-    moved = shared.moves(held, plan.owner).moved
+    moved = shared.moves(present, plan.owner).moved
     return PolicyRow(name, leads, measures(plan, plan.owner, prices), moved, len(made))
 
 
@@ -113,12 +117,12 @@ def best(rows: Sequence[PolicyRow]) -> PolicyRow | None:
     """Returns the policy to lead with that costs least, None if there is none. Compares in this order: items without an
     owner; reads across racks, in bytes or else in partitions; imbalance beyond a tenth; moves. Among equal ones, the
     first is chosen."""
-    known = [row for row in rows if row.leads and row.measures is not None]
-    return min(known, key=_cost, default=None)
+    candidates = [row for row in rows if row.leads and row.measures is not None]
+    return min(candidates, key=_cost, default=None)
 
 
 def _cost(row: PolicyRow) -> tuple[float, ...]:
-    found = row.measures
-    assert found is not None  # noqa: S101 - called for rows with measures only
-    crossing = found.bytes_per_s if found.bytes_per_s is not None else found.cross_rack or 0
-    return found.unowned, crossing, max(0.0, round(found.imbalance - 1.1, 3)), row.moves or 0
+    costs = row.measures
+    assert costs is not None  # noqa: S101 - called for rows with measures only
+    crossing = costs.bytes_per_s if costs.bytes_per_s is not None else costs.cross_rack or 0
+    return costs.unowned, crossing, max(0.0, round(costs.imbalance - 1.1, 3)), row.moves or 0

@@ -82,44 +82,44 @@ def assess(
     past, span_ms = _recorded(history), (_epoch_ms(since, 0), _epoch_ms(until, int(time.time() * 1000)))
     seen = run_to_end(_refresh(settings, group or (), for_, interval))
     prices = _prices(settings, [refresh for refreshes, _ in seen for refresh in refreshes], past)
-    found = []
+    assessments = []
     for refreshes, ghosts in seen:
         name = refreshes[-1].group_id
         recorded = (period_of_records(name, past, *span_ms, prices.per_gb),) if past is not None else ()
-        found.append(assess_refreshes(refreshes, prices, ghosts, recorded))
-    _print(found, output)
+        assessments.append(assess_refreshes(refreshes, prices, ghosts, recorded))
+    _print(assessments, output)
 
 
-def _print(found: Sequence[Assessment], output: Format) -> None:
+def _print(assessments: Sequence[Assessment], output: Format) -> None:
     if output is Format.HTML:
-        echo_lines(page(found), nl=False)
+        echo_lines(page(assessments), nl=False)
     elif output in (Format.JSON, Format.YAML):
-        print_document([document(one) for one in found], Output(output.value))
+        print_document([document(assessment) for assessment in assessments], Output(output.value))
     else:
-        for one in found:
-            _draw(one)
+        for assessment in assessments:
+            _draw(assessment)
 
 
-def _draw(one: Assessment) -> None:
+def _draw(assessment: Assessment) -> None:
     console = Console()
-    console.print(Text(headline(one), "bold"))
-    for grid in grids(one):
+    console.print(Text(headline(assessment), "bold"))
+    for grid in grids(assessment):
         table = Table(*grid.columns, title=grid.title)
         for row in grid.rows:
             table.add_row(*row)
         console.print(table)
-    for found in one.findings:
-        console.print(Text.assemble((f"{found.about}: ", "yellow"), found.message))
-        if found.avoided:
-            console.print(Text(f"  Bellwether: {found.avoided}", "green"))
-        if found.cannot:
-            console.print(Text(f"  it cannot: {found.cannot}"))
-    if not one.findings:
+    for finding in assessment.findings:
+        console.print(Text.assemble((f"{finding.about}: ", "yellow"), finding.message))
+        if finding.avoided:
+            console.print(Text(f"  Bellwether: {finding.avoided}", "green"))
+        if finding.cannot:
+            console.print(Text(f"  it cannot: {finding.cannot}"))
+    if not assessment.findings:
         console.print(Text("Nothing was found that costs."))
-    for line in lines(one):
+    for line in lines(assessment):
         console.print(Text(f"not known: {line}", "dim"))
     console.print(Text("to begin with:"))
-    for line in one.configuration.splitlines():
+    for line in assessment.configuration.splitlines():
         console.print(Text(f"  {line}"))
     console.print(Text(""))
 
@@ -128,12 +128,12 @@ def _recorded(path: Path | None) -> History | None:
     if path is None:
         return None
     try:
-        found = read_history(path)
+        history = read_history(path)
     except HistoryError as error:
         fail(str(error))
-    for reason, count in sorted(found.refused.items()):
+    for reason, count in sorted(history.refused.items()):
         echo(f"{count} records were left out: {reason}.", err=True)
-    return found
+    return history
 
 
 def _epoch_ms(text: str | None, default: int) -> int:
@@ -166,9 +166,9 @@ async def _refresh(settings: Settings, groups: Sequence[str], for_s: float, inte
             fail("The brokers have no group that could be assessed.")
         observers = [await _observer(settings, name, sources) for name in names]
         turns, deadline = asyncio.Semaphore(REFRESHES_AT_ONCE), time.monotonic() + for_s
-        found: list[Refreshed] = [([], ghosts) for _, ghosts in observers]
+        refreshed: list[Refreshed] = [([], ghosts) for _, ghosts in observers]
 
-        async def one(observer: GroupObserver, refreshes: list[Observation]) -> None:
+        async def observe(observer: GroupObserver, refreshes: list[Observation]) -> None:
             async with turns:
                 seen = await observer.observe()
             if seen.shadow is not None:  # the newest plan is enough, and a plan may be large
@@ -176,15 +176,15 @@ async def _refresh(settings: Settings, groups: Sequence[str], for_s: float, inte
             refreshes.append(seen)
 
         while True:
-            pairs = zip(observers, found, strict=True)
-            await asyncio.gather(*(one(observer, refreshes) for (observer, _), (refreshes, _) in pairs))
-            for refreshes, _ in found if groups else ():
+            pairs = zip(observers, refreshed, strict=True)
+            await asyncio.gather(*(observe(observer, refreshes) for (observer, _), (refreshes, _) in pairs))
+            for refreshes, _ in refreshed if groups else ():
                 of_a_group(refreshes[0])
             if time.monotonic() + interval_s > deadline:
-                for refreshes, _ in found:
+                for refreshes, _ in refreshed:
                     if refreshes[-1].unknown is not None:
                         echo(f"{refreshes[-1].group_id} is left out: {refreshes[-1].trouble}.", err=True)
-                return [one for one in found if one[0][0].kind not in ("missing", "other", "unknown")]
+                return [group for group in refreshed if group[0][0].kind not in ("missing", "other", "unknown")]
             await asyncio.sleep(interval_s)
 
 
@@ -204,4 +204,6 @@ async def _observer(settings: Settings, group: str, sources: Sources) -> tuple[G
 
 async def _all(sources: Sources) -> list[str]:
     listed = await all_groups(sources.transport, sources.reader)
-    return sorted({one.group_id for one in listed if one.type in MODERN_TYPES or one.protocol_type in LISTED_TYPES})
+    return sorted(
+        {group.group_id for group in listed if group.type in MODERN_TYPES or group.protocol_type in LISTED_TYPES}
+    )

@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.settings import CostSettings, Settings, WeightSettings
 from bellwether_kafka.coordinator.telemetry import WeightReader
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 LIMIT_S = 10.0
 PAIRS_SHOWN = 10
@@ -64,63 +64,63 @@ class Scales:
 def cost_of(settings: Settings, seen: Observation) -> dict[str, Any] | None:
     """Returns the weights and the traffic across racks, at present and under Bellwether's plan. None without
     weights."""
-    known = _weights(settings, seen)
-    if known is None:
+    described = _weights(settings, seen)
+    if described is None:
         return None
-    found: dict[str, Any] = {"weights": known[0], "present": None, "planned": None, "follower_fetching": None}
+    cost: dict[str, Any] = {"weights": described[0], "present": None, "planned": None, "follower_fetching": None}
     if seen.shadow is None:
-        return found
-    scales = Scales(known[1], settings.cost, _near(settings))
-    return found | costs_of(scales, seen.shadow.decision, [seen.shadow.decision])[0]
+        return cost
+    scales = Scales(described[1], settings.cost, _near(settings))
+    return cost | costs_of(scales, seen.shadow.decision, [seen.shadow.decision])[0]
 
 
 def scales_for(settings: Settings, seen: Observation) -> Scales | None:
     """Returns the scales for a group, None without weights."""
-    known = _weights(settings, seen)
-    return None if known is None else Scales(known[1], settings.cost, _near(settings))
+    described = _weights(settings, seen)
+    return None if described is None else Scales(described[1], settings.cost, _near(settings))
 
 
 def scales_of(settings: Settings, topics: Collection[str], recorded: Weights | None = None) -> Scales | None:
     """Returns the scales for groups that read these topics, None without weights. `recorded` weights take
     precedence."""
-    known = group_weights(settings, topics) if recorded is None or not recorded.of else None
-    weights = known[1] if known is not None else recorded
+    described = group_weights(settings, topics) if recorded is None or not recorded.of else None
+    weights = described[1] if described is not None else recorded
     return None if weights is None else Scales(weights, settings.cost, _near(settings))
 
 
 def costs_of(scales: Scales, now: Decision[GroupPlan], made: Sequence[Decision[GroupPlan]]) -> list[dict[str, Any]]:
     """Returns the traffic across racks before and after each of a series of rebalances. The first one starts from what
     members have when `now` is decided."""
-    before, found = scales.of(now, present=True), []
+    before, costs = scales.of(now, present=True), []
     for decision in made:
         planned = scales.of(decision)
-        found.append({"present": before, "planned": planned, "follower_fetching": scales.near})
+        costs.append({"present": before, "planned": planned, "follower_fetching": scales.near})
         before = planned
-    return found
+    return costs
 
 
-def in_words(found: Mapping[str, Any], after: str = "by the plan") -> list[str]:
+def in_words(cost: Mapping[str, Any], after: str = "by the plan") -> list[str]:
     """Returns lines: one for each plan, and one for each pair of racks at present."""
-    if found["present"] is None:
+    if cost["present"] is None:
         return []
-    by = "the replica in their rack" if found["follower_fetching"] else "leaders"
+    by = "the replica in their rack" if cost["follower_fetching"] else "leaders"
     lines = []
     for name, text in (("present", "now"), ("planned", after)):
-        plan = found[name]
+        plan = cost[name]
         lines.append(
             f"{text}, reading from {by}: {_rate(plan['bytes_per_s'])} of {_rate(plan['total_bytes_per_s'])} cross racks"
             f"{_money(plan)}; {plan['weighed']} of {plan['owned']} partitions have a weight"
         )
-    pairs = found["present"]["by_racks"]
+    pairs = cost["present"]["by_racks"]
     lines += [f"  {p['from']} -> {p['to']}: {_rate(p['bytes_per_s'])}{_money(p)}" for p in pairs[:PAIRS_SHOWN]]
     if len(pairs) > PAIRS_SHOWN:
         lines.append(f"  and {len(pairs) - PAIRS_SHOWN} more pairs of racks")
     return lines
 
 
-def short(one: Mapping[str, Any]) -> str:
+def short(traffic: Mapping[str, Any]) -> str:
     """Returns a table cell: the traffic across racks and its cost."""
-    return f"{_rate(one['bytes_per_s'])}{_money(one)}"
+    return f"{_rate(traffic['bytes_per_s'])}{_money(traffic)}"
 
 
 def _weights(settings: Settings, seen: Observation) -> tuple[dict[str, Any], Weights] | None:
@@ -136,11 +136,11 @@ def _near(settings: Settings) -> bool | None:
 
 def _document(flows: Traffic, cost: CostSettings | None) -> dict[str, Any]:
     def priced(bytes_per_s: float) -> dict[str, Any]:
-        found: dict[str, Any] = {"bytes_per_s": round(bytes_per_s, 3)}
+        values: dict[str, Any] = {"bytes_per_s": round(bytes_per_s, 3)}
         if cost is not None and cost.price_per_gb is not None:
             money = cost_per_hour(bytes_per_s, cost.price_per_gb)
-            found |= {"cost_per_hour": round(money, 9), "currency": cost.currency}
-        return found
+            values |= {"cost_per_hour": round(money, 9), "currency": cost.currency}
+        return values
 
     ordered = sorted(flows.between.items(), key=lambda item: (-item[1], item[0]))
     return {
@@ -152,8 +152,8 @@ def _document(flows: Traffic, cost: CostSettings | None) -> dict[str, Any]:
     }
 
 
-def _money(one: Mapping[str, Any]) -> str:
-    return f", {one['cost_per_hour']:,.4f} {one['currency']} per hour" if "currency" in one else ""
+def _money(traffic: Mapping[str, Any]) -> str:
+    return f", {traffic['cost_per_hour']:,.4f} {traffic['currency']} per hour" if "currency" in traffic else ""
 
 
 def _rate(bytes_per_s: float) -> str:
@@ -176,16 +176,16 @@ def weights(
     asked = WeightSettings.model_construct(topic=topic, create_topic=False)  # brokers judge the name
     properties = settings_without_group(bootstrap, config).properties
     try:
-        found = _settled(properties, asked, lambda reader: reader.describe())
+        description = _settled(properties, asked, lambda reader: reader.describe())
     except WeightsUnreadError as error:
         fail(f"The topic {topic} cannot be read: {error}; check --topic and bootstrap.servers.")
     if output.is_document:
-        print_document(found, output)
+        print_document(description, output)
         return
-    for line in weights_in_words(found):
+    for line in weights_in_words(description):
         echo(line)
-    for one in found["heaviest"]:
-        echo(f"  {one['partition']}  {one['bytes_per_s']:,.1f} bytes/s")
+    for weight in description["heaviest"]:
+        echo(f"  {weight['partition']}  {weight['bytes_per_s']:,.1f} bytes/s")
 
 
 def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str, Any], Weights] | None:
@@ -201,33 +201,35 @@ def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str
         return None
 
 
-def _settled(properties: Mapping[str, str], config: WeightSettings, refresh: Callable[[WeightReader], Found]) -> Found:
+def _settled(
+    properties: Mapping[str, str], config: WeightSettings, refresh: Callable[[WeightReader], Result]
+) -> Result:
     """Starts a reader and returns what it knows once nothing new has arrived for a while. Raises WeightsUnreadError."""
     reader = WeightReader(properties, config)
     reader.start()
-    deadline, known, since = time.monotonic() + TIMEOUT_S, -1, time.monotonic()
+    deadline, count, since = time.monotonic() + TIMEOUT_S, -1, time.monotonic()
     try:
-        while time.monotonic() < deadline and (known <= 0 or time.monotonic() - since < IDLE_S):
+        while time.monotonic() < deadline and (count <= 0 or time.monotonic() - since < IDLE_S):
             if reader.trouble:
                 raise WeightsUnreadError(reader.trouble)
             now = reader.describe(0)["known"]
-            if now != known:
-                known, since = now, time.monotonic()
+            if now != count:
+                count, since = now, time.monotonic()
             time.sleep(0.1)
         return refresh(reader)
     finally:
         reader.close()
 
 
-def weights_in_words(found: Mapping[str, Any]) -> list[str]:
+def weights_in_words(description: Mapping[str, Any]) -> list[str]:
     """Returns a line on the number and age of the weights, and one for each reason why some are not used or changed."""
-    least, most = found["age_ms_min"], found["age_ms_max"]
+    least, most = description["age_ms_min"], description["age_ms_max"]
     ages = "" if most is None else f", {least // 1000} to {most // 1000} s old"
-    lines = [f"weights from {found['topic']}: {found['used']} of {found['known']} are used{ages}"]
-    if found["clamped"]:
+    lines = [f"weights from {description['topic']}: {description['used']} of {description['known']} are used{ages}"]
+    if description["clamped"]:
         message = "count as more or less than estimated: 1/1000 to 1000 times the median is taken"
-        lines.append(f"  {found['clamped']} {message}")
-    lines += [f"  {count} not used: {reason}" for reason, count in sorted(found["refused"].items())]
+        lines.append(f"  {description['clamped']} {message}")
+    lines += [f"  {count} not used: {reason}" for reason, count in sorted(description["refused"].items())]
     return lines
 
 
@@ -240,18 +242,18 @@ def restore_rate(given: float | None, url: str | None, group: str) -> float | No
         fail(f"--url {url} cannot be used; write http://host:port.")
     page = f"{url.rstrip('/')}/metrics"
     try:
-        found = rate_in(fetched(page, PAGE_BYTES_MAX, PAGE_TIMEOUT_S).decode(), group)
+        rate = rate_in(fetched(page, PAGE_BYTES_MAX, PAGE_TIMEOUT_S).decode(), group)
     except (OSError, HTTPException, ValueError) as error:
         fail(f"{page} cannot be read ({error}); check --url, or give --restore-rate.")
-    if found is None:
+    if rate is None:
         echo(f"{page} has no measured rate of restoring for {group}: seconds of restoring are unknown.", err=True)
     else:
-        echo(f"{page} has measured {found:,.0f} restored records per second for {group}.", err=True)
-    return found
+        echo(f"{page} has measured {rate:,.0f} restored records per second for {group}.", err=True)
+    return rate
 
 
 def rate_in(metrics: str, group: str) -> float | None:
     """Returns the group's restore rate from Prometheus metrics, None if it was not measured. Raises ValueError."""
     families = (family for family in text_string_to_metric_families(metrics) if family.name == RATE)
-    values = (one.value for family in families for one in family.samples if one.labels.get("group") == group)
+    values = (sample.value for family in families for sample in family.samples if sample.labels.get("group") == group)
     return next((value for value in values if math.isfinite(value) and value > 0), None)

@@ -67,10 +67,10 @@ def _new_topology(path: Path, settings: Settings, group: str) -> Topology:
 async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFacts:
     async with connected(settings.properties) as sources:
         seen = await observe_twice(observer_for(settings, group, sources), caught_up=True)
-        found = group_settings(settings, group)
+        group_config = group_settings(settings, group)
         leading = leader.configured(settings, group)
         application = leading.application
-        config = found.membership(settings.instance_id)
+        config = group_config.membership(settings.instance_id)
         config = application.membership(config) if application is not None else config
         if not configured and seen.protocol == membership.STREAMS_PROTOCOL:
             config = replace(config, protocols=(membership.STREAMS_PROTOCOL,))  # it is not configured as anything else
@@ -84,13 +84,13 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
         return DoctorFacts(
             seen=seen,
             config=config,
-            mode=found.mode,
+            mode=group_config.mode,
             heartbeat_error=error,
             broker_racks=racks,
             limits=limits,
             broker_version=version,
-            streams=found.streams,
-            ghosts=found.ghost_options,
+            streams=group_config.streams,
+            ghosts=group_config.ghost_options,
             size_limit=size_limit,
             topology=topology,
             topic_counts=await asyncio.to_thread(_counts, admin) if topology is not None and not seen.members else None,
@@ -108,12 +108,12 @@ def _counts(admin: AdminClient) -> dict[str, int] | None:
 
 async def _heartbeat(transport: Transport, group: str) -> int:
     """Sends a heartbeat of an unknown member. The code UNKNOWN_MEMBER_ID shows that Bellwether may use the group."""
-    found = await transport.request(membership.FindCoordinator(0, group, int(LIMIT_S * 1000)))
-    if not isinstance(found, membership.CoordinatorAnswer):
+    coordinator = await transport.request(membership.FindCoordinator(0, group, int(LIMIT_S * 1000)))
+    if not isinstance(coordinator, membership.CoordinatorAnswer):
         return membership.Code.UNKNOWN_SERVER_ERROR
-    if found.node is None:
-        return found.error
-    heartbeat = membership.Heartbeat(0, found.node, group, int(LIMIT_S * 1000), NOBODY, None, -1)
+    if coordinator.node is None:
+        return coordinator.error
+    heartbeat = membership.Heartbeat(0, coordinator.node, group, int(LIMIT_S * 1000), NOBODY, None, -1)
     answer = await transport.request(heartbeat)
     return answer.error if isinstance(answer, membership.HeartbeatAnswer) else membership.Code.UNKNOWN_SERVER_ERROR
 

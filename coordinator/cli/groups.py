@@ -80,14 +80,14 @@ def groups(
     settings, _ = settings_for(bootstrap, config, ANY_GROUP)
 
     def show() -> None:
-        found = run_to_end(_list(settings))
+        rows = run_to_end(_list(settings))
         if output.is_document:
-            print_document([_values(one) for one in found], output, one_of_many=watch)
+            print_document([_values(row) for row in rows], output, one_of_many=watch)
             return
-        draw_groups(found, wide=output is Output.WIDE)
-        for one in found:
-            for anomaly in one.anomalies or ():
-                echo(f"{one.group.group_id}: {anomaly.message}")
+        draw_groups(rows, wide=output is Output.WIDE)
+        for row in rows:
+            for anomaly in row.anomalies or ():
+                echo(f"{row.group.group_id}: {anomaly.message}")
 
     repeated(show, interval if watch else None)
 
@@ -170,16 +170,16 @@ class GroupOfList:
     anomalies: tuple[Anomaly, ...] | None = None
 
 
-def _values(one: GroupOfList) -> dict[str, Any]:
-    anomalies = None if one.anomalies is None else [values_of(each) for each in one.anomalies]
-    return asdict(one.group) | {"assigned_by": one.assigned_by, "anomalies": anomalies}
+def _values(row: GroupOfList) -> dict[str, Any]:
+    anomalies = None if row.anomalies is None else [values_of(each) for each in row.anomalies]
+    return asdict(row.group) | {"assigned_by": row.assigned_by, "anomalies": anomalies}
 
 
-def draw_groups(found: Sequence[GroupOfList], *, wide: bool) -> None:
+def draw_groups(rows: Sequence[GroupOfList], *, wide: bool) -> None:
     table = Table("group", "assigned by", "protocol type", "state", *["type"] * wide)
-    for one in found:
-        cells = (one.group.group_id, one.assigned_by, one.group.protocol_type or "-", one.group.state or "-")
-        table.add_row(*cells, *[one.group.type or "-"] * wide)
+    for row in rows:
+        cells = (row.group.group_id, row.assigned_by, row.group.protocol_type or "-", row.group.state or "-")
+        table.add_row(*cells, *[row.group.type or "-"] * wide)
     Console().print(table)
 
 
@@ -193,11 +193,11 @@ async def listed_groups(sources: Sources, config: MembershipConfig) -> list[Grou
     """Returns all groups by name, from these sources. `config` identifies Bellwether's members. Sends one request to
     each broker for the list, one for every fifty groups with members, and one for their topics."""
     by_node = await groups_by_node(sources.transport, sources.reader)
-    asked = {node: [g.group_id for g in found if _must_be_asked(g)] for node, found in by_node.items()}
+    asked = {node: [g.group_id for g in groups if _must_be_asked(g)] for node, groups in by_node.items()}
     answers = await described_at(sources.transport, asked)
     anomalies = await _anomalies(sources, answers, config)
-    found = sorted((g for groups in by_node.values() for g in groups), key=lambda g: g.group_id)
-    return [GroupOfList(g, _assigned_by(g, answers.get(g.group_id), config), anomalies.get(g.group_id)) for g in found]
+    listed = sorted((g for groups in by_node.values() for g in groups), key=lambda g: g.group_id)
+    return [GroupOfList(g, _assigned_by(g, answers.get(g.group_id), config), anomalies.get(g.group_id)) for g in listed]
 
 
 async def _anomalies(
@@ -206,12 +206,12 @@ async def _anomalies(
     """Returns the anomalies of stable groups. A partition counts as missing only if brokers describe its topic."""
     at_rest = {g: a for g, a in answers.items() if not a.error and a.state == GroupState.STABLE}
     seen = {group: _of_members(group, answer, config) for group, answer in at_rest.items()}
-    topics = {topic for one in seen.values() for member in one.members for topic, _ in member.owned}
+    topics = {topic for group in seen.values() for member in group.members for topic, _ in member.owned}
     try:
         counts: Mapping[str, int] = (await sources.reader.read(topics)).count_of if topics else {}
     except ClusterUnreachableError:
         counts = {}
-    return {group: anomalies_of_members(one, counts, at_rest=True) for group, one in seen.items()}
+    return {group: anomalies_of_members(members, counts, at_rest=True) for group, members in seen.items()}
 
 
 def _of_members(group: str, answer: DescribeAnswer, config: MembershipConfig) -> Observation:
@@ -281,20 +281,20 @@ def _draw_lags(console: Console, seen: Observation) -> None:
     if report is not None:
         columns = ("committed", "end", "lag", "behind", "written/s", "read/s", "caught up in", "verdict")
         table = Table("partition", *columns)
-        read = [one for one in report.partitions if one.committed is not None]
-        for one in read:
-            times = _seconds(one.lag_ms), _seconds(one.catch_up_ms)
-            rates = _rate(one.written_per_s), _rate(one.consumed_per_s)
-            known = (
-                count_or_dash(one.committed),
-                count_or_dash(one.end),
-                count_or_dash(one.lag),
+        read = [partition for partition in report.partitions if partition.committed is not None]
+        for partition in read:
+            times = _seconds(partition.lag_ms), _seconds(partition.catch_up_ms)
+            rates = _rate(partition.written_per_s), _rate(partition.consumed_per_s)
+            cells = (
+                count_or_dash(partition.committed),
+                count_or_dash(partition.end),
+                count_or_dash(partition.lag),
                 times[0],
                 *rates,
                 times[1],
-                one.verdict.words,
+                partition.verdict.words,
             )
-            table.add_row(f"{one.topic}-{one.partition}", *known)
+            table.add_row(f"{partition.topic}-{partition.partition}", *cells)
         if read:
             console.print(table)
         if read and report.truncated:
@@ -306,7 +306,7 @@ def _draw_lags(console: Console, seen: Observation) -> None:
     noted = [p for p in (report.partitions if report is not None else ()) if p.note]
     beyond = [p for p in noted if p.committed is not None or p.end is None or p.verdict is LagVerdict.STALLED]
     # the first line has it
-    message = (one.message for one in seen.anomalies if one.kind is not AnomalyKind.SELF_ASSIGNED)
+    message = (anomaly.message for anomaly in seen.anomalies if anomaly.kind is not AnomalyKind.SELF_ASSIGNED)
     for note in (*(f"{p.topic}-{p.partition}: {p.note}" for p in beyond), *seen.lag_notes, *message):
         console.print(Text(note))
 

@@ -97,7 +97,7 @@ def lazy_app(name: str, help_text: str, sections: Mapping[str, Sequence[LazyComm
         def format_commands(self, _ctx: Any, formatter: Any) -> None:
             for title, commands in sections.items():
                 with formatter.section(title):
-                    formatter.write_dl([(one.name, _first_sentence(one.help or "")) for one in commands])
+                    formatter.write_dl([(command.name, _first_sentence(command.help or "")) for command in commands])
 
         def format_epilog(self, _ctx: Any, formatter: Any) -> None:
             with formatter.section("Exit codes"):
@@ -139,5 +139,5 @@ def _version(*, asked: bool) -> None:
 
 
 def _first_sentence(text: str) -> str:
-    found = text.split("\n", maxsplit=1)[0]
-    return found if ". " not in found else f"{found.split('. ')[0]}."
+    line = text.split("\n", maxsplit=1)[0]
+    return line if ". " not in line else f"{line.split('. ')[0]}."

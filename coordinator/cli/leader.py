@@ -39,12 +39,12 @@ def configured(
     rules: tuple[Rule, ...] = (),
 ) -> Leader:
     """Returns the leader by the settings, or by another policy. Raises UnknownNameError and ApplicationError."""
-    found = group_settings(settings, group)
-    if found.streams is not None:
-        config = found.streams if policy is None else replace(found.streams, policy=policy)
+    group_config = group_settings(settings, group)
+    if group_config.streams is not None:
+        config = group_config.streams if policy is None else replace(group_config.streams, policy=policy)
         application = load_application(config, (lambda: weights) if weights is not None else None)
         return Leader(Policy(), application.with_rules(rules))
-    plan = load_policy(policy or found.policy).with_capacity(found.capacity)
+    plan = load_policy(policy or group_config.policy).with_capacity(group_config.capacity)
     if weights is not None:
         plan = plan.with_weights(weights)
     return Leader(plan.with_rules(rules))
@@ -60,11 +60,11 @@ def membership_of(settings: Settings, group: str) -> MembershipConfig:
 def as_led(settings: Settings, group: str, policy: str | None = None) -> Leader:
     """Returns the leader as `configured` does, with the weights and orders that are now in topics. Raises
     UnknownNameError and ApplicationError."""
-    found = group_settings(settings, group)
-    by = policy or (found.streams.policy if found.streams is not None else found.policy)
-    known = group_weights(settings, ()) if by == LOAD_AWARE else None
+    group_config = group_settings(settings, group)
+    by = policy or (group_config.streams.policy if group_config.streams is not None else group_config.policy)
+    described = group_weights(settings, ()) if by == LOAD_AWARE else None
     return configured(
-        settings, group, policy, weights=known[1] if known else None, rules=rules_in_force(settings, group)
+        settings, group, policy, weights=described[1] if described else None, rules=rules_in_force(settings, group)
     )
 
 

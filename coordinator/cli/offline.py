@@ -45,15 +45,15 @@ def decode(
         fail("HEX is not an even number of hex digits (0-9, a-f).")
     kind = SHORT.get(kind, kind)
     try:
-        found = blob_to_json(kind, blob)
+        decoded = blob_to_json(kind, blob)
     except LocalProtocolError as error:
         fail(_as_sentence(str(error)))
     except RemoteProtocolError as error:
         fail(f"These {len(blob)} bytes are no {kind}: {str(error).rstrip('.')}.")
     if output.is_document:
-        print_document(found, output)
+        print_document(decoded, output)
     else:
-        echo_lines(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
+        echo_lines(yaml.safe_dump(decoded, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def _as_sentence(text: str) -> str:

@@ -113,7 +113,7 @@ class Console(rich.console.Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Prints these objects without secrets. A line feed in a Text comes from a name and is escaped."""
-        super().print(*(_of_one_line(one) if isinstance(one, Text) else one for one in objects), **options)
+        super().print(*(_of_one_line(item) if isinstance(item, Text) else item for item in objects), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Renders without the control characters of names: only rich's own control codes reach the terminal."""
@@ -206,6 +206,6 @@ def ranges(numbers: list[int]) -> str:
     """Returns sorted whole numbers in short form: 0-3,7."""
     parts = []
     for _, run in groupby(enumerate(numbers), key=lambda at: at[1] - at[0]):
-        found = [number for _, number in run]
-        parts.append(str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}")
+        span = [number for _, number in run]
+        parts.append(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}")
     return ",".join(parts)

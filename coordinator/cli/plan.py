@@ -102,7 +102,7 @@ def _show(
     cost = cost_of(settings, seen)
     if output.is_document:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
-        crash = dearest_crash(shadow.decision, shadow.held, pace)
+        crash = dearest_crash(shadow.decision, shadow.present, pace)
         more = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": not seen.can_be_led}
         more |= {"dearest_crash": None if crash is None else cost_document(crash)}
         more |= {"take_over": None if foreseen is None else asdict(foreseen)}
@@ -119,7 +119,7 @@ def _show(
 
 def crash_in_words(seen: Observation, shadow: Shadow, pace: Pace) -> list[str]:
     """Returns a sentence on the member whose crash would cost most, with the default timeouts of Kafka's clients."""
-    cost = dearest_crash(shadow.decision, shadow.held, pace)
+    cost = dearest_crash(shadow.decision, shadow.present, pace)
     if cost is None:
         return []
     items = shadow.decision.plan.words.items(cost.items)
@@ -155,15 +155,17 @@ def explain(
     settings, _ = settings_for(bootstrap, config, group)
     seen, shadow = observe_with_plan(settings, group)
     names = short_ids(seen) if output is Output.TABLE else {}
-    found = _explanations(seen, shadow.decision, what, names)
+    explanations = _explanations(seen, shadow.decision, what, names)
     if output.is_document:
         warn_hypothetical(seen, err=True)  # the list may be empty and cannot show it
-        print_document([asdict(explanation) | {"hypothetical": not seen.can_be_led} for explanation in found], output)
+        print_document(
+            [asdict(explanation) | {"hypothetical": not seen.can_be_led} for explanation in explanations], output
+        )
         return
     warn_hypothetical(seen)
-    if not found:
+    if not explanations:
         echo("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to see why it stays.")
-    for explanation in found:
+    for explanation in explanations:
         _draw_explanation(explanation, names, alternatives=what is not None)
 
 
@@ -181,12 +183,12 @@ def _items(seen: Observation, plan: GroupPlan, what: str) -> list[int]:
     try:
         return plan.find(what)
     except UnknownItemError as error:
-        found = owners_called(seen, plan, what.removeprefix(AT_MEMBER))
-        if not found:
+        owners = owners_called(seen, plan, what.removeprefix(AT_MEMBER))
+        if not owners:
             fail(str(error))
-        if len(found) > 1:
-            fail(f"{what} may be {listed(found)}; write more of the id.")
-        return plan.find(found[0])
+        if len(owners) > 1:
+            fail(f"{what} may be {listed(owners)}; write more of the id.")
+        return plan.find(owners[0])
 
 
 def show_plan(seen: Observation, shadow: Shadow, output: Output) -> None:
@@ -257,10 +259,10 @@ def _given(plan: GroupPlan) -> dict[str, str]:
     """Returns the unowned items by their new owner: partitions in ranges, or tasks."""
     new = ((plan.before == NOBODY) & (plan.owner != NOBODY)).nonzero()[0]
     tasks = bool(len(new)) and plan.state.task(int(new[0])) is not None
-    found: dict[str, list[str]] = defaultdict(list)
+    by_owner: dict[str, list[str]] = defaultdict(list)
     for item, name in zip(new.tolist(), plan.names(new), strict=True):
-        found[plan.owners[plan.owner[item]].name].append(name)
-    return {owner: _in_short(names, tasks=tasks) for owner, names in found.items()}
+        by_owner[plan.owners[plan.owner[item]].name].append(name)
+    return {owner: _in_short(names, tasks=tasks) for owner, names in by_owner.items()}
 
 
 def _in_short(names: Sequence[str], *, tasks: bool) -> str:
@@ -269,7 +271,7 @@ def _in_short(names: Sequence[str], *, tasks: bool) -> str:
     numbers: dict[str, list[int]] = defaultdict(list)
     for topic, _, number in (name.rpartition("-") for name in names):
         numbers[topic].append(int(number))
-    return "; ".join(f"{topic}: {ranges(found)}" for topic, found in numbers.items())
+    return "; ".join(f"{topic}: {ranges(partitions)}" for topic, partitions in numbers.items())
 
 
 def _summary(picture: Picture, noun: str) -> str:
@@ -288,9 +290,17 @@ def _draw_explanation(explanation: Explanation, names: Mapping[str, str], *, alt
     if not alternatives:
         return
     table = Table("", "owner", "rack", "has", "cross rack", "spread", "verdict")
-    for one in explanation.alternatives:
-        mark = "*" if one.chosen else ""
-        owner = names.get(one.owner, one.owner)
-        cells = (mark, owner, one.rack or "-", str(one.held), f"{one.cross_rack:+d}", str(one.spread), one.verdict)
+    for alternative in explanation.alternatives:
+        mark = "*" if alternative.chosen else ""
+        owner = names.get(alternative.owner, alternative.owner)
+        cells = (
+            mark,
+            owner,
+            alternative.rack or "-",
+            str(alternative.held),
+            f"{alternative.cross_rack:+d}",
+            str(alternative.spread),
+            alternative.verdict,
+        )
         table.add_row(*cells)
     console.print(table)

@@ -72,10 +72,10 @@ def patiently(
     while True:
         over = time.monotonic() >= limit
         try:
-            found = ask()
-            why = lacking(found)
+            result = ask()
+            why = lacking(result)
             if over or not why:
-                return found
+                return result
         except unanswered as error:
             if over:
                 raise
@@ -239,11 +239,11 @@ async def described_at(transport: kafka.Transport, groups: Mapping[Node, Sequenc
         for node, ids in groups.items()
         for i in range(0, len(ids), DESCRIBED_AT_ONCE)
     ]
-    found = await asyncio.gather(*(some(node, ids) for node, ids in parts))
-    return {group: answer for one in found for group, answer in one.items()}
+    answers = await asyncio.gather(*(some(node, ids) for node, ids in parts))
+    return {group: answer for part in answers for group, answer in part.items()}
 
 
 def owners_called(seen: Observation, plan: GroupPlan, text: str) -> list[str]:
     """Returns the members, or processes of an application, with this id, short id or client id."""
-    found = set(full_ids(seen, text))
-    return [owner.name for owner in plan.owners if found & {owner.name, *owner.members}]
+    ids = set(full_ids(seen, text))
+    return [owner.name for owner in plan.owners if ids & {owner.name, *owner.members}]

@@ -87,42 +87,42 @@ def replay(
     left_out = sorted(recorded.assignments.keys() - groups)
     if left_out:
         echo(f"Left out, as their rebalances were not recorded whole: {', '.join(left_out)}.", err=True)
-    found: list[Replayed] = []
+    replays: list[Replayed] = []
     weights = recorded.weights()
     for name in sorted(group or groups):
         plans = recorded.assignments.get(name, [])
         if policies or not policy:
             rebalances = rebalances_of(recorded.snapshots.get(name, []), plans, recorded.sources)
-            found += replay_rebalances(rebalances, policies, weights)
+            replays += replay_rebalances(rebalances, policies, weights)
         if of_tasks or not policy:
-            found += replay_tasks(recorded.rebalances.get(name, []), plans, of_tasks, weights, recorded.sources)
-    if not found:
+            replays += replay_tasks(recorded.rebalances.get(name, []), plans, of_tasks, weights, recorded.sources)
+    if not replays:
         fail(f"The history {file} holds no plan beside its snapshots; record it again with `bellwether history`.")
     if output.is_document:
-        print_document([{**asdict(one), "same": one.same} for one in found], output)
+        print_document([{**asdict(replayed), "same": replayed.same} for replayed in replays], output)
     else:
-        _draw_replayed(found)
-    if not all(one.same for one in found):
+        _draw_replayed(replays)
+    if not all(replayed.same for replayed in replays):
         raise typer.Exit(Exit.DIFFERS)
 
 
-def _draw_replayed(found: Sequence[Replayed]) -> None:
-    for one in found:
-        if one.same:
+def _draw_replayed(replays: Sequence[Replayed]) -> None:
+    for replayed in replays:
+        if replayed.same:
             continue
-        what = one.failed or f"{one.differs} of {one.partitions} would be placed otherwise"
-        caveat = f" ({one.caveat})" if one.caveat else ""
-        policies = f"{one.recorded_policy} then, {one.policy} now"
-        when = f"generation {one.generation}" if one.generation >= 0 else f"at {_at(one.decided_at_ms)}"
-        echo(f"{one.group}, {when}: {policies}: {what}{caveat}")
-        for name in ("moved", "unowned", "cross_rack", "spread") if one.now and one.recorded else ():
-            then, now = getattr(one.recorded, name), getattr(one.now, name)
+        what = replayed.failed or f"{replayed.differs} of {replayed.partitions} would be placed otherwise"
+        caveat = f" ({replayed.caveat})" if replayed.caveat else ""
+        policies = f"{replayed.recorded_policy} then, {replayed.policy} now"
+        when = f"generation {replayed.generation}" if replayed.generation >= 0 else f"at {_at(replayed.decided_at_ms)}"
+        echo(f"{replayed.group}, {when}: {policies}: {what}{caveat}")
+        for name in ("moved", "unowned", "cross_rack", "spread") if replayed.now and replayed.recorded else ():
+            then, now = getattr(replayed.recorded, name), getattr(replayed.now, name)
             if then != now:
                 echo(f"    {name.replace('_', ' ')}: {then} then, {now} now")
-        for change in one.differences[:DIFFERENCES_SHOWN]:
+        for change in replayed.differences[:DIFFERENCES_SHOWN]:
             echo(f"    {change.item}: {change.recorded or 'nobody'} then, {change.now or 'nobody'} now")
-    same = sum(one.same for one in found)
-    echo(f"Replayed {counted(len(found), 'rebalance')}: {same} the same, {len(found) - same} different.")
+    same = sum(replayed.same for replayed in replays)
+    echo(f"Replayed {counted(len(replays), 'rebalance')}: {same} the same, {len(replays) - same} different.")
 
 
 def _at(ms: int) -> str:
@@ -136,21 +136,23 @@ def replay_history(history: Path, policies: Sequence[str], output: Output) -> No
     if unknown:
         fail(f"The policy {unknown[0]} is not known; stock ones are {', '.join(POLICIES)}.")
     try:
-        found = read_history(history)
+        recorded = read_history(history)
     except HistoryError as error:
         fail(str(error))
-    if not found.snapshots:
+    if not recorded.snapshots:
         fail(
             f"The history {history} holds no consumer group; `bellwether replay` decides rebalances of applications"
             " again."
         )
     began = time.perf_counter()
-    weights = found.weights()
+    weights = recorded.weights()
     outcomes = [
-        one for name in sorted(found.snapshots) for one in replay_policies(found.snapshots[name], wanted, weights)
+        outcome
+        for name in sorted(recorded.snapshots)
+        for outcome in replay_policies(recorded.snapshots[name], wanted, weights)
     ]
     took_s = time.perf_counter() - began
-    for reason, count in sorted(found.refused.items()):
+    for reason, count in sorted(recorded.refused.items()):
         echo(f"{count} records were left out: {reason}.", err=True)
     if output.is_document:
         print_document(summary(outcomes), output)

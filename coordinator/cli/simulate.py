@@ -117,21 +117,24 @@ def simulate(
     change = Change(_in_full(seen, without_member or ()), tuple(without_rack or ()), racks, topics)
     name = policy[0] if policy else None
     try:
-        found = _REBALANCES[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
+        imagined = _REBALANCES[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
     except WhatIfError as error:
         fail(str(error))
     scales = scales_for(settings, seen)
-    costs = [] if scales is None else costs_of(scales, shadow.decision, [one.decision for one in found])
+    costs = [] if scales is None else costs_of(scales, shadow.decision, [rebalance.decision for rebalance in imagined])
     if output.is_document:
-        traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(found)
+        traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(imagined)
         flags = {"hypothetical": not seen.can_be_led}
         print_document(
-            [{**asdict(o.picture), **o.of_state, "traffic": t, **flags} for o, t in zip(found, traffic, strict=True)],
+            [
+                {**asdict(o.picture), **o.of_state, "traffic": t, **flags}
+                for o, t in zip(imagined, traffic, strict=True)
+            ],
             output,
         )
         return
     warn_hypothetical(seen)
-    draw_rebalances(found, costs, (shadow.cross_rack, shadow.current.unowned))
+    draw_rebalances(imagined, costs, (shadow.cross_rack, shadow.current.unowned))
 
 
 def print_absences(
@@ -141,11 +144,11 @@ def print_absences(
     costs = []
     for ending, texts in ended.items():
         for text in texts:
-            found = owners_called(seen, decision.plan, text.removeprefix(AT_MEMBER))
-            if len(found) != 1:
-                what = f"may be {listed(found)}; write more of the id" if found else "is no member of the group"
+            owners = owners_called(seen, decision.plan, text.removeprefix(AT_MEMBER))
+            if len(owners) != 1:
+                what = f"may be {listed(owners)}; write more of the id" if owners else "is no member of the group"
                 fail(f"{text} {what}; see 'bellwether describe {for_shell(seen.group_id)}'.")
-            costs.append(absence_cost(ending, decision, shadow.held, names.index(found[0]), pace))
+            costs.append(absence_cost(ending, decision, shadow.present, names.index(owners[0]), pace))
     everybody = is_eager(decision.plan.words.kind, decision.raw.protocol)
     if output.is_document:
         flags = {"hypothetical": not seen.can_be_led, "pauses_everybody": everybody}
@@ -179,8 +182,8 @@ def _seconds(value: float | None) -> str:
 
 def _in_full(seen: Observation, given: Sequence[str]) -> tuple[str, ...]:
     """Returns the full ids of members given in short. Ambiguous or unknown ones are unchanged and refused later."""
-    found = [(text, full_ids(seen, text)) for text in given]
-    return tuple(ids[0] if len(ids) == 1 else text for text, ids in found)
+    pairs = [(text, full_ids(seen, text)) for text in given]
+    return tuple(ids[0] if len(ids) == 1 else text for text, ids in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +204,14 @@ def _rebalances(
     memory = Memory.of(NEWEST - 2 * REBALANCES_MAX, decision.cluster, decision.plan.before, members)
     raw, cluster = changed(decision.raw, decision.cluster, change)
     made = rebalances(raw, cluster, memory, policy, decision.decided_at_ms)
-    return [Imagined(one, _picture(one, made[:i], decision), {}) for i, one in enumerate(made)]
+    return [Imagined(rebalance, _picture(rebalance, made[:i], decision), {}) for i, rebalance in enumerate(made)]
 
 
-def _picture(one: Decision[GroupPlan], earlier: Sequence[Decision[GroupPlan]], present: Decision[GroupPlan]) -> Picture:
+def _picture(
+    decision: Decision[GroupPlan], earlier: Sequence[Decision[GroupPlan]], present: Decision[GroupPlan]
+) -> Picture:
     """Returns the picture of a rebalance that follows the earlier ones."""
-    return picture_of(one.counted_after(earlier[-1]), earlier[-1]) if earlier else picture_of(one, present)
+    return picture_of(decision.counted_after(earlier[-1]), earlier[-1]) if earlier else picture_of(decision, present)
 
 
 def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int]:
@@ -215,51 +220,51 @@ def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int
     counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.changelogs if t in cluster.index}
 
     async def ask() -> dict[tuple[str, int], int]:
-        found: dict[tuple[str, int], int] = {}
+        largest: dict[tuple[str, int], int] = {}
         async with connected(settings.properties) as sources:
             for node in await sources.reader.nodes():
                 try:
                     sizes = await sources.transport.log_sizes(node, counts)
                 except TransportError:
                     continue  # sizes of the other nodes are still useful
-                found |= {tp: max(size, found.get(tp, 0)) for tp, size in sizes.items()}
-        return found
+                largest |= {tp: max(size, largest.get(tp, 0)) for tp, size in sizes.items()}
+        return largest
 
-    known: dict[tuple[str, int], int] = run_to_end(ask())
-    return task_bytes(decision, known)
+    sizes: dict[tuple[str, int], int] = run_to_end(ask())
+    return task_bytes(decision, sizes)
 
 
 def task_bytes(decision: Decision[TaskPlan], sizes: Mapping[tuple[str, int], int]) -> dict[TaskId, int]:
     """Returns bytes by task, from bytes by partition. Only tasks whose changelogs are all known are included."""
-    table, found = decision.plan.view.tasks, {}
+    table, by_task = decision.plan.view.tasks, {}
     changelogs = {subtopology.id: subtopology.changelogs for subtopology in decision.plan.topology.subtopologies}
     for task in map(table.task_id, range(table.size)):
         parts = [sizes.get((topic, task.partition)) for topic in changelogs[task.subtopology]]
-        known = [part for part in parts if part is not None]
-        if len(known) == len(parts):
-            found[task] = sum(known)
-    return found
+        sizes_known = [part for part in parts if part is not None]
+        if len(sizes_known) == len(parts):
+            by_task[task] = sum(sizes_known)
+    return by_task
 
 
 def _rebalances_of_tasks(
     settings: Settings, seen: Observation, decision: Decision[TaskPlan], change: Change, name: str | None
 ) -> list[Imagined]:
     sizes, assignors = _sizes(decision, settings), _assignors(settings, seen.group_id, name)
-    held = {m.member_id: HeldTasks(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
-    made = rebalances_of_tasks(decision, held, change, name or decision.policy, assignors)
+    tasks_of = {m.member_id: HeldTasks(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
+    made = rebalances_of_tasks(decision, tasks_of, change, name or decision.policy, assignors)
     imagined = []
-    for i, one in enumerate(made):
-        warmups = int(one.decision.plan.target.warmup.sum())
-        known = [sizes[task] for task in one.copies if task in sizes]
+    for i, step in enumerate(made):
+        warmups = int(step.decision.plan.target.warmup.sum())
+        sizes_known = [sizes[task] for task in step.copies if task in sizes]
         state = {
-            "restored": one.restored,
-            "restored_bytes": sum(known) if len(known) == len(one.copies) else None,
-            "copies": len(one.copies),
+            "restored": step.restored,
+            "restored_bytes": sum(sizes_known) if len(sizes_known) == len(step.copies) else None,
+            "copies": len(step.copies),
             "warmups": warmups,
-            "waits_for_probing": one.probing,
+            "waits_for_probing": step.probing,
         }
-        picture = _picture(one.decision, [each.decision for each in made[:i]], decision)
-        imagined.append(Imagined(one.decision, picture, state))
+        picture = _picture(step.decision, [each.decision for each in made[:i]], decision)
+        imagined.append(Imagined(step.decision, picture, state))
     return imagined
 
 
@@ -293,26 +298,28 @@ def _leader(settings: Settings, group: str, policy: str | None) -> Leader:
 
 
 def _topics(given: list[str]) -> dict[str, int]:
-    found = {}
+    counts = {}
     for text in given:
         name, _, number = text.partition("=")
         partitions = whole_number(number)
         if partitions is None or not name:
             fail(f"--topic {text} cannot be used; write NAME=N, such as orders=24.")
-        found[name] = partitions
-    return found
+        counts[name] = partitions
+    return counts
 
 
-def draw_rebalances(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: tuple[int | None, int]) -> None:
+def draw_rebalances(
+    imagined: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: tuple[int | None, int]
+) -> None:
     """Draws the rebalances. `costs` has one entry for each, or is empty without weights. `now` is (partitions read
     across racks, partitions without an owner)."""
-    of_state = ("restores", "bytes", "copies", "warm-ups", "then") if found and found[0].of_state else ()
+    of_state = ("restores", "bytes", "copies", "warm-ups", "then") if imagined and imagined[0].of_state else ()
     of_cost = ("then across racks",) if costs else ()
     table = Table("rebalance", "why", "moved", "new", "pending", "cross rack", "unowned", *of_state, *of_cost)
     weighed = [short(costs[0]["present"])] if costs else []
     table.add_row("now", "", "", "", "", *map(count_or_unknown, now), *("" for _ in of_state), *weighed)
-    for number, one in enumerate(found, 1):
-        picture, state = one.picture, one.of_state
+    for number, step in enumerate(imagined, 1):
+        picture, state = step.picture, step.of_state
         counts = (picture.moved, picture.new, picture.pending, picture.cross_rack, picture.unowned)
         cells = [str(number), picture.cause, *map(count_or_unknown, counts)]
         if state:
@@ -323,9 +330,9 @@ def draw_rebalances(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]
         table.add_row(*cells)
     console = Console()
     console.print(table)
-    moved = sum(one.picture.moved for one in found)
-    restored = sum(one.of_state.get("restored", 0) for one in found)
-    sizes = [one.of_state.get("restored_bytes") for one in found]
+    moved = sum(step.picture.moved for step in imagined)
+    restored = sum(step.of_state.get("restored", 0) for step in imagined)
+    sizes = [step.of_state.get("restored_bytes") for step in imagined]
     size = "of unknown size (ACL DESCRIBE on Cluster)" if None in sizes else f"with {sum(filter(None, sizes)):,} bytes"
     reads = f" {restored:,} records {size} are restored." if of_state else ""
     if costs:
@@ -334,7 +341,7 @@ def draw_rebalances(found: Sequence[Imagined], costs: Sequence[Mapping[str, Any]
             echo(line)
     console.print(
         Text(
-            f"Stable after {counted(len(found), 'rebalance')} and {counted(moved, 'move')}.{reads}"
+            f"Stable after {counted(len(imagined), 'rebalance')} and {counted(moved, 'move')}.{reads}"
             " Nothing was applied.",
             "bold",
         )

@@ -76,13 +76,13 @@ class InstanceReports:
     def of(cls, groups: Iterable[Mapping[str, Any]], lines: Iterable[Mapping[str, Any]]) -> "InstanceReports":
         """Combines the answers of /api/groups and /decisions of all instances."""
         groups = list(groups)
-        leads = {str(one["group"]): int(one["generation"]) for one in groups if one["leading"]}
+        leads = {str(row["group"]): int(row["generation"]) for row in groups if row["leading"]}
         rebalances: dict[str, Mapping[str, Any]] = {}
         for line in lines:
-            known = rebalances.get(line["group"])
-            if known is None or line["decided_at_ms"] > known["decided_at_ms"]:
+            newest = rebalances.get(line["group"])
+            if newest is None or line["decided_at_ms"] > newest["decided_at_ms"]:
                 rebalances[line["group"]] = line
-        roles = {str(one["group"]): one["role"] for one in groups if one["role"] is not None}
+        roles = {str(row["group"]): row["role"] for row in groups if row["role"] is not None}
         return cls(leads, {group: roles[group] for group in roles.keys() - leads.keys()}, rebalances)
 
 
@@ -145,10 +145,10 @@ class View:
     def rows(self, rows: Iterable[TopRow]) -> list[TopRow]:
         """Returns the rows that fit the filter, in order. Equal rows are ordered by name, so that they keep their
         places between refreshes, and unknown values come last."""
-        found = sorted((row for row in rows if self.wanted in row.group), key=lambda row: row.group)
+        ordered = sorted((row for row in rows if self.wanted in row.group), key=lambda row: row.group)
         if self.order is SortOrder.NAME:
-            return found[::-1] if self.reverse else found
-        return sorted(found, key=self._rank)
+            return ordered[::-1] if self.reverse else ordered
+        return sorted(ordered, key=self._rank)
 
     def _rank(self, row: TopRow) -> tuple[bool, int]:
         value = {SortOrder.LAG: row.lag, SortOrder.MEMBERS: row.members}.get(self.order, row.cross_rack)
@@ -215,9 +215,9 @@ async def _top(
         async def refresh(wanted: str) -> list[TopRow]:
             for name in names or await _listed(sources):
                 if name not in observers and wanted in name:
-                    found, _ = settings_for(bootstrap, config, name)
-                    observers[name] = observer_for(found, name, sources)
-            rows = await _refresh([one for name, one in observers.items() if wanted in name], urls, silent)
+                    group_config, _ = settings_for(bootstrap, config, name)
+                    observers[name] = observer_for(group_config, name, sources)
+            rows = await _refresh([observer for name, observer in observers.items() if wanted in name], urls, silent)
             if names and rows and all(row.type in ("missing", "unknown") for row in rows):
                 fail(f"No group of these can be looked at: {', '.join(names)}. See 'bellwether groups'.")
             return rows
@@ -304,8 +304,8 @@ class Screen:
 
 
 async def _listed(sources: Sources) -> list[str]:
-    found = await all_groups(sources.transport, sources.reader)
-    return sorted(g.group_id for g in found if g.protocol_type in LISTED_TYPES or g.type in ("consumer", "streams"))
+    groups = await all_groups(sources.transport, sources.reader)
+    return sorted(g.group_id for g in groups if g.protocol_type in LISTED_TYPES or g.type in ("consumer", "streams"))
 
 
 async def _refresh(
@@ -315,10 +315,10 @@ async def _refresh(
     reports = await asyncio.to_thread(_reports, urls, {} if silent is None else silent)
     turns = asyncio.Semaphore(REFRESHES_AT_ONCE)
 
-    async def refresh(one: GroupObserver) -> Observation:
+    async def refresh(observer: GroupObserver) -> Observation:
         """Observes one group. A group that cannot be read becomes a row that shows this."""
         async with turns:
-            return await one.observe_or_unknown()
+            return await observer.observe_or_unknown()
 
     return [row_of(seen, reports) for seen in await asyncio.gather(*map(refresh, observers))]
 
@@ -351,9 +351,9 @@ def _table(rows: Sequence[TopRow], view: View, *, wide: bool) -> Table:
         shown = ["-" if number is None else f"{number:,}" for number in numbers]
         why = f"{row.leader}: {row.not_leading.replace('_', ' ')}" if row.not_leading else row.leader
         cells = [row.group, why, row.state or "-", *shown, row.cause or "-", ago]
-        wrong = ", ".join(one.kind.words for one in row.anomalies)
+        wrong = ", ".join(anomaly.kind.words for anomaly in row.anomalies)
         more = (row.type, "-" if row.unowned is None else f"{row.unowned:,}", row.remedy or "-", wrong or "-")
-        marked = row.unowned or any(one.kind in OF_ASSIGNMENT for one in row.anomalies)
+        marked = row.unowned or any(anomaly.kind in OF_ASSIGNMENT for anomaly in row.anomalies)
         table.add_row(*cells, *more * wide, style=UNOWNED if marked else None)
     return table
 

@@ -157,14 +157,14 @@ def diff(
     if before.application_id != after.application_id:
         named = f"{before.application_id} and {after.application_id}"
         fail(f"The files are of two applications, {named}: compare files of one.")
-    found = upgrade(before, after)
+    difference = upgrade(before, after)
     if output.is_document:
-        print_document(asdict(found) | {"rolling": found.rolling}, output)
+        print_document(asdict(difference) | {"rolling": difference.rolling}, output)
         return
-    for line in sentences(found):
+    for line in sentences(difference):
         echo(line)
     echo("")
-    echo(f"A rolling upgrade: {found.rolling}")
+    echo(f"A rolling upgrade: {difference.rolling}")
 
 
 async def _learn(group: str, properties: Mapping[str, str], text: str | None) -> Learned:
@@ -186,12 +186,12 @@ async def _learn(group: str, properties: Mapping[str, str], text: str | None) ->
             if text is not None:
                 from_text = parse_description(text, group, await asyncio.to_thread(topic_counts, admin, LIMIT_S))
                 learned = partial(learned, serving=serving(from_text.topology))
-            found = await learned(LIMIT_S)
-            if found.topology.undecided:  # changelogs that grow in between are in use
+            result = await learned(LIMIT_S)
+            if result.topology.undecided:  # changelogs that grow in between are in use
                 await asyncio.sleep(WATCH_S)
-                found = await learned(LIMIT_S, found.ends)
-            found = combined(from_text, found) if from_text is not None else found
-            return await asyncio.to_thread(_completed, found, admin)
+                result = await learned(LIMIT_S, result.ends)
+            result = combined(from_text, result) if from_text is not None else result
+            return await asyncio.to_thread(_completed, result, admin)
     except TransportError as error:
         fail(str(error))
 
@@ -209,8 +209,8 @@ def _with_existing(
     topology: Topology, notes: Sequence[str], admin: AdminClient, counts: Mapping[str, int]
 ) -> tuple[Topology, tuple[str, ...]]:
     topics = [t for t in (*topology.repartition_topics, *topology.changelogs, *topology.undecided) if t in counts]
-    found = with_existing(topology, counts, topic_configs(admin, topics, LIMIT_S))
-    return found.topology, (*notes, *found.notes)
+    completed = with_existing(topology, counts, topic_configs(admin, topics, LIMIT_S))
+    return completed.topology, (*notes, *completed.notes)
 
 
 def _properties(bootstrap: str | None, config: Path | None, group: str) -> dict[str, str]:

@@ -41,45 +41,47 @@ def absence_update(order: PlacementOrder, before: Absence | None, answer: Descri
     if answer.error or answer.state not in {GroupState.STABLE, *REBALANCING}:
         return AbsenceUpdate(before)
     at_rest = answer.state == GroupState.STABLE
-    known = before or _begun(order, answer, now_ms)
-    present = _present(order, known, answer)
+    absence = before or _begun(order, answer, now_ms)
+    present = _present(order, absence, answer)
     ids = frozenset(member.member_id for member in present)
-    new = ids - frozenset(known.members)
-    if known.stage is not Stage.EMPTYING and new:
-        return AbsenceUpdate(known, "it is back", remove=left_behind(order, known, answer))
-    held = owned(answer, ids) if at_rest else None
-    if held is None:
-        return AbsenceUpdate(before or (_seen(known, present, answer) if ids else None))
-    if known.stage is Stage.EMPTYING and known.members and not held and ids and new == ids:
-        return AbsenceUpdate(known, "it is back")  # it has only new ids, and no work
-    found = _moved_on(known, present, answer, held, now_ms)
-    if found.stage is Stage.AWAY and order.until is Until.REMOVED:
-        return AbsenceUpdate(found, "it is removed")
+    new = ids - frozenset(absence.members)
+    if absence.stage is not Stage.EMPTYING and new:
+        return AbsenceUpdate(absence, "it is back", remove=left_behind(order, absence, answer))
+    partitions = owned(answer, ids) if at_rest else None
+    if partitions is None:
+        return AbsenceUpdate(before or (_seen(absence, present, answer) if ids else None))
+    if absence.stage is Stage.EMPTYING and absence.members and not partitions and ids and new == ids:
+        return AbsenceUpdate(absence, "it is back")  # it has only new ids, and no work
+    update = _moved_on(absence, present, answer, partitions, now_ms)
+    if update.stage is Stage.AWAY and order.until is Until.REMOVED:
+        return AbsenceUpdate(update, "it is removed")
     if (
-        found.stage is Stage.AWAY
-        and found.members
-        and not found.names
-        and order.where.partition(":")[2] in found.members
+        update.stage is Stage.AWAY
+        and update.members
+        and not update.names
+        and order.where.partition(":")[2] in update.members
     ):
-        return AbsenceUpdate(found, "it is gone, and nothing would identify it when it comes back")
-    removed = order.until is Until.REMOVED and found.stage is Stage.EMPTY
-    return AbsenceUpdate(found, remove=found.members if removed else ())
+        return AbsenceUpdate(update, "it is gone, and nothing would identify it when it comes back")
+    removed = order.until is Until.REMOVED and update.stage is Stage.EMPTY
+    return AbsenceUpdate(update, remove=update.members if removed else ())
 
 
-def left_behind(order: PlacementOrder, known: Absence, answer: DescribeAnswer) -> tuple[str, ...]:
+def left_behind(order: PlacementOrder, absence: Absence, answer: DescribeAnswer) -> tuple[str, ...]:
     """Returns the stopped members for which a rebalance waits although their successors have joined. Each thread of a
     process has its own successor, and these join one after another. Empty unless the rebalance waits for members:
     those of a completed generation have rejoined and are alive."""
-    if answer.error or answer.state != GroupState.PREPARING or known.stage is not Stage.EMPTY:
+    if answer.error or answer.state != GroupState.PREPARING or absence.stage is not Stage.EMPTY:
         return ()
-    present = _present(order, known, answer)
-    old = [m for m in present if m.member_id in known.members]
-    new = {m.client_id for m in present if m.member_id not in known.members}
-    if len(known.members) == 1:
+    present = _present(order, absence, answer)
+    old = [m for m in present if m.member_id in absence.members]
+    new = {m.client_id for m in present if m.member_id not in absence.members}
+    if len(absence.members) == 1:
         return tuple(m.member_id for m in old if new)
     # If several have the same client id, it is unknown which of them has a successor.
     called = Counter(m.client_id for m in old)
-    return tuple(m.member_id for m in old if m.client_id in new.intersection(known.names) and called[m.client_id] == 1)
+    return tuple(
+        m.member_id for m in old if m.client_id in new.intersection(absence.names) and called[m.client_id] == 1
+    )
 
 
 def owned(answer: DescribeAnswer, member_ids: Iterable[str]) -> frozenset[TopicPartition] | None:
@@ -115,36 +117,36 @@ def _begun(order: PlacementOrder, answer: DescribeAnswer, now_ms: int) -> Absenc
 
 
 def _moved_on(
-    known: Absence,
+    absence: Absence,
     present: list[DescribedMember],
     answer: DescribeAnswer,
-    held: frozenset[TopicPartition],
+    partitions: frozenset[TopicPartition],
     now_ms: int,
 ) -> Absence:
     ids = frozenset(member.member_id for member in present)
-    stage = Stage.AWAY if not ids else Stage.EMPTYING if held else Stage.EMPTY
-    found = replace(known, stage=stage, since_ms=known.since_ms if stage is known.stage else now_ms)
-    return _seen(found, present, answer) if ids else found
+    stage = Stage.AWAY if not ids else Stage.EMPTYING if partitions else Stage.EMPTY
+    moved = replace(absence, stage=stage, since_ms=absence.since_ms if stage is absence.stage else now_ms)
+    return _seen(moved, present, answer) if ids else moved
 
 
-def _seen(known: Absence, present: list[DescribedMember], answer: DescribeAnswer) -> Absence:
+def _seen(absence: Absence, present: list[DescribedMember], answer: DescribeAnswer) -> Absence:
     """Returns the absence with the ids and names of these members. They are recorded even during the order's first
     rebalance, so that members that join later count as new."""
     ids = frozenset(member.member_id for member in present)
     names = frozenset(name for member in present for name in _names(member, ids, answer))
-    return replace(known, members=tuple(sorted(ids)), names=tuple(sorted(names | frozenset(known.names))))
+    return replace(absence, members=tuple(sorted(ids)), names=tuple(sorted(names | frozenset(absence.names))))
 
 
-def _present(order: PlacementOrder, known: Absence, answer: DescribeAnswer) -> list[DescribedMember]:
+def _present(order: PlacementOrder, absence: Absence, answer: DescribeAnswer) -> list[DescribedMember]:
     """Returns the members named by the order, and those known to be of the same process or client."""
-    protocol, names = answer.protocol, set(known.names)
+    protocol, names = answer.protocol, set(absence.names)
     meant = [m for m in answer.members if _is_meant(m, order, protocol)]
     ids = frozenset(m.member_id for m in meant)
     names |= {name for member in meant for name in _names(member, ids, answer)}
     return [
         m
         for m in answer.members
-        if m.member_id in ids or m.member_id in known.members or names.intersection(_called(m, protocol))
+        if m.member_id in ids or m.member_id in absence.members or names.intersection(_called(m, protocol))
     ]
 
 

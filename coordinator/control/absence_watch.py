@@ -33,7 +33,7 @@ class AbsenceOrders(Protocol):
     """The part of `Controller` that is used here."""
 
     def absences(self) -> Sequence[tuple[PlacementOrder, Absence | None]]: ...
-    def absence_seen(self, order: PlacementOrder, found: AbsenceUpdate) -> None: ...
+    def absence_seen(self, order: PlacementOrder, update: AbsenceUpdate) -> None: ...
 
 
 class AbsenceWatch:
@@ -80,16 +80,16 @@ class AbsenceWatch:
 
     async def _judge(self, group: str, answer: DescribeAnswer) -> None:
         now_ms = int(self._wall_clock() * 1000)
-        for order, known in [back for back in self._back.values() if back[0].target == group]:
-            await self._remove(order, left_behind(order, known, answer))
+        for order, absence in [back for back in self._back.values() if back[0].target == group]:
+            await self._remove(order, left_behind(order, absence, answer))
             if answer.state not in REBALANCING:
                 del self._back[order.key]
-        for order, before in [one for one in self._orders.absences() if one[0].target == group]:
-            found = absence_update(order, before, answer, now_ms)
-            self._orders.absence_seen(order, found)
-            await self._remove(order, found.remove)
-            if found.ended and found.absence is not None:
-                self._back[order.key] = order, found.absence
+        for order, before in [item for item in self._orders.absences() if item[0].target == group]:
+            update = absence_update(order, before, answer, now_ms)
+            self._orders.absence_seen(order, update)
+            await self._remove(order, update.remove)
+            if update.ended and update.absence is not None:
+                self._back[order.key] = order, update.absence
 
     async def _remove(self, order: PlacementOrder, member_ids: Sequence[str]) -> None:
         if not member_ids:

@@ -77,8 +77,8 @@ class Instances:
         One that hands the group over is chosen last: it reports this until it is fenced, while another may already have
         the group.
         """
-        found = [h for h in self._others() if group in h.leads or group in h.claims]
-        return max(found, key=lambda h: (group not in h.hands_over, h.order)).instance if found else None
+        holders = [h for h in self._others() if group in h.leads or group in h.claims]
+        return max(holders, key=lambda h: (group not in h.hands_over, h.order)).instance if holders else None
 
     def leader(self, group: str) -> str | None:
         """Returns another living instance that leads the group, if there is one."""

@@ -196,35 +196,35 @@ class Controller:
         """Returns the group's evacuations in force, with the absence of each that ends with one."""
         now_ms = int(self._wall_clock() * 1000)
         in_force = self._orders.placements(group, now_ms)
-        found = [order for order in in_force if order.kind is records.PlacementKind.EVACUATE]
-        return tuple((order, self._orders.absence(order)) for order in found)
+        evacuations = [order for order in in_force if order.kind is records.PlacementKind.EVACUATE]
+        return tuple((order, self._orders.absence(order)) for order in evacuations)
 
-    def absence_seen(self, order: records.PlacementOrder, found: AbsenceUpdate) -> None:
+    def absence_seen(self, order: records.PlacementOrder, update: AbsenceUpdate) -> None:
         """Takes the update of an absence. It is ignored if the order is no longer in force."""
         state, now_ms = self._groups[order.target], int(self._wall_clock() * 1000)
         if order not in self._orders.placements(order.target, now_ms) or not self._watches(order):
             return
-        if found.ended:
-            self._ended[order.key] = found.ended
+        if update.ended:
+            self._ended[order.key] = update.ended
             self._withdraw(order.key)
             self._withdraw(records.absence_key(order.target, order.where))
             self.review()
         # If another leader assigns work to the member, the absence does not go back to an earlier stage.
-        elif leads(state.runner) and found.absence is not None and found.absence != self._orders.absence(order):
-            if found.absence.stage is records.Stage.EMPTY and state.runner.membership.hands_over:
+        elif leads(state.runner) and update.absence is not None and update.absence != self._orders.absence(order):
+            if update.absence.stage is records.Stage.EMPTY and state.runner.membership.hands_over:
                 return  # one more rebalance follows, which would wait for the member if it stopped now
-            log.info("absence", group=order.target, where=order.where, stage=found.absence.stage.value)
-            self._orders.apply(found.absence.key, found.absence)
-            self._topic.write(found.absence)
+            log.info("absence", group=order.target, where=order.where, stage=update.absence.stage.value)
+            self._orders.apply(update.absence.key, update.absence)
+            self._topic.write(update.absence)
 
     def _report(self) -> None:
         orders = self._orders.all_in_force(int(self._wall_clock() * 1000))
         own_targets = {*self._groups, self.instance_name, records.EVERYBODY}
         given = [order for order in orders if isinstance(order, records.Order | records.PlacementOrder)]
         own_orders = tuple(order for order in given if order.target in own_targets)
-        found = ControlReport(own_orders, len(self._instances.living()), self._clock() - self._heard_at)
+        report = ControlReport(own_orders, len(self._instances.living()), self._clock() - self._heard_at)
         for observer in self._on_control:
-            observer(found)
+            observer(report)
 
     # ---- what comes from the topic -------------------------------------------------------------------------------
 
@@ -311,22 +311,22 @@ class Controller:
             self._ended.pop(order.key, None)
 
     def _update_hand_back(self, group: str, state: _GroupState, now_ms: int) -> None:
-        found = self._orders.handed_back(group, now_ms)
-        if found is None or found == state.handed_back:
+        record = self._orders.handed_back(group, now_ms)
+        if record is None or record == state.handed_back:
             return
-        state.handed_back = found
-        waits = found.waits and found.topology == state.runner.digest
-        state.runner.post(HandBackRemembered((now_ms - found.at_ms) / 1000, found.reason, waits))
+        state.handed_back = record
+        waits = record.waits and record.topology == state.runner.digest
+        state.runner.post(HandBackRemembered((now_ms - record.at_ms) / 1000, record.reason, waits))
 
     def hand_back(self, group: str, *, waits: bool) -> None:
         """Records for later restarts that the group was handed back (`waits`), or that Bellwether leads it again. The
         latter is ignored if an unprocessed hand-back was read, since the lead may be older than it."""
         state, now_ms = self._groups[group], int(self._wall_clock() * 1000)
-        found = self._orders.handed_back(group, now_ms)
-        if not waits and found != state.handed_back:
+        last = self._orders.handed_back(group, now_ms)
+        if not waits and last != state.handed_back:
             return
         reason = state.runner.membership.handed_back
-        record = renewed(found, group, reason, state.runner.digest, now_ms, waits=waits)
+        record = renewed(last, group, reason, state.runner.digest, now_ms, waits=waits)
         if record is not None:
             state.handed_back = record
             self._orders.apply(record.key, record)
@@ -444,8 +444,8 @@ def _news(
 ) -> list[str]:
     """Returns the sentences of new orders, and of ended ones with the reason. `why` has the reasons, by key, of orders
     that this instance ended."""
-    known, kept = {order.rule for order in before}, {order.key for order in in_force}
-    message = [order.sentence for order in in_force if order.rule not in known]
+    rules, kept = {order.rule for order in before}, {order.key for order in in_force}
+    message = [order.sentence for order in in_force if order.rule not in rules]
     ended = [order for order in before if order.key not in kept]
     how = {order: "expired" if order.expires_ms <= now_ms else why.get(order.key, "withdrawn") for order in ended}
     return message + [f"{order.sentence}: {end}" for order, end in how.items()]

@@ -31,8 +31,8 @@ def heard(records: Mapping[str, Record], now_ms: int) -> list[InstanceHeartbeat]
 
 def absence_of(records: Mapping[str, Record], order: PlacementOrder) -> Absence | None:
     """Returns the absence with which the order ends, None if no leader has reported it yet."""
-    found = records.get(absence_key(order.target, order.where))
-    return found if isinstance(found, Absence) and found.order_ms == order.at_ms else None
+    absence = records.get(absence_key(order.target, order.where))
+    return absence if isinstance(absence, Absence) and absence.order_ms == order.at_ms else None
 
 
 def policy_of(records: Mapping[str, Record], group: str, now_ms: int) -> str | None:
@@ -49,10 +49,10 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
         return _nobody_to_drain(order.target, living)
     keepers = [heartbeat for heartbeat in living if order.target in heartbeat.groups]
     if not keepers:
-        known = _listed(
+        groups = _listed(
             {group for heartbeat in living for group in heartbeat.groups}, "groups with an instance of Bellwether"
         )
-        return f"No Bellwether with the group '{order.target}' has reported in the control topic {HEARD}; {known}."
+        return f"No Bellwether with the group '{order.target}' has reported in the control topic {HEARD}; {groups}."
     leads = any(order.target in heartbeat.leads for heartbeat in keepers)
     placement = isinstance(order, PlacementOrder)
     deaf = [heartbeat for heartbeat in keepers if heartbeat.policies and order.target not in heartbeat.orders_for]
@@ -69,8 +69,8 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
 def _nobody_to_drain(target: str, living: list[InstanceHeartbeat]) -> str:
     named = [heartbeat for heartbeat in living if target in (heartbeat.instance, EVERYBODY)]
     if not named:
-        known = _listed({heartbeat.instance for heartbeat in living}, "instances that have reported")
-        return f"No instance of Bellwether '{target}' has reported in the control topic {HEARD}; {known}."
+        instances = _listed({heartbeat.instance for heartbeat in living}, "instances that have reported")
+        return f"No instance of Bellwether '{target}' has reported in the control topic {HEARD}; {instances}."
     led = {group: heartbeat for heartbeat in named for group in heartbeat.leads}
     if not led:
         return "It leads no group now, so there is nothing to hand over; see 'bellwether orders'."
@@ -83,6 +83,6 @@ def _nobody_to_drain(target: str, living: list[InstanceHeartbeat]) -> str:
 
 
 def _listed(names: Iterable[str], what: str) -> str:
-    found = sorted(names)
-    shown = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+    ordered = sorted(names)
+    shown = ", ".join(ordered[:5]) + (f" and {len(ordered) - 5} more" if len(ordered) > 5 else "")
     return f"{what}: {shown or 'none'}"

@@ -37,14 +37,14 @@ def handed_back_key(group: str) -> str:
 
 
 def renewed(
-    found: HandedBack | None, group: str, reason: str, topology: str, now_ms: int, *, waits: bool
+    last: HandedBack | None, group: str, reason: str, topology: str, now_ms: int, *, waits: bool
 ) -> HandedBack | None:
     """Returns the record to write now that the group has been handed back (`waits`) or is led again (not `waits`). None
     if that is recorded already, or there is no hand-back to update."""
-    if found is not None and found.waits == waits:
+    if last is not None and last.waits == waits:
         return None
     if waits:
         return HandedBack(group, now_ms, now_ms + LIMIT_MS, reason[:_TEXT_LENGTH_MAX], topology)
-    if found is None:
+    if last is None:
         return None
-    return HandedBack(group, found.at_ms, found.expires_ms, found.reason, topology, waits=False)
+    return HandedBack(group, last.at_ms, last.expires_ms, last.reason, topology, waits=False)

@@ -221,8 +221,8 @@ class LocalProcess:
 
 def local_processes(bootstrap: str) -> list[LocalProcess]:
     """Returns this user's processes on this machine that use the same cluster and have no control topic."""
-    found = (_asked(name, {}) for name in _names())
-    return [process for process in found if process is not None and process.is_on(bootstrap)]
+    answers = (_asked(name, {}) for name in _names())
+    return [process for process in answers if process is not None and process.is_on(bootstrap)]
 
 
 class LocalChannel:

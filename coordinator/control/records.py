@@ -302,8 +302,8 @@ def _placement(fields: Mapping[str, Any]) -> PlacementOrder:
 
 def _until(fields: Mapping[str, Any]) -> Until:
     """Returns the event that ends the order, EXPIRY if it is missing (older versions) or unknown (newer ones)."""
-    known = [until for until in Until if until.value == fields.get("until")]
-    return known[0] if known else Until.EXPIRY
+    matching = [until for until in Until if until.value == fields.get("until")]
+    return matching[0] if matching else Until.EXPIRY
 
 
 def _absence(fields: Mapping[str, Any]) -> Absence:
@@ -390,13 +390,13 @@ class OrderState:
 
     def absence(self, order: PlacementOrder) -> Absence | None:
         """Returns the absence with which this order ends, None if no leader has reported it yet."""
-        found = self._orders.get(absence_key(order.target, order.where))
-        return found if isinstance(found, Absence) and found.order_ms == order.at_ms else None
+        record = self._orders.get(absence_key(order.target, order.where))
+        return record if isinstance(record, Absence) and record.order_ms == order.at_ms else None
 
     def handed_back(self, group: str, now_ms: int) -> HandedBack | None:
         """Returns the last hand-back of a group, while it limits the next one."""
-        found = self._orders.get(handed_back_key(group))
-        return found if isinstance(found, HandedBack) and now_ms < found.expires_ms else None
+        record = self._orders.get(handed_back_key(group))
+        return record if isinstance(record, HandedBack) and now_ms < record.expires_ms else None
 
     def left_over(self, now_ms: int) -> list[Absence]:
         """Returns the absences whose order has expired or was withdrawn."""

@@ -99,14 +99,14 @@ def require_topic(properties: Mapping[str, str], topic: str) -> None:
 
 
 def _exists(admin: AdminClient, topic: str) -> bool:
-    found = admin.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
-    if found.error is not None:
-        if found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+    metadata = admin.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
+    if metadata.error is not None:
+        if metadata.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise ControlTopicError(_forbidden(topic))
         return False
-    if len(found.partitions) != 1:
+    if len(metadata.partitions) != 1:
         raise ControlTopicError(
-            f"The control topic '{topic}' has {len(found.partitions)} partitions, but order matters; create another"
+            f"The control topic '{topic}' has {len(metadata.partitions)} partitions, but order matters; create another"
             " with one partition and cleanup.policy=compact, and set control_topic."
         )
     return True
@@ -291,7 +291,7 @@ async def _read_all(
 ) -> dict[str, Record]:
     """Reads the topic and retries temporary errors within `limit_s`. Raises TimeoutError, or for permanent errors
     UnreachableError and TopicLogError."""
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     transport = Transport(properties)
     try:
         async with asyncio.timeout(limit_s):
@@ -306,11 +306,11 @@ async def _read_all(
                     await asyncio.sleep(RETRY_S)
                     continue
                 if not part.error:
-                    _keep(found, part, topic, echo)
+                    _keep(records, part, topic, echo)
                     end = part.end_offset
     finally:
         await transport.close()
-    return found
+    return records
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +329,7 @@ class TopicChannel:
         write_now(self.properties, self.topic, key, value)
 
 
-def _keep(found: dict[str, Record], part: ReadRecords, topic: str, echo: Callable[[str], object]) -> None:
+def _keep(records: dict[str, Record], part: ReadRecords, topic: str, echo: Callable[[str], object]) -> None:
     for unread in part.unread:
         echo(unread.sentence(topic))
     for key, value in part.records:
@@ -339,9 +339,9 @@ def _keep(found: dict[str, Record], part: ReadRecords, topic: str, echo: Callabl
             echo(f"The record {_named(key)!r} of the control topic is ignored: {why}.")
             continue
         name = (key or b"").decode(errors="replace")
-        found.pop(name, None)
+        records.pop(name, None)
         if record is not None:
-            found[name] = record
+            records[name] = record
 
 
 def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: bytes | None) -> None:

@@ -111,7 +111,7 @@ class ControlLog:
             raise NotOrderedError(why, passes=True) from None
         except TopicLogError as refused:
             passes, name = refused.code in PASSING, membership.name_of(refused.code)
-            if not refused.found:
+            if not refused.leader_known:
                 raise NotOrderedError(f"There is no control topic '{self._topic}' ({name}).", passes=passes) from None
             remedy = "" if passes else f"; grant {right} on it"
             why = f"The control topic '{self._topic}' was not {what} ({name}){remedy}."

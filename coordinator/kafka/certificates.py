@@ -57,10 +57,10 @@ class Renewed(Generic[Client]):
             self._reading = reading
             return False
         self._reading = None
-        found = reading.result()
-        if found is None:
+        renewed = reading.result()
+        if renewed is None:
             return False
-        self._files.taken, self.client = found
+        self._files.taken, self.client = renewed
         log.info("certificates_renewed")
         return True
 
@@ -103,7 +103,7 @@ class Delegate(Generic[Client]):
 def _stamp(path: Path) -> Stamp:
     """Returns what changes when a file is written or replaced; None if it cannot be read."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -138,10 +138,10 @@ class ClusterReader:
     async def _topics(self, topics: list[str]) -> list[TopicAnswer]:
         if len(topics) <= ONE_BY_ONE_LIMIT:
             return list(await asyncio.gather(*(self._in_thread(self._one_topic, topic) for topic in topics)))
-        found = await self._in_thread(self._all_topics, frozenset(topics))
-        seen = {outcome[0] for outcome in found}
+        answers = await self._in_thread(self._all_topics, frozenset(topics))
+        seen = {outcome[0] for outcome in answers}
         missing = [topic for topic in topics if topic not in seen]
-        return found + list(await asyncio.gather(*(self._in_thread(self._one_topic, topic) for topic in missing)))
+        return answers + list(await asyncio.gather(*(self._in_thread(self._one_topic, topic) for topic in missing)))
 
     def _brokers(self) -> list[Any]:
         described = self.admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S)
@@ -326,16 +326,16 @@ def compacted_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) 
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics if is_topic_name(topic)]
     if not resources:
         return {}
-    found = dict[str, bool]()
+    compacted = dict[str, bool]()
     try:
         for resource, answer in admin.describe_configs(resources, request_timeout=limit_s).items():
             with suppress(KafkaException, TimeoutError):
                 policy = answer.result(limit_s + 1).get(CLEANUP)
                 if policy is not None:
-                    found[str(resource.name)] = "compact" in str(policy.value)
+                    compacted[str(resource.name)] = "compact" in str(policy.value)
     except KafkaException:
         return {}
-    return found
+    return compacted
 
 
 def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:
@@ -344,10 +344,10 @@ def follower_fetching(admin: AdminClient, limit_s: float) -> bool | None:
     know."""
     try:
         resource = ConfigResource(ConfigResource.Type.BROKER, str(any_node(admin, limit_s).node_id))
-        found = admin.describe_configs([resource], request_timeout=limit_s)[resource].result(limit_s + 1)
+        broker_config = admin.describe_configs([resource], request_timeout=limit_s)[resource].result(limit_s + 1)
     except (KafkaException, TimeoutError, IndexError):
         return None
-    selector = found[SELECTOR].value if SELECTOR in found else None
+    selector = broker_config[SELECTOR].value if SELECTOR in broker_config else None
     if not selector:
         return False
     return True if selector.endswith(RACK_AWARE) else None

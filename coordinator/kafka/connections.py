@@ -54,8 +54,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
             self.drop(key)
             self._behind[key] = node
             # The library offers no other way to add a node that it did not learn from Metadata.
-            found = SimpleNamespace(node_id=key, host=node.host, port=node.port, error_code=0)
-            self.cluster.add_coordinator(found, GROUP_KEY_TYPE, key, synthesize_node_id=False)
+            broker = SimpleNamespace(node_id=key, host=node.host, port=node.port, error_code=0)
+            self.cluster.add_coordinator(broker, GROUP_KEY_TYPE, key, synthesize_node_id=False)
         return self._opened(key)
 
     def drop(self, key: str) -> None:

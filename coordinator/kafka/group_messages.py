@@ -114,10 +114,12 @@ def answer(command: membership.Request, response: Any) -> membership.Answer:
 
 
 def _coordinator_answer(command: membership.FindCoordinator, response: Any) -> membership.CoordinatorAnswer:
-    found = response.coordinators[0] if response.API_VERSION >= 4 else response
-    if found.error_code:
-        return membership.CoordinatorAnswer(command.request_id, found.error_code)
-    return membership.CoordinatorAnswer(command.request_id, 0, membership.Node(found.node_id, found.host, found.port))
+    coordinator = response.coordinators[0] if response.API_VERSION >= 4 else response
+    if coordinator.error_code:
+        return membership.CoordinatorAnswer(command.request_id, coordinator.error_code)
+    return membership.CoordinatorAnswer(
+        command.request_id, 0, membership.Node(coordinator.node_id, coordinator.host, coordinator.port)
+    )
 
 
 def described(group: Any, request_id: int = 0) -> membership.DescribeAnswer:

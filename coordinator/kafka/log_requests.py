@@ -53,10 +53,10 @@ class FindLeader:
         if error or partition is None:
             return LeaderFound(error)
         brokers = {broker.node_id: broker for broker in response.brokers}
-        found = brokers.get(partition.leader_id)
-        if found is None:
+        leader = brokers.get(partition.leader_id)
+        if leader is None:
             return LeaderFound(UNKNOWN_ERROR)
-        return LeaderFound(NO_ERROR, Node(found.node_id, found.host, found.port))
+        return LeaderFound(NO_ERROR, Node(leader.node_id, leader.host, leader.port))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class FindStart:
         )
 
     def answer(self, response: Any) -> StartFound:
-        found = response.topics[0].partitions[0]
-        return StartFound(found.error_code, max(0, found.offset))
+        partition = response.topics[0].partitions[0]
+        return StartFound(partition.error_code, max(0, partition.offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,11 @@ class ReadLog:
         error = getattr(response, "error_code", 0) or 0
         if error or not response.responses:
             return ReadRecords(error or UNKNOWN_ERROR)
-        found = response.responses[0].partitions[0]
-        if found.error_code:
-            return ReadRecords(found.error_code)
-        read = read_batches(found.records or b"", self.offset, self.limits)
-        return ReadRecords(NO_ERROR, read.records, read.next_offset, found.high_watermark, read.unread)
+        partition = response.responses[0].partitions[0]
+        if partition.error_code:
+            return ReadRecords(partition.error_code)
+        read = read_batches(partition.records or b"", self.offset, self.limits)
+        return ReadRecords(NO_ERROR, read.records, read.next_offset, partition.high_watermark, read.unread)
 
 
 @dataclass(frozen=True, slots=True)

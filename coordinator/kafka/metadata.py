@@ -109,10 +109,10 @@ class MetadataCache:
     def read(self, topics: Iterable[str], now: float) -> MetadataRead:
         """Returns what is known of these topics. A topic that was never read counts as unreadable."""
         asked = sorted(set(topics))
-        known = {t: self.topics[t] for t in asked if t in self.topics}
-        there = tuple(t for t in asked if t in known and known[t].trouble is None)
-        codes = [known[t].codes for t in there]
-        absent = frozenset(t for t in asked if not is_topic_name(t) or (t in known and known[t].trouble == ABSENT))
+        cached = {t: self.topics[t] for t in asked if t in self.topics}
+        there = tuple(t for t in asked if t in cached and cached[t].trouble is None)
+        codes = [cached[t].codes for t in there]
+        absent = frozenset(t for t in asked if not is_topic_name(t) or (t in cached and cached[t].trouble == ABSENT))
         return MetadataRead(
             topics=there,
             counts=np.array([len(c) for c in codes], dtype=np.int32),
@@ -120,7 +120,7 @@ class MetadataCache:
             placements=self._placements,
             racks=dict(self.racks),
             online=self.online,
-            read_at=min((known[t].read_at for t in known), default=now),
+            read_at=min((cached[t].read_at for t in cached), default=now),
             absent=absent,
             unreadable=frozenset(asked) - frozenset(there) - absent,
         )
@@ -154,11 +154,11 @@ def cluster_view(read: MetadataRead) -> ClusterView:
     racks = tuple(sorted(frozenset().union(*rack_sets) | frozenset(read.racks.values())))
     rack_code = {rack: i for i, rack in enumerate(racks)}
     # Sorted, so that earlier reads do not matter: the row decides ties in a plan.
-    rows = {held: row for row, held in enumerate(sorted(set(rack_sets), key=sorted))}
-    row_of = np.array([rows[held] for held in rack_sets], dtype=np.int32)
+    rows = {rack_set: row for row, rack_set in enumerate(sorted(set(rack_sets), key=sorted))}
+    row_of = np.array([rows[rack_set] for rack_set in rack_sets], dtype=np.int32)
     table = np.zeros((max(1, len(rows)), len(racks)), dtype=np.bool_)
-    for held, row in rows.items():
-        table[row, [rack_code[rack] for rack in held]] = True
+    for rack_set, row in rows.items():
+        table[row, [rack_code[rack] for rack in rack_set]] = True
     leaders = [read.racks.get(leader, "") for leader, _ in placements]
     leader_rack = np.array([rack_code.get(rack, NO_RACK) for rack in leaders], dtype=np.int32)
     first = np.zeros(len(read.topics) + 1, dtype=np.int64)

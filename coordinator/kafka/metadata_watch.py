@@ -76,11 +76,11 @@ def material_change(
     state: WatchState, read: MetadataRead, now: float, rules: WatchRules
 ) -> tuple[str | None, WatchState]:
     """Returns why the group should rebalance (a sentence, or None) and the state for the next call."""
-    found = read.count_of
+    counts = read.count_of
     reasons: list[str] = []
     suspects: set[str] = set()
     for topic in sorted(state.topics - read.unreadable):
-        before, after = state.counts.get(topic, 0), found.get(topic, 0)
+        before, after = state.counts.get(topic, 0), counts.get(topic, 0)
         if topic in state.kept and before and after:
             continue
         if topic in state.frozen and after:
@@ -93,7 +93,7 @@ def material_change(
             reasons.append(f"topic {topic} {how}")
         elif after < before:
             suspects.add(topic)
-    still_small = {t for t in state.suspects if found.get(t, 0) < state.counts.get(t, 0)}
+    still_small = {t for t in state.suspects if counts.get(t, 0) < state.counts.get(t, 0)}
     state = replace(state, suspects=frozenset(suspects | still_small))
     state, racks = _rack_reason(state, read, now, rules)
     reasons += racks

@@ -71,7 +71,7 @@ class TopicIds:
 
     def message(self) -> Any:
         topic = MetadataRequest.MetadataRequestTopic
-        by_id = [topic(topic_id=uuid.UUID(bytes=one), name=None) for one in self.ids]
+        by_id = [topic(topic_id=uuid.UUID(bytes=topic_id), name=None) for topic_id in self.ids]
         by_name = [topic(name=name) for name in possible_topics(dict.fromkeys(self.names, 0))]
         return MetadataRequest(
             topics=[*by_id, *by_name],
@@ -193,17 +193,17 @@ def committed_of(group: Any) -> CommittedOfGroup:
 
 def fetched(group: CommittedOfGroup, topics: Mapping[str, int]) -> FetchedOffsets:
     """Returns the offsets of the requested partitions. Stops at the first error, which becomes that of the result."""
-    found = {topic: [NO_OFFSET] * count for topic, count in topics.items()}
+    offsets = {topic: [NO_OFFSET] * count for topic, count in topics.items()}
     if group.error:
-        return FetchedOffsets(found, group.error)
+        return FetchedOffsets(offsets, group.error)
     for topic in group.topics:
-        known = found.get(topic.topic, [])
+        committed = offsets.get(topic.topic, [])
         for partition, offset, error in zip(topic.partitions, topic.offsets, topic.errors, strict=True):
             if error:
-                return FetchedOffsets(found, error, f"{topic.topic}-{partition}")
-            if 0 <= partition < len(known) and offset > NO_OFFSET:
-                known[partition] = offset
-    return FetchedOffsets(found)
+                return FetchedOffsets(offsets, error, f"{topic.topic}-{partition}")
+            if 0 <= partition < len(committed) and offset > NO_OFFSET:
+                committed[partition] = offset
+    return FetchedOffsets(offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class AnyCommitted:
     """Whether a group has committed any offset. `error` is Kafka's code for the group. `topics` are those with an
     offset. `offsets` has partitions 0..n-1 of each of them, NO_OFFSET if nothing is committed."""
 
-    found: bool
+    committed: bool
     error: int = 0
     topics: tuple[str, ...] = ()
     offsets: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -242,7 +242,7 @@ class FindAnyOffset:
         offsets: dict[str, Sequence[int]] = {}
         for topic in group.topics or ():
             read = {p.partition_index: p.committed_offset for p in topic.partitions if not p.error_code}
-            known = {partition: offset for partition, offset in read.items() if offset > NO_OFFSET}
-            if known:
-                offsets[topic.name] = [known.get(partition, NO_OFFSET) for partition in range(max(known) + 1)]
+            committed = {partition: offset for partition, offset in read.items() if offset > NO_OFFSET}
+            if committed:
+                offsets[topic.name] = [committed.get(partition, NO_OFFSET) for partition in range(max(committed) + 1)]
         return AnyCommitted(bool(offsets), group.error_code or 0, tuple(sorted(offsets)), offsets)

@@ -228,16 +228,16 @@ class _Cursor:
 
 def _read_log_ends(cursor: _Cursor) -> LogEnds:
     (throttle_time_ms,) = cursor.fields(INT32)
-    found: dict[str, Mapping[int, tuple[int, int]]] = {}
+    ends: dict[str, Mapping[int, tuple[int, int]]] = {}
     for _ in cursor.several():
         topic = cursor.text()
         rows = list(END.iter_unpack(cursor.raw((cursor.varint() - 1) * END.size)))
         if any(row[-1] for row in rows):
             raise IrregularError
-        found[topic] = {partition: (error, offset) for partition, error, _, offset, _, _ in rows}
+        ends[topic] = {partition: (error, offset) for partition, error, _, offset, _, _ in rows}
         cursor.end_of_struct()
     cursor.end_of_struct()
-    return LogEnds(throttle_time_ms, found)
+    return LogEnds(throttle_time_ms, ends)
 
 
 def _read_committed(cursor: _Cursor) -> CommittedOffsets:
@@ -300,12 +300,12 @@ def _first(count: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value >= VARINT_MORE:
-        found.append(value & (VARINT_MORE - 1) | VARINT_MORE)
+        encoded.append(value & (VARINT_MORE - 1) | VARINT_MORE)
         value >>= VARINT_BITS
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _text(value: str) -> bytes:

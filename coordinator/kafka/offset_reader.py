@@ -123,14 +123,14 @@ class OffsetReader:
         at = f"committed offsets of {group_id}"
         try:
             async with asyncio.timeout(limit_s):
-                found = await self._groups.committed(group_id, topics, int(limit_s * 1000))
+                answer = await self._groups.committed(group_id, topics, int(limit_s * 1000))
         except TimeoutError as error:
             raise OffsetsError(f"{at}: no answer in time") from error
         except TransportError as error:
             raise OffsetsError(f"{at}: {error}") from error
-        if found.error:
-            raise OffsetsError(f"{at}: {name_of(found.error)}{' for ' * bool(found.at)}{found.at}")
-        return {topic: np.array(offsets, dtype=np.int64) for topic, offsets in found.offsets.items()}
+        if answer.error:
+            raise OffsetsError(f"{at}: {name_of(answer.error)}{' for ' * bool(answer.at)}{answer.at}")
+        return {topic: np.array(offsets, dtype=np.int64) for topic, offsets in answer.offsets.items()}
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

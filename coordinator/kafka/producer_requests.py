@@ -30,10 +30,10 @@ class FindTransactionCoordinator:
         )
 
     def answer(self, response: Any) -> CoordinatorAnswer:
-        found = response.coordinators[0] if response.API_VERSION >= 4 else response
-        if found.error_code:
-            return CoordinatorAnswer(0, found.error_code)
-        return CoordinatorAnswer(0, 0, Node(found.node_id, found.host, found.port))
+        coordinator = response.coordinators[0] if response.API_VERSION >= 4 else response
+        if coordinator.error_code:
+            return CoordinatorAnswer(0, coordinator.error_code)
+        return CoordinatorAnswer(0, 0, Node(coordinator.node_id, coordinator.host, coordinator.port))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class DescribeTransaction:
         return DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
 
     def answer(self, response: Any) -> DescribedTransaction:
-        (found,) = response.transaction_states
-        if found.error_code:
-            return DescribedTransaction(found.error_code)
-        return DescribedTransaction(0, found.transaction_state, found.producer_epoch)
+        (transaction,) = response.transaction_states
+        if transaction.error_code:
+            return DescribedTransaction(transaction.error_code)
+        return DescribedTransaction(0, transaction.transaction_state, transaction.producer_epoch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def properties_in(value: object) -> dict[str, str]:
     the reason, which never contains a value."""
     if not isinstance(value, Mapping) or "" in value:
         raise ValueError('it must be a table of librdkafka properties, such as "bootstrap.servers" = "host:port"')
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for name, given in flattened(value).items():
         if isinstance(given, list) or given is None:
             raise ValueError(f"the property {name} is no plain value; write it as text")
@@ -36,12 +36,12 @@ def properties_in(value: object) -> dict[str, str]:
         target = str(name).removesuffix(FROM_FILE)
         if target in TOP_LEVEL:
             raise ValueError(f"{target} is a setting of the process and not of a client; move it above [kafka]")
-        if target in found:
+        if target in properties:
             raise ValueError(f"the property {target} is given twice, as a value and as a file; remove one")
-        found[target] = _secret(name, text) if str(name).endswith(FROM_FILE) else text
+        properties[target] = _secret(name, text) if str(name).endswith(FROM_FILE) else text
         if _is_secret(target):
-            keep_secret(found[target])
-    return found
+            keep_secret(properties[target])
+    return properties
 
 
 def environment_properties(environ: Mapping[str, str]) -> dict[str, str]:
@@ -76,10 +76,10 @@ def as_table(value: object) -> dict[str, Any]:
 
 def flattened(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Joins nested tables into dotted names, because TOML reads an unquoted dotted name as nested tables."""
-    found: dict[str, Any] = {}
+    joined: dict[str, Any] = {}
     for name, value in table.items():
-        found |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return found
+        joined |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return joined
 
 
 def _is_secret(name: str) -> bool:

@@ -212,9 +212,9 @@ class _Gzipped:
         """Returns at least one byte and at most `size`."""
         if self._at == len(self._piece):
             self._piece, self._at = self._next_piece(), 0
-        found = self._piece[self._at : self._at + size]
-        self._at += len(found)
-        return found
+        taken = self._piece[self._at : self._at + size]
+        self._at += len(taken)
+        return taken
 
     def _next_piece(self) -> bytes:
         if self._left <= 0:

@@ -46,17 +46,17 @@ def size_limit(answers: Mapping[int, int | KafkaError | None]) -> SizeLimit:
         why = "; ".join(f"broker {node}: {error.str()}" for node, error in sorted(refused.items()))
         unread = f"{len(refused)} of {len(answers)} brokers have not said what their {GROUP_SIZE_MAX} is ({why})"
         return SizeLimit(unknown=unread, remedy=AGAIN)
-    found = [size for size in answers.values() if isinstance(size, int)]
-    if not found or len(found) < len(answers):
+    sizes = [size for size in answers.values() if isinstance(size, int)]
+    if not sizes or len(sizes) < len(answers):
         return SizeLimit(unknown=f"the brokers have no {GROUP_SIZE_MAX} that Bellwether could read", remedy=AGAIN)
-    return SizeLimit(min(found))
+    return SizeLimit(min(sizes))
 
 
 def _answer(asked: "Future[dict[str, object]]", limit_s: float) -> int | KafkaError | None:
     try:
-        found = asked.result(limit_s + 1).get(GROUP_SIZE_MAX)
+        setting = asked.result(limit_s + 1).get(GROUP_SIZE_MAX)
     except KafkaException as error:
         return cast("KafkaError", error.args[0])
     except TimeoutError:
         return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - librdkafka's own errors begin with an underscore
-    return whole_number(str(getattr(found, "value", "")))
+    return whole_number(str(getattr(setting, "value", "")))

@@ -169,22 +169,22 @@ def unsecured_token(claims: UnsecuredClaims, now_s: float) -> Token:
 
 def _unsecured(text: str) -> UnsecuredClaims:
     """Parses librdkafka's `principal=x scope=a,b lifeSeconds=60 principalClaimName=sub scopeClaimName=scope`."""
-    known = ("principal", "scope", "lifeSeconds", "principalClaimName", "scopeClaimName")
-    found = dict(part.partition("=")[::2] for part in text.split())
-    stray = sorted(found.keys() - set(known))
+    allowed = ("principal", "scope", "lifeSeconds", "principalClaimName", "scopeClaimName")
+    options = dict(part.partition("=")[::2] for part in text.split())
+    stray = sorted(options.keys() - set(allowed))
     if stray:
-        raise TokenError(f"{CONFIG} has {stray[0]}, which is not known; known are {', '.join(known)}.")
-    if not found.get("principal"):
+        raise TokenError(f"{CONFIG} has {stray[0]}, which is not known; known are {', '.join(allowed)}.")
+    if not options.get("principal"):
         raise TokenError(f"{CONFIG} names no principal; write principal=NAME.")
-    life = found.get("lifeSeconds", str(LIFE_DEFAULT_S))
+    life = options.get("lifeSeconds", str(LIFE_DEFAULT_S))
     if not life.isdigit() or not int(life):
         raise TokenError(f"{CONFIG} has lifeSeconds={life}, which is no number of seconds; write lifeSeconds=3600.")
-    scopes = tuple(scope for scope in found.get("scope", "").split(",") if scope)
+    scopes = tuple(scope for scope in options.get("scope", "").split(",") if scope)
     return UnsecuredClaims(
-        principal=found["principal"],
+        principal=options["principal"],
         life_s=int(life),
-        principal_claim=found.get("principalClaimName", "sub"),
-        scope_claim=found.get("scopeClaimName", "scope"),
+        principal_claim=options.get("principalClaimName", "sub"),
+        scope_claim=options.get("scopeClaimName", "scope"),
         scopes=scopes,
     )
 
@@ -262,10 +262,10 @@ def _claims(value: str) -> dict[str, Any]:
     """Returns the claims of a JWT; empty for an opaque token."""
     try:
         body = value.split(".")[1]
-        found = json_of(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        claims = json_of(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     except (IndexError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return claims if isinstance(claims, dict) else {}
 
 
 # ---- AWS -------------------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def aws_login() -> tuple[Any, str]:
     try:
         session = Session()
         region, credentials = session.get_config_variable("region"), session.get_credentials()
-        found = credentials.get_frozen_credentials() if credentials is not None else None
+        keys = credentials.get_frozen_credentials() if credentials is not None else None
     except ClientError as error:  # STS has refused the role
         error_of = error.response.get("Error", {})
         asked, code, why = (
@@ -299,13 +299,13 @@ def aws_login() -> tuple[Any, str]:
         ) from None
     if not region:
         raise TokenError("sasl.mechanism AWS_MSK_IAM needs a region; set AWS_DEFAULT_REGION.")
-    if found is None:
+    if keys is None:
         raise TokenError(
             "sasl.mechanism AWS_MSK_IAM finds no credentials of AWS; give the process a role, a profile or keys."
         )
-    keep_secret(found.secret_key, renewed=True)
-    keep_secret(found.token or "", renewed=True)
-    return found, region
+    keep_secret(keys.secret_key, renewed=True)
+    keep_secret(keys.token or "", renewed=True)
+    return keys, region
 
 
 def msk_token(credentials: Any, region: str) -> Token:

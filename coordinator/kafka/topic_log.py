@@ -33,10 +33,10 @@ class NodeRequests(Protocol):
 class TopicLogError(Exception):
     """A broker has refused a request; `code` is Kafka's. `found`: the topic has a leader."""
 
-    def __init__(self, code: int, *, found: bool) -> None:
+    def __init__(self, code: int, *, leader_known: bool) -> None:
         super().__init__(code)
         self.code = code
-        self.found = found
+        self.leader_known = leader_known
 
 
 class TopicLog:
@@ -59,7 +59,7 @@ class TopicLog:
         before = self.at
         part = await self._ask(
             ReadLog(
-                await self._found(),
+                await self._find_leader(),
                 self.topic,
                 before,
                 REQUEST_TIMEOUT_MS + wait_ms,
@@ -79,20 +79,20 @@ class TopicLog:
         return part
 
     async def append(self, key: bytes, value: bytes | None) -> None:
-        request = AppendRecord(await self._found(), self.topic, key, value, REQUEST_TIMEOUT_MS)
+        request = AppendRecord(await self._find_leader(), self.topic, key, value, REQUEST_TIMEOUT_MS)
         self._refuse((await self._ask(request)).error)
 
     async def _go_to_start(self) -> None:
-        start = await self._ask(FindStart(await self._found(), self.topic, REQUEST_TIMEOUT_MS))
+        start = await self._ask(FindStart(await self._find_leader(), self.topic, REQUEST_TIMEOUT_MS))
         self._refuse(start.error)
         self.at = start.offset
 
-    async def _found(self) -> Node:
+    async def _find_leader(self) -> Node:
         if self._leader is None:
-            found = await self._ask(FindLeader(None, self.topic, REQUEST_TIMEOUT_MS))
-            if found.leader is None:
-                raise TopicLogError(found.error, found=False)
-            self._leader = found.leader
+            answer = await self._ask(FindLeader(None, self.topic, REQUEST_TIMEOUT_MS))
+            if answer.leader is None:
+                raise TopicLogError(answer.error, leader_known=False)
+            self._leader = answer.leader
         return self._leader
 
     async def _ask(self, request: NodeRequest[T]) -> T:
@@ -105,4 +105,4 @@ class TopicLog:
     def _refuse(self, code: int) -> None:
         if code:
             self._leader = None
-            raise TopicLogError(code, found=True)
+            raise TopicLogError(code, leader_known=True)

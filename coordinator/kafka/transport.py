@@ -148,10 +148,10 @@ class Transport:
         node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
             return membership.DescribeAnswer(0, error)
-        found = await self.request(membership.Describe(0, node, group_id, REQUEST_TIMEOUT_MS))
-        if isinstance(found, RequestFailed):
-            raise TransportError(found.failure, found.reason)
-        return found if isinstance(found, membership.DescribeAnswer) else membership.DescribeAnswer(0, found.error)
+        answer = await self.request(membership.Describe(0, node, group_id, REQUEST_TIMEOUT_MS))
+        if isinstance(answer, RequestFailed):
+            raise TransportError(answer.failure, answer.reason)
+        return answer if isinstance(answer, membership.DescribeAnswer) else membership.DescribeAnswer(0, answer.error)
 
     async def committed(
         self, group_id: str, topics: Mapping[str, int], timeout_ms: int = REQUEST_TIMEOUT_MS
@@ -213,10 +213,10 @@ class Transport:
 
     async def _coordinator_of(self, group_id: str, timeout_ms: int) -> tuple[Node | None, int]:
         """Returns the group's coordinator node, or None and the broker's error code. Raises TransportError."""
-        found = await self.request(membership.FindCoordinator(0, group_id, timeout_ms))
-        if isinstance(found, RequestFailed):
-            raise TransportError(found.failure, found.reason)
-        return (found.node, found.error) if isinstance(found, membership.CoordinatorAnswer) else (None, found.error)
+        answer = await self.request(membership.FindCoordinator(0, group_id, timeout_ms))
+        if isinstance(answer, RequestFailed):
+            raise TransportError(answer.failure, answer.reason)
+        return (answer.node, answer.error) if isinstance(answer, membership.CoordinatorAnswer) else (None, answer.error)
 
     async def _ask(self, request: node_requests.NodeRequest[T]) -> T:
         """Sends a request that belongs to no membership and returns its answer. Raises TransportError."""

@@ -76,12 +76,12 @@ class AbsenceCost:
 
 
 def absence_cost(
-    ending: Ending, decision: Decision[GroupPlan], held: IntArray, member: int, pace: Pace = Pace()
+    ending: Ending, decision: Decision[GroupPlan], present: IntArray, member: int, pace: Pace = Pace()
 ) -> AbsenceCost:
     """Returns the cost for the owner with index `member`. `held` are the present owners of all items."""
     plan, owner = decision.plan, decision.plan.owners[member]
     outside = np.arange(len(plan.owners)) != member
-    lacks = [None if lack < 0 else lack for lack in plan.state.lacking(outside)[held == member].tolist()]
+    lacks = [None if lack < 0 else lack for lack in plan.state.lacking(outside)[present == member].tolist()]
     acceptable = plan.state.acceptable_lag
     unhelped = "" if ending is Ending.CRASH else _why_not_evacuated(decision, owner.key)
     evacuated = ending is not Ending.CRASH and not unhelped
@@ -106,12 +106,12 @@ def absence_cost(
     )
 
 
-def dearest_crash(decision: Decision[GroupPlan], held: IntArray, pace: Pace = Pace()) -> AbsenceCost | None:
+def dearest_crash(decision: Decision[GroupPlan], present: IntArray, pace: Pace = Pace()) -> AbsenceCost | None:
     """Returns the crash with the most records to restore, then with the most items; None if no item has an owner."""
-    owners, counts = np.unique(held[held >= 0], return_counts=True)
+    owners, counts = np.unique(present[present >= 0], return_counts=True)
     if decision.plan.words.kind == "consumer":  # without state, losing the owner of most items costs most
         owners = owners[np.argsort(-counts, kind="stable")[:1]]
-    costs = [absence_cost(Ending.CRASH, decision, held, owner, pace) for owner in owners.tolist()]
+    costs = [absence_cost(Ending.CRASH, decision, present, owner, pace) for owner in owners.tolist()]
     unknown = float("inf")
     return max(costs, key=lambda c: (unknown if c.restored is None else c.restored, c.items), default=None)
 
@@ -119,8 +119,8 @@ def dearest_crash(decision: Decision[GroupPlan], held: IntArray, pace: Pace = Pa
 def cost_document(cost: AbsenceCost) -> dict[str, Any]:
     """Returns the cost as values for JSON."""
 
-    def outage(one: Outage) -> dict[str, Any]:
-        return {"seconds": one.seconds, "unowned_s": one.unowned_s, "restoring_s": one.restoring_s}
+    def outage(case: Outage) -> dict[str, Any]:
+        return {"seconds": case.seconds, "unowned_s": case.unowned_s, "restoring_s": case.restoring_s}
 
     return {
         "ending": cost.ending.value,
@@ -144,8 +144,8 @@ def _why_not_evacuated(decision: Decision[GroupPlan], key: str) -> str:
 
 def _outage(unowned_s: float, lacks: Sequence[int | None], pace: Pace) -> Outage:
     seconds = [_restoring_s(lack, pace) for lack in lacks]
-    known = [each for each in seconds if each is not None]
-    return Outage(unowned_s, max(known, default=0.0) if len(known) == len(seconds) else None)
+    restoring = [each for each in seconds if each is not None]
+    return Outage(unowned_s, max(restoring, default=0.0) if len(restoring) == len(seconds) else None)
 
 
 def _restoring_s(lack: int | None, pace: Pace) -> float | None:
@@ -158,7 +158,7 @@ def _restoring_s(lack: int | None, pace: Pace) -> float | None:
 def _in_turns(lacks: Sequence[int | None], at_once: int, pace: Pace) -> float | None:
     """Returns how many seconds it takes to restore copies, `at_once` at a time and the largest first. Each batch takes
     as long as its first copy. None if a lag or the rate is unknown."""
-    known = sorted((lack for lack in lacks if lack is not None), reverse=True)
-    turns = [_restoring_s(lack, pace) for lack in known[:: max(1, at_once)]]
+    lags = sorted((lack for lack in lacks if lack is not None), reverse=True)
+    turns = [_restoring_s(lack, pace) for lack in lags[:: max(1, at_once)]]
     seconds = [each for each in turns if each is not None]
-    return sum(seconds, 0.0) if len(known) == len(lacks) and len(seconds) == len(turns) else None
+    return sum(seconds, 0.0) if len(lags) == len(lacks) and len(seconds) == len(turns) else None

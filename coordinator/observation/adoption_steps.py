@@ -38,14 +38,14 @@ def instances(seen: Observation) -> tuple[Instance, ...]:
     """Returns the processes of the group in the order in which to restart them."""
     ids = [member.member_id for member in seen.members]
     ahead = frozenset(first_bucket(ids, ids))
-    found: dict[str, list[ObservedMember]] = {}
+    by_process: dict[str, list[ObservedMember]] = {}
     for member in seen.members:
-        found.setdefault(_process(member), []).append(member)
+        by_process.setdefault(_process(member), []).append(member)
     made = [
         Instance(_name(process, members), tuple(members), any(m.member_id in ahead for m in members))
-        for process, members in found.items()
+        for process, members in by_process.items()
     ]
-    return tuple(sorted(made, key=lambda one: (not one.ahead, _work(one), one.name)))
+    return tuple(sorted(made, key=lambda instance: (not instance.ahead, _work(instance), instance.name)))
 
 
 def leader(seen: Observation) -> str:
@@ -58,31 +58,31 @@ def leader(seen: Observation) -> str:
 def steps(seen: Observation) -> tuple[str, ...]:
     """Returns the operator's steps, in order."""
     order = instances(seen)
-    first = [one.name for one in order if one.ahead]
-    found = ["Start bellwether run with these settings, and leave it running."]
+    first = [instance.name for instance in order if instance.ahead]
+    sentences = ["Start bellwether run with these settings, and leave it running."]
     if first:
-        found.append(
+        sentences.append(
             f"Restart {listed(first)} first: a member of it sorts before every id that Bellwether can get, and would"
             " lead after the present leader."
         )
-    others = [one.name for one in order if not one.ahead]
+    others = [instance.name for instance in order if not instance.ahead]
     if others:
-        found.append(f"Restart {listed(others, len(others))}, one after another, until Bellwether leads.")
-    static = [one.name for one in order if one.static]
+        sentences.append(f"Restart {listed(others, len(others))}, one after another, until Bellwether leads.")
+    static = [instance.name for instance in order if instance.static]
     if static:
-        found.append(STATE_IT.format(instances=listed(static), group=seen.group_id, name=_id_of(order)))
-    found.append(ASK_AGAIN.format(group=seen.group_id))
-    return tuple(found)
+        sentences.append(STATE_IT.format(instances=listed(static), group=seen.group_id, name=_id_of(order)))
+    sentences.append(ASK_AGAIN.format(group=seen.group_id))
+    return tuple(sentences)
 
 
 def _id_of(order: Sequence[Instance]) -> str:
     """Returns some member's instance id, for an example."""
-    return next(m.instance_id for one in order for m in one.members if m.instance_id is not None)
+    return next(m.instance_id for instance in order for m in instance.members if m.instance_id is not None)
 
 
 def cost(order: Sequence[Instance]) -> str:
     """Returns sentences on what the steps cost."""
-    tasks = max((sum(len(m.active) for m in one.members) for one in order), default=0)
+    tasks = max((sum(len(m.active) for m in instance.members) for instance in order), default=0)
     of = f", whose up to {tasks} active tasks pause as in any restart" if tasks else ""
     return (
         f"It costs the ordinary restart of at most {len(order)} instances{of}, and at most one more rebalance in all,"

@@ -153,29 +153,29 @@ def _components(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
     return parts
 
 
-def of_shares(plan: GroupPlan, held: IntArray | LongArray) -> tuple[Anomaly, ...]:
+def of_shares(plan: GroupPlan, present: IntArray | LongArray) -> tuple[Anomaly, ...]:
     """Returns an anomaly for topics that are spread unevenly although the members' totals are equal. `held` are the
     owners of all partitions, with the indices of `plan`. Only members with the same subscription are compared."""
     if plan.words.kind != "consumer":
         return ()
     readers = _readers(plan)
-    totals = np.bincount(held[held != NOBODY], minlength=len(plan.owners))
-    cluster, found = plan.cluster, dict[str, tuple[int, int, int]]()
+    totals = np.bincount(present[present != NOBODY], minlength=len(plan.owners))
+    cluster, uneven = plan.cluster, dict[str, tuple[int, int, int]]()
     for topic, first, count in zip(cluster.topics, cluster.first.tolist(), cluster.counts.tolist(), strict=False):
-        owner, who = held[first : first + count], readers.get(topic)
+        owner, who = present[first : first + count], readers.get(topic)
         if who is None or not count or (owner == NOBODY).any() or np.ptp(totals[who]) > 1:
             continue
         shares = np.bincount(owner, minlength=len(totals))[who]
         most, fewest = int(shares.max()), int(shares.min())
         if most - fewest >= APART_MIN and most > UNEVEN * count / len(who):
-            found[topic] = most, fewest, count
-    if not found:
+            uneven[topic] = most, fewest, count
+    if not uneven:
         return ()
-    worst = sorted(found.items(), key=lambda item: (item[1][1] - item[1][0], item[0]))
+    worst = sorted(uneven.items(), key=lambda item: (item[1][1] - item[1][0], item[0]))
     each = [f"of the {count} partitions of {topic} members have {low} to {most}" for topic, (most, low, count) in worst]
     message = f"Shares of a topic have drifted apart although the sum is even: {listed(each)}."
     remedy = f"Where topics differ in load, have it led with {BY_TOPIC}: each topic is then spread evenly."
-    return (Anomaly(AnomalyKind.UNEVEN_TOPIC, len(found), message, remedy, BY_TOPIC),)
+    return (Anomaly(AnomalyKind.UNEVEN_TOPIC, len(uneven), message, remedy, BY_TOPIC),)
 
 
 def _readers(plan: GroupPlan) -> dict[str, LongArray]:

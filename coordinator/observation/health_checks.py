@@ -224,13 +224,13 @@ def _way_to(facts: DoctorFacts, protocol: str) -> str:
 
 def _slot(facts: DoctorFacts) -> Check:
     instance = facts.config.instance_id
-    held = [m for m in facts.seen.members if instance is not None and m.instance_id == instance]
+    same_id = [m for m in facts.seen.members if instance is not None and m.instance_id == instance]
     if instance is None:
         remedy = "Set instance_id: a restart of Bellwether then costs no rebalance."
         return Check("instance id", CheckVerdict.WARN, "Bellwether joins without a group.instance.id.", remedy)
-    if held:
+    if same_id:
         remedy = "Set another instance_id: joining under this one would throw the member out."
-        message = f"The application's member {held[0].member_id} has Bellwether's group.instance.id '{instance}'."
+        message = f"The application's member {same_id[0].member_id} has Bellwether's group.instance.id '{instance}'."
         return Check("instance id", CheckVerdict.FAIL, message, remedy)
     who = "Bellwether" if facts.seen.bellwether_members else "no member"
     return Check("instance id", CheckVerdict.PASS, f"'{instance}' is used by {who}.")
@@ -398,8 +398,8 @@ def _nobody(facts: DoctorFacts) -> bool:
 
 def _anomalies(facts: DoctorFacts) -> list[Check]:
     """Makes a check of each anomaly. Consumers that assign themselves have a check of their own, `_self_assigned`."""
-    found = [one for one in facts.seen.anomalies if one.kind is not AnomalyKind.SELF_ASSIGNED]
-    return [Check("assignment", CheckVerdict.WARN, one.message, one.remedy) for one in found]
+    anomalies = [anomaly for anomaly in facts.seen.anomalies if anomaly.kind is not AnomalyKind.SELF_ASSIGNED]
+    return [Check("assignment", CheckVerdict.WARN, anomaly.message, anomaly.remedy) for anomaly in anomalies]
 
 
 def _hidden(seen: Observation) -> list[str]:
@@ -414,18 +414,22 @@ def _versions(facts: DoctorFacts) -> list[Check]:
     if facts.seen.shadow is None:
         return []
     streams = facts.seen.protocol == STREAMS_PROTOCOL
-    found = spoken_versions(facts.seen.shadow.decision.raw.others, streams=streams)
-    if found is None:
+    versions = spoken_versions(facts.seen.shadow.decision.raw.others, streams=streams)
+    if versions is None:
         return []
-    return [Check("versions", CheckVerdict.WARN if found.remedy else CheckVerdict.PASS, found.message, found.remedy)]
+    return [
+        Check(
+            "versions", CheckVerdict.WARN if versions.remedy else CheckVerdict.PASS, versions.message, versions.remedy
+        )
+    ]
 
 
 def _topology(facts: DoctorFacts) -> list[Check]:
     """Checks where an application's topology comes from, and whether it is attested. A plan needs a topology."""
-    found, config = _topology_in_words(facts), facts.streams
-    if not found:
+    origin, config = _topology_in_words(facts), facts.streams
+    if not origin:
         return _nothing_to_learn_from(facts)
-    message = f"{found}, "
+    message = f"{origin}, "
     if config is None or config.topology is None:
         remedy = "Keep it: bellwether topology learn writes it into a file for the setting topology."
         return [Check("topology", CheckVerdict.WARN, f"{message}learned from the running application.", remedy)]
@@ -461,15 +465,15 @@ def _sources(facts: DoctorFacts) -> list[Check]:
     them."""
     if facts.topology is None or facts.topic_counts is None or not _nobody(facts):
         return []
-    found = required_counts(facts.topology, facts.topic_counts)
-    if found.conflicts:
-        return [Check("source topics", CheckVerdict.FAIL, _sentence("; ".join(found.conflicts)), _EQUALLY_MANY)]
-    if found.missing:
-        message = f"Topics that the topology names as sources and Bellwether does not see: {listed(found.missing)}."
+    sources = required_counts(facts.topology, facts.topic_counts)
+    if sources.conflicts:
+        return [Check("source topics", CheckVerdict.FAIL, _sentence("; ".join(sources.conflicts)), _EQUALLY_MANY)]
+    if sources.missing:
+        message = f"Topics that the topology names as sources and Bellwether does not see: {listed(sources.missing)}."
         remedy = "Create them before the application starts, or grant Bellwether's principal the ACL DESCRIBE on them."
         return [Check("source topics", CheckVerdict.WARN, message, remedy)]
-    if found.unchecked:
-        return [Check("source topics", CheckVerdict.WARN, _sentence("; ".join(found.unchecked)), _EQUALLY_MANY)]
+    if sources.unchecked:
+        return [Check("source topics", CheckVerdict.WARN, _sentence("; ".join(sources.unchecked)), _EQUALLY_MANY)]
     return [Check("source topics", CheckVerdict.PASS, "All topics that the topology names as sources exist.")]
 
 
@@ -480,17 +484,17 @@ def _upgrade(facts: DoctorFacts) -> list[Check]:
         return []
     if not isinstance(plan, TaskPlan):
         return [Check("upgrade", CheckVerdict.WARN, "Not checked: the present topology is not known.", _COMPARE_FILES)]
-    found = upgrade(plan.topology, facts.new_topology)
-    message = f"To the new topology: {'; '.join(sentences(found))}."
+    difference = upgrade(plan.topology, facts.new_topology)
+    message = f"To the new topology: {'; '.join(sentences(difference))}."
     attested = facts.streams is not None and facts.streams.topology_attested
-    if found.mixture is Mixture.NOTHING_DIFFERS or (found.mixture is Mixture.STORES and attested):
-        return [Check("upgrade", CheckVerdict.PASS, f"{message} {found.rolling}")]
+    if difference.mixture is Mixture.NOTHING_DIFFERS or (difference.mixture is Mixture.STORES and attested):
+        return [Check("upgrade", CheckVerdict.PASS, f"{message} {difference.rolling}")]
     return [
         Check(
             "upgrade",
-            CheckVerdict.FAIL if found.mixture is Mixture.NUMBERS else CheckVerdict.WARN,
+            CheckVerdict.FAIL if difference.mixture is Mixture.NUMBERS else CheckVerdict.WARN,
             message,
-            found.rolling,
+            difference.rolling,
         )
     ]
 

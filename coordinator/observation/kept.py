@@ -29,8 +29,8 @@ class Kept(Generic[V]):
 
     def of(self, key: object, make: Callable[[], V]) -> V:
         """Returns the value, which is made if the cached key differs."""
-        known = self.get(key)
-        return known if known is not None else self.put(key, make())
+        cached = self.get(key)
+        return cached if cached is not None else self.put(key, make())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

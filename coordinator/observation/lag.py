@@ -137,9 +137,9 @@ class GroupLag:
         whole = (self.committed, self.end, self.lag, self.lag_ms, self.lag_ms_min)
         rates = (self.written_per_s, self.consumed_per_s)
         columns = (
-            *(map(_known, column[places].tolist()) for column in whole),
+            *(map(_or_none, column[places].tolist()) for column in whole),
             *(map(_rate, column[places].tolist()) for column in rates),
-            map(_known, self.catch_up_ms[places].tolist()),
+            map(_or_none, self.catch_up_ms[places].tolist()),
             map(VERDICTS.__getitem__, self.verdict[places].tolist()),
         )
         names = zip(of.tolist(), (places - firsts[of]).tolist(), places.tolist(), strict=True)
@@ -166,7 +166,7 @@ class GroupLag:
     def by_topic(self) -> dict[str, tuple[int | None, ...]]:
         """Returns the lags in records by topic, None where unknown."""
         values: list[int] = self.lag.tolist()
-        lags = iter(map(_known, values) if UNKNOWN in values else values)
+        lags = iter(map(_or_none, values) if UNKNOWN in values else values)
         return {topic: tuple(islice(lags, count)) for topic, count in self.counts.items()}
 
     def report(self, most: int | None = None) -> "LagReport":
@@ -175,23 +175,23 @@ class GroupLag:
         return LagReport(self.at_ms, self.summary(), listed, len(listed) < len(self.lag))
 
     def summary(self) -> LagSummary:
-        known, timed = self.lag != UNKNOWN, self.lag_ms != UNKNOWN
+        lag_known, timed = self.lag != UNKNOWN, self.lag_ms != UNKNOWN
         at_least = np.maximum(self.lag_ms, self.lag_ms_min)
         behind = self.lag > 0
-        settled = known.all() and (self.catch_up_ms[behind] != UNKNOWN).all() and len(self.lag) > 0
+        settled = lag_known.all() and (self.catch_up_ms[behind] != UNKNOWN).all() and len(self.lag) > 0
         tally = np.bincount(self.verdict, minlength=len(VERDICTS)).tolist()
-        judged = self.verdict[known | (self.verdict != VERDICTS.index(LagVerdict.UNKNOWN))]
+        judged = self.verdict[lag_known | (self.verdict != VERDICTS.index(LagVerdict.UNKNOWN))]
         worst = judged.max() if len(judged) else VERDICTS.index(LagVerdict.UNKNOWN)
         return LagSummary(
             partitions=len(self.lag),
             verdict=VERDICTS[worst],
-            lag=int(self.lag[known].sum()) if known.any() else None,
-            lag_max=int(self.lag[known].max()) if known.any() else None,
-            unknown=int((~known).sum()),
-            lag_ms=_known(int(at_least.max(initial=UNKNOWN))),
+            lag=int(self.lag[lag_known].sum()) if lag_known.any() else None,
+            lag_max=int(self.lag[lag_known].max()) if lag_known.any() else None,
+            unknown=int((~lag_known).sum()),
+            lag_ms=_or_none(int(at_least.max(initial=UNKNOWN))),
             unknown_ms=int((~timed).sum()),
-            written_per_s=_sum(self.written_per_s[known]),
-            consumed_per_s=_sum(self.consumed_per_s[known]),
+            written_per_s=_sum(self.written_per_s[lag_known]),
+            consumed_per_s=_sum(self.consumed_per_s[lag_known]),
             catch_up_ms=int(self.catch_up_ms[behind].max(initial=0)) if settled else None,
             verdicts={verdict.value: tally[place] for place, verdict in enumerate(VERDICTS)},
             self_assigned=self.self_assigned,
@@ -204,13 +204,13 @@ def group_lag(history: OffsetHistory, owners: Mapping[TopicPartition, str] | Non
     committed, start, end = history.committed[-1], history.starts, history.ends[-1]
     next_read = np.maximum(committed, np.minimum(start, end))  # records before the log start are deleted
     member = _members(history.counts, owners or {})
-    held = np.array([owners is None or name is not None for name in member], dtype=np.bool_)
-    known = (committed >= 0) & (end >= committed)
-    lag = np.where(known, end - next_read, UNKNOWN)
+    assigned = np.array([owners is None or name is not None for name in member], dtype=np.bool_)
+    lag_known = (committed >= 0) & (end >= committed)
+    lag = np.where(lag_known, end - next_read, UNKNOWN)
     window = history.since(WINDOW_MS)
     written, consumed = (_per_second(window.at_ms, offsets) for offsets in (window.ends, window.committed))
-    lag_ms, lag_ms_min = _behind_ms(history, next_read, known)
-    judged = verdicts(window, held)
+    lag_ms, lag_ms_min = _behind_ms(history, next_read, lag_known)
+    judged = verdicts(window, assigned)
     marker = _may_be_marker(window, lag, judged)
     return GroupLag(
         at_ms=int(history.at_ms[-1]),
@@ -225,21 +225,21 @@ def group_lag(history: OffsetHistory, owners: Mapping[TopicPartition, str] | Non
         written_per_s=written,
         consumed_per_s=consumed,
         catch_up_ms=_catch_up_ms(lag, written, consumed),
-        verdict=_with_rhythm(history, held, np.where(marker, VERDICTS.index(LagVerdict.UNKNOWN), judged)),
+        verdict=_with_rhythm(history, assigned, np.where(marker, VERDICTS.index(LagVerdict.UNKNOWN), judged)),
         marker=marker,
     )
 
 
 def _members(counts: Mapping[str, int], owners: Mapping[TopicPartition, str]) -> list[str | None]:
-    found: list[str | None] = [None] * sum(counts.values())
+    members: list[str | None] = [None] * sum(counts.values())
     firsts = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
     for (topic, partition), member in owners.items():
         if partition < counts.get(topic, 0):
-            found[firsts[topic] + partition] = member
-    return found
+            members[firsts[topic] + partition] = member
+    return members
 
 
-def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:
+def verdicts(window: OffsetHistory, assigned: BoolArray) -> LongArray:
     """Returns for each partition the index of its verdict in VERDICTS. `held` is true where a member has the partition.
 
     A partition whose lag is not known now is UNKNOWN. It is OK if in any sample its lag is zero or its log empty, or if
@@ -248,19 +248,19 @@ def verdicts(window: OffsetHistory, held: BoolArray) -> LongArray:
     never reduced, it is FALLING_BEHIND.
     """
     committed, lags = window.committed, window.ends - window.committed
-    known = (committed >= 0) & (lags >= 0)
-    now = known[-1] if len(known) else np.empty(0, dtype=np.bool_)
-    both = known[1:] & known[:-1]
-    whole = known.all(axis=0) & (window.at_ms[-1] - window.at_ms[0] >= WINDOW_MS)
+    lag_known = (committed >= 0) & (lags >= 0)
+    now = lag_known[-1] if len(lag_known) else np.empty(0, dtype=np.bool_)
+    both = lag_known[1:] & lag_known[:-1]
+    whole = lag_known.all(axis=0) & (window.at_ms[-1] - window.at_ms[0] >= WINDOW_MS)
     moved = (both & (np.diff(committed, axis=0) > 0)).any(axis=0)
     smaller = (both & (np.diff(lags, axis=0) < 0)).any(axis=0)
-    fine = (known & ((lags == 0) | window.empty)).any(axis=0) | (moved & smaller)
+    fine = (lag_known & ((lags == 0) | window.empty)).any(axis=0) | (moved & smaller)
     grown = lags[-1] > lags[0]
     rules = [
         (~now, LagVerdict.UNKNOWN),
         (fine, LagVerdict.OK),
         (~whole, LagVerdict.UNKNOWN),
-        (~moved & held, LagVerdict.STALLED),
+        (~moved & assigned, LagVerdict.STALLED),
         (~moved, LagVerdict.STOPPED),
         (grown, LagVerdict.FALLING_BEHIND),
     ]
@@ -273,8 +273,8 @@ def _may_be_marker(window: OffsetHistory, lag: LongArray, judged: LongArray) -> 
     end does not change, and its lag is one. An application that commits the offset after its last record leaves this
     marker. Bellwether reads no records and cannot distinguish it from a record."""
     still = (judged == VERDICTS.index(LagVerdict.STALLED)) | (judged == VERDICTS.index(LagVerdict.STOPPED))
-    found: BoolArray = still & (window.ends == window.ends[-1]).all(axis=0) & (lag == 1)
-    return found
+    marker: BoolArray = still & (window.ends == window.ends[-1]).all(axis=0) & (lag == 1)
+    return marker
 
 
 def _rhythm_ms(history: OffsetHistory) -> int | None:
@@ -291,7 +291,7 @@ def is_seldom(history: OffsetHistory) -> bool:
     return (_rhythm_ms(history) or 0) > WINDOW_MS
 
 
-def _with_rhythm(history: OffsetHistory, held: BoolArray, judged: LongArray) -> LongArray:
+def _with_rhythm(history: OffsetHistory, assigned: BoolArray, judged: LongArray) -> LongArray:
     """Adjusts the verdicts of a window to how often the group commits.
 
     A partition without progress is OK until the group's usual interval has passed, or UNKNOWN if it was never active.
@@ -308,7 +308,7 @@ def _with_rhythm(history: OffsetHistory, held: BoolArray, judged: LongArray) -> 
     elif still.any():
         since_ms = np.where(active, active_ms, history.at_ms[np.argmax(history.committed >= 0, axis=0)])
         judged = np.where(still & (now_ms - since_ms < rhythm_ms), np.where(active, ok, unknown), judged)
-    never = held & _never_committed(history, rhythm_ms or WINDOW_MS)
+    never = assigned & _never_committed(history, rhythm_ms or WINDOW_MS)
     return np.where(never, stalled, judged).astype(np.int64)
 
 
@@ -328,7 +328,7 @@ def _never_committed(history: OffsetHistory, limit_ms: int) -> BoolArray:
     return candidates & late
 
 
-def _behind_ms(history: OffsetHistory, next_read: LongArray, known: BoolArray) -> tuple[LongArray, LongArray]:
+def _behind_ms(history: OffsetHistory, next_read: LongArray, lag_known: BoolArray) -> tuple[LongArray, LongArray]:
     """Returns the age in ms of the next record to read, UNKNOWN where it cannot be determined, and a lower bound for
     it. Both are 0 where everything is read."""
     at_ms, ends = history.at_ms, history.ends
@@ -340,12 +340,12 @@ def _behind_ms(history: OffsetHistory, next_read: LongArray, known: BoolArray) -
     step = ends[after, columns] - ends[last, columns]
     share = (next_read - ends[last, columns]) / np.maximum(step, 1)
     written_at = at_ms[last] + share * (at_ms[after] - at_ms[last])
-    timed = known & reached.any(axis=0)
-    all_read = known & (ends[-1] <= next_read)
+    timed = lag_known & reached.any(axis=0)
+    all_read = lag_known & (ends[-1] <= next_read)
     behind = np.where(all_read, 0, np.maximum(0, at_ms[-1] - written_at)).astype(np.int64)
     watched = at_ms[-1] - at_ms[np.argmax(seen, axis=0)]
     least = np.where(timed, behind, watched)
-    return np.where(timed, behind, UNKNOWN), np.where(known, least, UNKNOWN)
+    return np.where(timed, behind, UNKNOWN), np.where(lag_known, least, UNKNOWN)
 
 
 def _per_second(at_ms: LongArray, offsets: LongArray) -> Any:
@@ -378,7 +378,7 @@ def _note(committed: int | None, start: int, end: int | None, why: str, verdict:
     return ""
 
 
-def _known(value: int) -> int | None:
+def _or_none(value: int) -> int | None:
     return None if value == UNKNOWN else value
 
 

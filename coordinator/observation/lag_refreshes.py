@@ -78,10 +78,10 @@ class LagRefreshes:
         """Reads the lag of partitions 0..n-1 of each topic. `owners` is as in `group_lag`; `memberless` is true if the
         group had no member just before. Concurrent calls run one after another. Raises OffsetsError."""
         async with self._refreshing:
-            found = await self._read(offsets, admin, counts, owners, limit_s)
-            commits = self._commits or MemberlessCommits(found.at_ms)
-            self._commits = commits.after(committed_of(found), found.at_ms) if memberless else None
-            return of_memberless(found, self._commits)
+            lag = await self._read(offsets, admin, counts, owners, limit_s)
+            commits = self._commits or MemberlessCommits(lag.at_ms)
+            self._commits = commits.after(committed_of(lag), lag.at_ms) if memberless else None
+            return of_memberless(lag, self._commits)
 
     async def _read(
         self,
@@ -95,10 +95,10 @@ class LagRefreshes:
         sample = await read_sample(offsets, self._group_id, counts, limit_s, self._clock)
         sample = await self._starts.beside(offsets, sample, limit_s)
         self._forget_other_times(sample.at_ms)
-        self._history, found = await computed(sum(counts.values()), _judged, self._history, sample, owners)
+        self._history, lag = await computed(sum(counts.values()), _judged, self._history, sample, owners)
         self._rhythms.learned(self._group_id, self._history)
-        held_back = await self._stable_ends.held_back(offsets, found, limit_s)
-        return replace(found, notes=(*held_back, *_deleted(found), *await self._notes(found, admin, limit_s)))
+        held_back = await self._stable_ends.held_back(offsets, lag, limit_s)
+        return replace(lag, notes=(*held_back, *_deleted(lag), *await self._notes(lag, admin, limit_s)))
 
     def _forget_other_times(self, at_ms: int) -> None:
         """Drops the history after the clock was set, since the ages of records would be wrong."""
@@ -107,15 +107,15 @@ class LagRefreshes:
             self._history, self._commits = OffsetHistory(waits_ms=self._history.waits_ms), None
         self._offset_ms = offset_ms
 
-    async def _notes(self, found: GroupLag, admin: AdminClient, limit_s: float) -> tuple[str, ...]:
-        parts = zip(found.counts, np.split(found.lag, np.cumsum([*found.counts.values()])), strict=False)
+    async def _notes(self, lag: GroupLag, admin: AdminClient, limit_s: float) -> tuple[str, ...]:
+        parts = zip(lag.counts, np.split(lag.lag, np.cumsum([*lag.counts.values()])), strict=False)
         behind = {topic: most for topic, lags in parts if (most := int(lags.max(initial=0)))}
-        due = [t for t in behind if found.at_ms - self._kinds.get(t, (-ASK_AGAIN_MS, False))[0] >= ASK_AGAIN_MS]
+        due = [t for t in behind if lag.at_ms - self._kinds.get(t, (-ASK_AGAIN_MS, False))[0] >= ASK_AGAIN_MS]
         if due:
             asked = sorted(due, key=lambda topic: -behind[topic])[:TOPICS_ASKED_MAX]
             compacted = await asyncio.to_thread(self._compacted, admin, asked, limit_s)
             # If no broker answers, the last known value remains valid.
-            self._kinds |= {t: (found.at_ms, compacted.get(t, self._is_compacted(t))) for t in asked}
+            self._kinds |= {t: (lag.at_ms, compacted.get(t, self._is_compacted(t))) for t in asked}
         compact = filter(self._is_compacted, behind)
         text = "{} is compacted: its lag counts offsets, and some of them have no record any more"
         return tuple(map(text.format, compact))
@@ -124,16 +124,16 @@ class LagRefreshes:
         return self._kinds.get(topic, (0, False))[1]
 
 
-def _deleted(found: GroupLag) -> tuple[str, ...]:
+def _deleted(lag: GroupLag) -> tuple[str, ...]:
     """Returns a sentence on records that were deleted before the group read them, if there are any."""
-    unread = np.where(found.committed >= 0, found.start - found.committed, 0)
+    unread = np.where(lag.committed >= 0, lag.start - lag.committed, 0)
     places = np.flatnonzero(unread > 0)
     if not len(places):
         return ()
-    firsts = np.cumsum([0, *found.counts.values()])
+    firsts = np.cumsum([0, *lag.counts.values()])
     most = places[np.argmax(unread[places])]
     of = int(np.searchsorted(firsts, most, side="right")) - 1
-    partition = f"{list(found.counts)[of]}-{most - firsts[of]}"
+    partition = f"{list(lag.counts)[of]}-{most - firsts[of]}"
     others = f" and {len(places) - 1} other partitions" if len(places) > 1 else ""
     return (f"{int(unread[places].sum())} offsets of {partition}{others} were deleted before the group read them",)
 

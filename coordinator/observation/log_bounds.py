@@ -41,25 +41,25 @@ class LogStarts:
         for topic, count in due.items():
             before = self._of.get(topic)
             starts = read.get(topic, np.full(count, NO_END, dtype=np.int64))
-            known = starts if before is None else np.maximum(starts, before.starts)
-            self._of[topic] = _Start(sample.at_ms, known, sample.ends[topic])
+            newest = starts if before is None else np.maximum(starts, before.starts)
+            self._of[topic] = _Start(sample.at_ms, newest, sample.ends[topic])
         return replace(sample, starts={topic: of.starts for topic, of in self._of.items()})
 
     def _due(self, topic: str, sample: OffsetSample) -> bool:
-        known = self._of.get(topic)
-        if known is not None and 0 <= sample.at_ms - known.at_ms < AGAIN_MS:
+        cached = self._of.get(topic)
+        if cached is not None and 0 <= sample.at_ms - cached.at_ms < AGAIN_MS:
             return False
         committed, ends = sample.committed.get(topic), sample.ends[topic]
         return committed is not None and bool(((committed >= 0) & (committed < ends)).any())
 
     def _forget(self, sample: OffsetSample) -> None:
         """Forgets topics in which an end went back: their logs were created anew and have other starts."""
-        for topic, known in list(self._of.items()):
+        for topic, cached in list(self._of.items()):
             ends = sample.ends.get(topic)
-            if ends is None or len(ends) != len(known.ends) or ((ends != NO_END) & (ends < known.ends)).any():
+            if ends is None or len(ends) != len(cached.ends) or ((ends != NO_END) & (ends < cached.ends)).any():
                 del self._of[topic]
             else:
-                known.ends = np.maximum(ends, known.ends)
+                cached.ends = np.maximum(ends, cached.ends)
 
 
 async def _read(offsets: OffsetReader, topics: Mapping[str, int], limit_s: float) -> Offsets:
@@ -76,17 +76,17 @@ class StableEnds:
         self._at_ms = 0
         self._of: Offsets = {}
 
-    async def held_back(self, offsets: OffsetReader, found: GroupLag, limit_s: float) -> tuple[str, ...]:
+    async def held_back(self, offsets: OffsetReader, lag: GroupLag, limit_s: float) -> tuple[str, ...]:
         """Returns sentences on stalled partitions in which the group has read everything up to an open transaction."""
-        stalled = _by_topic(found, found.verdict == VERDICTS.index(LagVerdict.STALLED))
-        topics = {topic: count for topic, count in found.counts.items() if stalled[topic].any()}
+        stalled = _by_topic(lag, lag.verdict == VERDICTS.index(LagVerdict.STALLED))
+        topics = {topic: count for topic, count in lag.counts.items() if stalled[topic].any()}
         if not topics:
             self._of = {}
             return ()
-        if topics.keys() - self._of.keys() or not 0 <= found.at_ms - self._at_ms < STABLE_AGAIN_MS:
-            self._at_ms, self._of = found.at_ms, await self._read(offsets, topics, limit_s)
-        committed, ends = _by_topic(found, found.committed), _by_topic(found, found.end)
-        held = (
+        if topics.keys() - self._of.keys() or not 0 <= lag.at_ms - self._at_ms < STABLE_AGAIN_MS:
+            self._at_ms, self._of = lag.at_ms, await self._read(offsets, topics, limit_s)
+        committed, ends = _by_topic(lag, lag.committed), _by_topic(lag, lag.end)
+        sentences = (
             HELD_BACK.format(topic, partition, stable[partition])
             for topic, stable in self._of.items()
             if topic in topics and len(stable) == topics[topic]
@@ -94,7 +94,7 @@ class StableEnds:
                 stalled[topic] & (stable >= 0) & (committed[topic] >= stable) & (stable < ends[topic])
             ).tolist()
         )
-        return tuple(islice(held, NAMED_MAX))
+        return tuple(islice(sentences, NAMED_MAX))
 
     async def _read(self, offsets: OffsetReader, topics: Mapping[str, int], limit_s: float) -> Offsets:
         unknown = {topic: np.full(count, NO_END, dtype=np.int64) for topic, count in topics.items()}
@@ -104,6 +104,6 @@ class StableEnds:
             return unknown
 
 
-def _by_topic(found: GroupLag, column: Any) -> dict[str, Any]:
-    firsts = np.cumsum([*found.counts.values()])[:-1]
-    return dict(zip(found.counts, np.split(column, firsts), strict=False))
+def _by_topic(lag: GroupLag, column: Any) -> dict[str, Any]:
+    firsts = np.cumsum([*lag.counts.values()])[:-1]
+    return dict(zip(lag.counts, np.split(column, firsts), strict=False))

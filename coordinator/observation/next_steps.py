@@ -10,13 +10,13 @@ STEPS_MAX = 3
 
 def next_steps(facts: DoctorFacts, checks: Sequence[Check]) -> tuple[str, ...]:
     """Returns at most STEPS_MAX sentences: failures before warnings, each in the order of the checks."""
-    found = [
+    remedies = [
         check.remedy
         for verdict in (CheckVerdict.FAIL, CheckVerdict.WARN)
         for check in checks
         if check.verdict is verdict
     ]
-    return tuple(dict.fromkeys([*filter(None, found), *_leading_on(facts)]))[:STEPS_MAX]
+    return tuple(dict.fromkeys([*filter(None, remedies), *_leading_on(facts)]))[:STEPS_MAX]
 
 
 def _leading_on(facts: DoctorFacts) -> Iterator[str]:

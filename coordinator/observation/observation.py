@@ -57,13 +57,13 @@ class Shadow:
     planned: Cost
     moves: Moves
     decision: Decision[GroupPlan]
-    held: IntArray
+    present: IntArray
     inputs: object = None
 
     @property
     def cross_rack(self) -> int | None:
         """The number of items now read from another rack, None if the racks of no owned item are known."""
-        return known_cross_rack(self.decision.plan, self.held, self.current)
+        return known_cross_rack(self.decision.plan, self.present, self.current)
 
     @property
     def cross_rack_planned(self) -> int | None:
@@ -74,10 +74,13 @@ class Shadow:
         """Returns both costs as values for JSON. `unknown_racks` is the number of owned items for which it is unknown
         whether they are read from another rack."""
         plan = self.decision.plan
-        known = ((self.current, self.held, self.cross_rack), (self.planned, plan.owner, self.cross_rack_planned))
+        assignments = (
+            (self.current, self.present, self.cross_rack),
+            (self.planned, plan.owner, self.cross_rack_planned),
+        )
         now, then = (
             asdict(cost) | {"cross_rack": crossing, "unknown_racks": unknown_racks(plan, owner)}
-            for cost, owner, crossing in known
+            for cost, owner, crossing in assignments
         )
         return {"current": now, "planned": then}
 
@@ -157,35 +160,35 @@ class Observation:
             return SELF_ASSIGNED
         return "can be led" if self.can_be_led else f"cannot be led: {self.obstacle or self.trouble}"
 
-    def with_lag(self, found: GroupLag) -> "Observation":
+    def with_lag(self, group_lag: GroupLag) -> "Observation":
         """Returns the observation with the lags of its partitions and members."""
-        lags = found.by_topic()
+        lags = group_lag.by_topic()
         members = []
         for m in self.members:
-            known = [lag for t, p in m.owned if p < len(lags.get(t, ())) and (lag := lags[t][p]) is not None]
-            total = sum(known) if known else None
-            members.append(replace(m, lag=total, unknown_lags=len(m.owned) - len(known)))
-        notes = (*self.lag_notes, *found.notes)
-        return replace(self, lags=lags, members=tuple(members), group_lag=found, lag_notes=notes)
+            known_lags = [lag for t, p in m.owned if p < len(lags.get(t, ())) and (lag := lags[t][p]) is not None]
+            total = sum(known_lags) if known_lags else None
+            members.append(replace(m, lag=total, unknown_lags=len(m.owned) - len(known_lags)))
+        notes = (*self.lag_notes, *group_lag.notes)
+        return replace(self, lags=lags, members=tuple(members), group_lag=group_lag, lag_notes=notes)
 
 
 def anomalies_of(seen: Observation, *, at_rest: bool) -> tuple[Anomaly, ...]:
     """Returns the anomalies of an observed group, the worst first. Those of the assignment are included only if the
     group is `at_rest`, since only then does the broker show it."""
     counts = {topic: len(lags) for topic, lags in seen.lags.items()}
-    found = [*anomalies_of_members(seen, counts, at_rest=at_rest), *_self_assigned(seen)]
+    anomalies = [*anomalies_of_members(seen, counts, at_rest=at_rest), *_self_assigned(seen)]
     if seen.shadow is not None:
-        found += of_shares(seen.shadow.decision.plan, seen.shadow.held)
-    return tuple(sorted(found, key=lambda one: list(AnomalyKind).index(one.kind)))
+        anomalies += of_shares(seen.shadow.decision.plan, seen.shadow.present)
+    return tuple(sorted(anomalies, key=lambda anomaly: list(AnomalyKind).index(anomaly.kind)))
 
 
 def anomalies_of_members(seen: Observation, counts: Mapping[str, int], *, at_rest: bool) -> tuple[Anomaly, ...]:
     """Returns those anomalies that need neither offsets nor a plan. `counts` are the partition counts of the known
     topics. Subscriptions are compared only in classic groups: brokers do not show the patterns of others."""
-    found = of_assignment(seen.members, counts) if at_rest else ()
+    anomalies = of_assignment(seen.members, counts) if at_rest else ()
     if seen.kind != "classic":
-        return found
-    return *found, *of_applications(((m.client_id or m.member_id, m.topics) for m in seen.members), seen.protocol)
+        return anomalies
+    return *anomalies, *of_applications(((m.client_id or m.member_id, m.topics) for m in seen.members), seen.protocol)
 
 
 def anomalies_of_plan(plan: GroupPlan, protocol: str, name: Callable[[str], str]) -> tuple[Anomaly, ...]:
@@ -203,8 +206,8 @@ def _self_assigned(seen: Observation) -> Iterable[Anomaly]:
 
 
 def _total(lags: Iterable[int | None]) -> int | None:
-    known = [lag for lag in lags if lag is not None]
-    return sum(known) if known else None
+    known_lags = [lag for lag in lags if lag is not None]
+    return sum(known_lags) if known_lags else None
 
 
 def observation(
@@ -244,10 +247,12 @@ def known_cross_rack(plan: GroupPlan, owner: IntArray, cost: Cost) -> int | None
     return None if placed and unknown_racks(plan, owner) == placed else cost.cross_rack
 
 
-def shadow_of(decision: Decision[GroupPlan], held: IntArray, inputs: object = None) -> Shadow:
+def shadow_of(decision: Decision[GroupPlan], present: IntArray, inputs: object = None) -> Shadow:
     """Makes a Shadow. `held` are the owners that the broker shows: the owned partitions that members reported when they
     joined may be one rebalance older."""
-    return Shadow(decision.plan.cost(held), decision.cost, moves(held, decision.plan.owner), decision, held, inputs)
+    return Shadow(
+        decision.plan.cost(present), decision.cost, moves(present, decision.plan.owner), decision, present, inputs
+    )
 
 
 def as_document(seen: Observation, most: int | None = None) -> dict[str, Any]:
@@ -269,7 +274,7 @@ def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
         **{name: getattr(seen, name) for name in plain},
         "lag_report": seen.group_lag and _lag_values(seen.group_lag.report(most)),
         "lag_notes": list(seen.lag_notes),
-        "anomalies": [values_of(one) for one in seen.anomalies],
+        "anomalies": [values_of(anomaly) for anomaly in seen.anomalies],
         "anomalies_unknown": list(seen.unjudged),
         "unknown": unknown_values(seen.unknown),
         "bellwether_members": [member.member_id for member in seen.bellwether_members],
@@ -284,7 +289,10 @@ def values_of(value: Any) -> dict[str, Any]:
 
 
 def _lag_values(report: LagReport) -> dict[str, Any]:
-    values = {"summary": values_of(report.summary), "partitions": [values_of(one) for one in report.partitions]}
+    values = {
+        "summary": values_of(report.summary),
+        "partitions": [values_of(partition) for partition in report.partitions],
+    }
     return values_of(report) | values
 
 

@@ -142,7 +142,7 @@ class GroupObserver:
         self._unsubscribed = unsubscribed
         self._lag_partitions_max = lag_partitions_max
         self._solver = solver
-        self._known: Observation | None = None  # the newest one that is not `unknown`
+        self._last_known: Observation | None = None  # the newest one that is not `unknown`
         self._described: Kept[DescribedGroup] = Kept()
         self._shadow: Kept[Shadow] = Kept()
         self._anomalies: Kept[tuple[Anomaly, ...]] = Kept()
@@ -166,7 +166,7 @@ class GroupObserver:
 
     def rest(self) -> None:
         """Forgets the last observations, because refreshes pause and they become outdated."""
-        self.last = self._known = None
+        self.last = self._last_known = None
 
     async def observe_or_unknown(self) -> Observation:
         """Returns the same as `observe`, or if no broker answers the last known observation with the reason."""
@@ -181,8 +181,8 @@ class GroupObserver:
         before = self.last.unknown if self.last is not None else None
         if before is not None:
             unknown = replace(unknown, since_ms=before.since_ms)
-        if self._known is not None:
-            return replace(self._known, unknown=unknown)
+        if self._last_known is not None:
+            return replace(self._last_known, unknown=unknown)
         empty = Observation(self.group_id, "unknown", "", "", unknown.since_ms, trouble=unknown.reason, silent=True)
         return replace(empty, unknown=unknown)
 
@@ -197,7 +197,7 @@ class GroupObserver:
     def _notify(self, seen: Observation) -> None:
         if _summary(seen) != (_summary(self.last) if self.last is not None else None):
             log.info("group_observed", group=self.group_id, lag=seen.lag, **_summary(seen))
-        self.last = self._known = seen
+        self.last = self._last_known = seen
         ended = self.rebalances.saw(seen)
         for hearer in self._on_rebalance if ended is not None else ():
             notify(hearer, seen, ended)
@@ -236,18 +236,20 @@ class GroupObserver:
     async def _with_anomalies(self, seen: Observation, described: DescribedGroup) -> Observation:
         counts = {topic: len(lags) for topic, lags in seen.lags.items()}
         of = (described.seen.members, counts, seen.shadow, seen.self_assigned)
-        found = self._anomalies.get(of)
-        if found is None:
+        anomalies = self._anomalies.get(of)
+        if anomalies is None:
             at_rest = described.owners is not None
-            found = self._anomalies.put(of, await computed(sum(counts.values()), anomalies_of, seen, at_rest=at_rest))
-        return replace(seen, anomalies=found)
+            anomalies = self._anomalies.put(
+                of, await computed(sum(counts.values()), anomalies_of, seen, at_rest=at_rest)
+            )
+        return replace(seen, anomalies=anomalies)
 
     async def _read_once(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
         """Decodes an answer unless it is the same as last time. A large one is decoded in a thread, so that heartbeats
         of led groups are not late."""
-        known = self._described.get((answer, kind))
-        if known is not None:
-            return known
+        cached = self._described.get((answer, kind))
+        if cached is not None:
+            return cached
         if sum(len(m.metadata) + len(m.assignment) for m in answer.members) <= READ_AT_ONCE_BYTES:
             read = self._read(answer, kind)
         else:
@@ -307,16 +309,16 @@ class GroupObserver:
         offsets, reader = self._sources.offsets, self._sources.reader
         try:
             topics = await self._topics(seen, described)
-            known = (await reader.read(topics, METADATA_AGE_MS_MAX)).count_of
-            grown = [topic for topic, p in described.highest.items() if p >= known.get(topic, p + 1)]
+            count_of = (await reader.read(topics, METADATA_AGE_MS_MAX)).count_of
+            grown = [topic for topic, p in described.highest.items() if p >= count_of.get(topic, p + 1)]
             if grown:  # the cached metadata is older than the assignment and lacks its new partitions
                 reader.expire(grown)
-                known = (await reader.read(topics, METADATA_AGE_MS_MAX)).count_of
-            counts = {topic: known[topic] for topic in topics if topic in known}
+                count_of = (await reader.read(topics, METADATA_AGE_MS_MAX)).count_of
+            counts = {topic: count_of[topic] for topic in topics if topic in count_of}
             if self._lag_partitions_max is not None and sum(counts.values()) > self._lag_partitions_max:
                 return replace(seen, lag_notes=(f"no lags: more than {self._lag_partitions_max:,} partitions",))
             memberless = not (seen.members or seen.bellwether_members)
-            found = await self._lags.refresh(
+            lag = await self._lags.refresh(
                 offsets, reader.admin, counts, described.owners, LIMIT_S, memberless=memberless
             )
         except (kafka.OffsetsError, ClusterUnreachableError, TransportError) as error:
@@ -325,7 +327,7 @@ class GroupObserver:
         missing = [topic for topic in topics if topic not in counts]
         notes = tuple(f"{topic} does not exist or may not be described: its lag is not known" for topic in missing)
         seen = replace(seen, lag_notes=notes)
-        return await computed(sum(counts.values()), seen.with_lag, found)
+        return await computed(sum(counts.values()), seen.with_lag, lag)
 
     async def _topics(self, seen: Observation, described: DescribedGroup) -> list[str]:
         """Returns the members' topics; if a rebalance hides them, those of the last refresh; if none are known, or with
@@ -341,9 +343,9 @@ class GroupObserver:
         self, seen: Observation, described: DescribedGroup, group: BrokerGroup | None
     ) -> Observation:
         answer, planned_from = described.answer, await self._planned_from(described)
-        known = self._shadow.get(planned_from) if planned_from is not None else None
-        if known is not None:
-            return replace(seen, shadow=known)
+        cached = self._shadow.get(planned_from) if planned_from is not None else None
+        if cached is not None:
+            return replace(seen, shadow=cached)
         members = tuple(membership.JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         # A dry run, with the full time limit of a plan.
         command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)

@@ -162,10 +162,10 @@ def _rows(history: OffsetHistory, keep: BoolArray) -> OffsetHistory:
 
 
 def _row(counts: Mapping[str, int], offsets: Offsets) -> LongArray:
-    found = np.full(sum(counts.values()), UNKNOWN, dtype=np.int64)
+    row = np.full(sum(counts.values()), UNKNOWN, dtype=np.int64)
     at = 0
     for topic, count in counts.items():
-        known = offsets.get(topic, found[:0])[:count]
-        found[at : at + len(known)] = known
+        column = offsets.get(topic, row[:0])[:count]
+        row[at : at + len(column)] = column
         at += count
-    return found
+    return row

@@ -51,20 +51,20 @@ class Pauses:
         plan, kind = decision.plan, planned.cause.kind
         began_at = timings.joined_at - timings.join_s
         ended_at = timings.joined_at + timings.metadata_s + timings.plan_s + timings.sync_s
-        known = self._starts if self._is_alike(decision) else ()
-        began, ended = len(known), len(known) + 1
-        starts = (*known, _Start(began_at, kind), _Start(ended_at, kind))
-        waiting = self._start_of if known else np.full(len(plan.owner), NOBODY, dtype=np.int32)
+        earlier = self._starts if self._is_alike(decision) else ()
+        began, ended = len(earlier), len(earlier) + 1
+        starts = (*earlier, _Start(began_at, kind), _Start(ended_at, kind))
+        waiting = self._start_of if earlier else np.full(len(plan.owner), NOBODY, dtype=np.int32)
         since = np.where(waiting == NOBODY, began, waiting)
         given = (plan.owner != NOBODY) & ~plan.pending
         lost = (plan.before == NOBODY) | is_eager(plan.words.kind, decision.raw.protocol)
-        found: tuple[Pause, ...] = ()
+        pauses: tuple[Pause, ...] = ()
         if planned.previous is not None and not plan.shutdown:
             counts = np.bincount(since[given & lost], minlength=len(starts)).tolist()
             pairs = zip(starts, counts, strict=True)
-            found = tuple(Pause(max(0.0, ended_at - start.at), n, start.cause) for start, n in pairs if n)
+            pauses = tuple(Pause(max(0.0, ended_at - start.at), n, start.cause) for start, n in pairs if n)
         self._wait(decision, starts, np.where(given, NOBODY, np.where(lost, since, ended)))
-        return found
+        return pauses
 
     def _wait(self, decision: Decision[GroupPlan], starts: tuple[_Start, ...], start_of: IntArray) -> None:
         used = np.bincount(start_of[start_of != NOBODY], minlength=len(starts)) > 0
@@ -82,14 +82,14 @@ class Pauses:
         return same and len(now.owner) == len(last.owner) and np.array_equal(now.item_of, last.item_of)
 
 
-def seen_pause(seen: Observation, found: SeenRebalance) -> Pause | None:
+def seen_pause(seen: Observation, rebalance: SeenRebalance) -> Pause | None:
     """Returns the pause of a rebalance whose end a refresh showed, with the upper bound of its duration. None if no
     item lost its owner or the duration is unknown."""
-    if found.moves is None or found.lasted_ms_max is None:
+    if rebalance.moves is None or rebalance.lasted_ms_max is None:
         return None
     eager = seen.kind == "classic" and is_eager("consumer", seen.protocol)
-    items = found.moves.moved + found.moves.new + (found.moves.kept if eager else 0)
-    return Pause(found.lasted_ms_max / 1000, items, found.kind) if items else None
+    items = rebalance.moves.moved + rebalance.moves.new + (rebalance.moves.kept if eager else 0)
+    return Pause(rebalance.lasted_ms_max / 1000, items, rebalance.kind) if items else None
 
 
 def is_eager(kind: str, protocol: str) -> bool:

@@ -18,13 +18,13 @@ def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
         return f"The group is not at rest ({seen.state or 'it is not there'})."
     if seen.shadow is None:
         return f"Nothing is known of its plan: {seen.no_plan}."
-    plan, held = seen.shadow.decision.plan, seen.shadow.held
+    plan, present = seen.shadow.decision.plan, seen.shadow.present
     its = plan.named(where)
     if not its.any():
         return f"{where} is not in the group."
     if any(rule.empties and (plan.named(rule.where) & its).any() for rule in rules):
         return f"{where} is being emptied, or the order has not ended yet; see 'bellwether orders'."
-    coming = np.flatnonzero(_among(plan.owner, its) & ~_among(held, its))
+    coming = np.flatnonzero(_among(plan.owner, its) & ~_among(present, its))
     if len(coming):
         names = plan.names(coming)
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
@@ -37,11 +37,11 @@ def _warming_up(plan: GroupPlan, its: BoolArray, where: str) -> str:
     behind = {str(c.task): c.lag for c in plan.state.copies if c.warmup and str(c.process_id) in processes}
     if not behind:
         return ""
-    task, lag = max(behind.items(), key=lambda one: one[1])
+    task, lag = max(behind.items(), key=lambda entry: entry[1])
     return f"{where} restores {plan.words.items(len(behind))}; {task} is {max(0, lag)} records behind."
 
 
 def _among(owner: IntArray, owners: BoolArray) -> BoolArray:
     """Returns for each item whether one of these owners has it."""
-    found: BoolArray = np.isin(owner, np.flatnonzero(owners))
-    return found
+    among: BoolArray = np.isin(owner, np.flatnonzero(owners))
+    return among

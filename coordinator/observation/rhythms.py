@@ -35,19 +35,19 @@ class Rhythms:
     def __init__(self, path: Path | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._path = path
         self._clock = clock
-        self._known: dict[str, Waits] = {group: waits for group, (waits, _) in self._read().items()}
+        self._waits: dict[str, Waits] = {group: waits for group, (waits, _) in self._read().items()}
         self._changed: set[str] = set()
         self._failed = ""
 
     def of(self, group: str) -> Waits:
         """Returns the `waits_ms` of the group's last commits, empty if it commits often."""
-        return self._known.get(group, ())
+        return self._waits.get(group, ())
 
     def learned(self, group: str, history: OffsetHistory) -> None:
         """Takes the commit intervals from the history of a group."""
         waits = history.waits_ms if is_seldom(history) else ()
         if waits != self.of(group):
-            self._known[group] = waits
+            self._waits[group] = waits
             self._changed.add(group)
 
     async def beside(self, *_: object) -> None:
@@ -60,7 +60,7 @@ class Rhythms:
         """Writes changes. If that fails they are lost at a restart; each new error is logged once."""
         if self._path is None or not self._changed:
             return
-        changed, self._changed = {group: self._known[group] for group in self._changed}, set()
+        changed, self._changed = {group: self._waits[group] for group in self._changed}, set()
         try:
             await asyncio.to_thread(self._write, self._path, changed)
             self._failed = ""
@@ -82,8 +82,8 @@ class Rhythms:
             return {}
         with suppress(OSError, ValueError, AttributeError):
             oldest_ms = self._clock() * 1000 - KEPT_MS
-            found = {group: _entry(value) for group, value in json_of(read_file(self._path, BYTES_MAX)).items()}
-            return {group: entry for group, entry in found.items() if entry[0] and entry[1] >= oldest_ms}
+            entries = {group: _entry(value) for group, value in json_of(read_file(self._path, BYTES_MAX)).items()}
+            return {group: entry for group, entry in entries.items() if entry[0] and entry[1] >= oldest_ms}
         return {}
 
 

@@ -40,25 +40,25 @@ class MemberlessCommits:
         """Returns this with one more reading. If the clock went back, the readings start anew."""
         if at_ms < self.at_ms:
             return MemberlessCommits(at_ms, committed)
-        known = replace(self, at_ms=at_ms, committed=committed)
+        updated = replace(self, at_ms=at_ms, committed=committed)
         if not _rises(self.committed, committed):
-            return known
+            return updated
         pause_ms = max(self.pause_ms, at_ms - self.moved_at_ms) if self.moves else 0
-        return replace(known, moves=self.moves + 1, moved_at_ms=at_ms, pause_ms=pause_ms)
+        return replace(updated, moves=self.moves + 1, moved_at_ms=at_ms, pause_ms=pause_ms)
 
 
-def committed_of(found: GroupLag) -> Committed:
+def committed_of(lag: GroupLag) -> Committed:
     """Returns the committed offsets by topic."""
-    return dict(zip(found.counts, np.split(found.committed, np.cumsum([*found.counts.values()])), strict=False))
+    return dict(zip(lag.counts, np.split(lag.committed, np.cumsum([*lag.counts.values()])), strict=False))
 
 
-def of_memberless(found: GroupLag, commits: MemberlessCommits | None) -> GroupLag:
+def of_memberless(lag: GroupLag, commits: MemberlessCommits | None) -> GroupLag:
     """Returns the lag with `self_assigned` set and STOPPED replaced by STALLED if consumers assign themselves: their
     partitions have consumers although no member has them. `commits` is None if the group has members."""
     if commits is None or not commits.self_assigned:
-        return found
+        return lag
     stalled, stopped = VERDICTS.index(LagVerdict.STALLED), VERDICTS.index(LagVerdict.STOPPED)
-    return replace(found, verdict=np.where(found.verdict == stopped, stalled, found.verdict), self_assigned=True)
+    return replace(lag, verdict=np.where(lag.verdict == stopped, stalled, lag.verdict), self_assigned=True)
 
 
 def _rises(before: Committed, after: Committed) -> bool:

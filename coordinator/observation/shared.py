@@ -127,8 +127,8 @@ class SharedGroups:
         def request(node: Node, ids: Sequence[str]) -> Any:
             return kafka.DescribeMany(node, ids, TIMEOUT_MS)
 
-        found = await self._at_their_nodes(group_ids, request)
-        return [DescribeAnswer(0, answer) if isinstance(answer, int) else answer for answer in found]
+        answers = await self._at_their_nodes(group_ids, request)
+        return [DescribeAnswer(0, answer) if isinstance(answer, int) else answer for answer in answers]
 
     async def _describe_by_broker(
         self, group_ids: Sequence[str], protocol: BrokerProtocol
@@ -136,8 +136,8 @@ class SharedGroups:
         def request(node: Node, ids: Sequence[str]) -> Any:
             return kafka.DescribeManyByBroker(node, ids, protocol, TIMEOUT_MS)
 
-        found = await self._at_their_nodes(group_ids, request)
-        pairs = zip(group_ids, found, strict=True)
+        answers = await self._at_their_nodes(group_ids, request)
+        pairs = zip(group_ids, answers, strict=True)
         return [BrokerGroup(group, protocol, answer) if isinstance(answer, int) else answer for group, answer in pairs]
 
     async def _fetch(self, asked: Sequence[tuple[str, Counts]]) -> Sequence[FetchedOffsets | Exception]:
@@ -155,23 +155,23 @@ class SharedGroups:
         def weight(group: str) -> int:
             return sum(topics[group].values())
 
-        found = await self._at_their_nodes([group for group, _ in asked], request, weight)
-        if any(isinstance(answer, TransportError) and answer.failure is Failure.UNSUPPORTED for answer in found):
+        answers = await self._at_their_nodes([group for group, _ in asked], request, weight)
+        if any(isinstance(answer, TransportError) and answer.failure is Failure.UNSUPPORTED for answer in answers):
             # Some brokers support other requests of Kafka 3.0 but not this: Redpanda's OffsetFetch ends at version 7.
             self._several = False
             return await self._fetch_one_by_one(asked)
         return [
             FetchedOffsets({}, answer) if isinstance(answer, int) else _cut(answer, counts)
-            for answer, (_, counts) in zip(found, asked, strict=True)
+            for answer, (_, counts) in zip(answers, asked, strict=True)
         ]
 
     async def _fetch_one_by_one(self, asked: Sequence[tuple[str, Counts]]) -> Sequence[FetchedOffsets | Exception]:
-        async def one(group_id: str, topics: Counts) -> FetchedOffsets:
+        async def fetch(group_id: str, topics: Counts) -> FetchedOffsets:
             async with self._finding:
                 return await self._transport.committed(group_id, topics, TIMEOUT_MS)
 
-        found = await asyncio.gather(*(one(*each) for each in asked), return_exceptions=True)
-        return [_expected(answer) for answer in found]
+        answers = await asyncio.gather(*(fetch(*each) for each in asked), return_exceptions=True)
+        return [_expected(answer) for answer in answers]
 
     async def _at_their_nodes(
         self,
@@ -191,8 +191,8 @@ class SharedGroups:
             else:
                 answers[group_id] = node
         chunks = [(node, chunk) for node, ids in at.items() for chunk in _chunks(ids, weight)]
-        for found in await asyncio.gather(*(self._ask(node, chunk, request) for node, chunk in chunks)):
-            answers.update(found)
+        for part in await asyncio.gather(*(self._ask(node, chunk, request) for node, chunk in chunks)):
+            answers.update(part)
         for group_id, answer in answers.items():
             if isinstance(answer, TransportError) or getattr(answer, "error", 0) in MOVED:
                 self.forget(group_id)
@@ -203,25 +203,25 @@ class SharedGroups:
     ) -> dict[str, Any]:
         """Sends one request. If its answer is malformed, sends one per group, so that one group cannot fail others."""
         try:
-            found = await self._transport.ask(request(node, ids))
+            answers = await self._transport.ask(request(node, ids))
         except TransportError as error:
             if len(ids) > 1 and error.failure is Failure.MALFORMED:
                 return {k: v for group in ids for k, v in (await self._ask(node, [group], request)).items()}
             return dict.fromkeys(ids, error)
         left_out = TransportError(Failure.MALFORMED, "the broker's answer leaves the group out")
-        return {group: found.get(group, left_out) for group in ids}
+        return {group: answers.get(group, left_out) for group in ids}
 
     async def _node_of(self, group_id: str) -> Node | int | TransportError:
         if group_id in self._nodes:
             return self._nodes[group_id]
         async with self._finding:
-            found = await self._transport.request(membership.FindCoordinator(0, group_id, TIMEOUT_MS))
-        if isinstance(found, membership.RequestFailed):
-            return TransportError(found.failure, found.reason)
-        if not isinstance(found, membership.CoordinatorAnswer) or found.node is None:
-            return found.error
-        self._nodes[group_id] = found.node
-        return found.node
+            answer = await self._transport.request(membership.FindCoordinator(0, group_id, TIMEOUT_MS))
+        if isinstance(answer, membership.RequestFailed):
+            return TransportError(answer.failure, answer.reason)
+        if not isinstance(answer, membership.CoordinatorAnswer) or answer.node is None:
+            return answer.error
+        self._nodes[group_id] = answer.node
+        return answer.node
 
 
 class SharedOffsets(kafka.OffsetReader):
@@ -256,14 +256,14 @@ class SharedOffsets(kafka.OffsetReader):
             for topic, count in counts.items():
                 wanted[topic] = max(count, wanted.get(topic, 0))
         try:
-            found = await self._found(wanted, place)
+            log_ends = await self._log_ends(wanted, place)
         except (ClusterUnreachableError, TransportError) as error:
             return [OffsetsError(f"end offsets: {error}")] * len(asked)
-        ends = {topic: ends_of_topic(topic, found.get(topic, {}), count) for topic, count in wanted.items()}
+        ends = {topic: ends_of_topic(topic, log_ends.get(topic, {}), count) for topic, count in wanted.items()}
         self._reader.expire(topic for topic, (_, unknown) in ends.items() if unknown)
         return [_among(ends, counts) for counts in asked]
 
-    async def _found(self, topics: Counts, place: LogPlace) -> dict[str, dict[int, tuple[int, int]]]:
+    async def _log_ends(self, topics: Counts, place: LogPlace) -> dict[str, dict[int, tuple[int, int]]]:
         """Returns (error, offset) by topic and partition, as the partition leaders answer."""
         read = await self._reader.read(topics)
         if not self._nodes.keys() >= read.online:
@@ -279,15 +279,15 @@ class SharedOffsets(kafka.OffsetReader):
             for node, partitions in at.items()
             for chunk in _chunks_of_partitions(partitions)
         ]
-        found: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
+        ends: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
         for answer in await asyncio.gather(*map(self._transport.ask, requests), return_exceptions=True):
             if isinstance(answer, BaseException):
                 if not isinstance(answer, TransportError):
                     raise answer
                 continue  # the ends of its partitions remain unknown
             for topic, partitions in answer.items():
-                found[topic].update(partitions)
-        return found
+                ends[topic].update(partitions)
+        return ends
 
 
 def ends_of_topic(

@@ -34,9 +34,9 @@ def full_ids(seen: Observation, text: str) -> tuple[str, ...]:
 
 
 def _called(seen: Observation) -> Called:
-    found = {m.member_id: frozenset(filter(None, (m.client_id, m.instance_id))) for m in seen.members}
+    by_member = {m.member_id: frozenset(filter(None, (m.client_id, m.instance_id))) for m in seen.members}
     owners = seen.shadow.decision.plan.owners if seen.shadow is not None else ()
-    return {owner.name: frozenset[str]() for owner in owners} | found
+    return {owner.name: frozenset[str]() for owner in owners} | by_member
 
 
 def _name(full: str, called: Called, uses: Mapping[str, int]) -> str | None:
@@ -57,7 +57,7 @@ def _beginnings(called: Called, uses: Mapping[str, int]) -> Iterator[tuple[str, 
         yield full, full[:length]
 
 
-def _alike(one: str, other: str) -> int:
+def _alike(name: str, other: str) -> int:
     """Returns the length of the common prefix."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(name, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(name), len(other)))

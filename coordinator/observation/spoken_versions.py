@@ -43,14 +43,16 @@ OF_STREAMS = _Words(
 
 def spoken_versions(members: Iterable[RawMember], *, streams: bool) -> SpokenVersion | None:
     """Returns the sentence, or None if no member's bytes can be read."""
-    known = {m.member_id: version for m in members if (version := _version(m.metadata, streams=streams)) is not None}
-    if not known:
+    version_of = {
+        m.member_id: version for m in members if (version := _version(m.metadata, streams=streams)) is not None
+    }
+    if not version_of:
         return None
     words = OF_STREAMS if streams else OF_CONSUMERS
-    newer = [member for member, version in known.items() if version > words.highest]
+    newer = [member for member, version in version_of.items() if version > words.highest]
     if newer:
         return SpokenVersion(f"{listed(newer)} send {words.what} newer than Bellwether knows.", words.newer)
-    versions = sorted({*known.values()})
+    versions = sorted({*version_of.values()})
     shown = ", ".join(f"v{version}" for version in versions)
     return SpokenVersion(f"Members send {words.what} {shown}{words.mixed * (len(versions) > 1)}.")
 

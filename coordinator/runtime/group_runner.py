@@ -356,7 +356,7 @@ class GroupRunner(Generic[P]):
             except TransportError as error:
                 reason = str(error)
             else:
-                if answer.found:
+                if answer.committed:
                     self.post(membership.OffsetsFound())
                 if not answer.error:
                     return

@@ -77,7 +77,7 @@ def _with_costs(now: GroupNow, seen: Observation) -> GroupNow:
         return now
     return replace(
         now,
-        items=len(shadow.held),
+        items=len(shadow.present),
         unowned=shadow.current.unowned,
         cross_rack=shadow.cross_rack,
         cross_rack_planned=shadow.cross_rack_planned,

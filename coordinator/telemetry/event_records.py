@@ -147,8 +147,8 @@ def _racks(cluster: ClusterView, code: int) -> list[str | None]:
     """Returns the racks of the replicas, the leader's first (None if unknown)."""
     signature, leader = divmod(code, len(cluster.racks) + 1)
     head = cluster.racks[leader - 1] if leader else None
-    held = [cluster.racks[r] for r in np.flatnonzero(cluster.signature_racks[signature])]
-    return [head, *(rack for rack in held if rack != head)]
+    replica_racks = [cluster.racks[r] for r in np.flatnonzero(cluster.signature_racks[signature])]
+    return [head, *(rack for rack in replica_racks if rack != head)]
 
 
 def parts(head: Mapping[str, Any], entries: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:

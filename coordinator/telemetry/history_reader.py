@@ -27,10 +27,10 @@ def recorded(
     own_settings = {"group.id": "bellwether-history", "enable.auto.commit": False, "log_level": 2}
     consumer = librdkafka_client(Consumer, {**own_settings, **properties})
     try:
-        found = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
-        if found.error is not None:
-            raise HistoryUnreadError(f"The topic {topic} cannot be read: {found.error.str()}; check --topic.")
-        parts = [TopicPartition(topic, number) for number in found.partitions]
+        metadata = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+        if metadata.error is not None:
+            raise HistoryUnreadError(f"The topic {topic} cannot be read: {metadata.error.str()}; check --topic.")
+        parts = [TopicPartition(topic, number) for number in metadata.partitions]
         marks = {part.partition: consumer.get_watermark_offsets(part, timeout=timeout_s) for part in parts}
         left = {number: high for number, (low, high) in marks.items() if high > low}
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])

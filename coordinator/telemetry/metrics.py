@@ -36,14 +36,14 @@ class SeriesLabels:
 
     def __init__(self, most: int = REASONS_MAX) -> None:
         self._most = most
-        self._known: set[str] = set()
+        self._reasons: set[str] = set()
 
     def __call__(self, value: str) -> str:
-        if value in self._known:
+        if value in self._reasons:
             return value
-        if len(self._known) >= self._most:
+        if len(self._reasons) >= self._most:
             return OTHER
-        self._known.add(value)
+        self._reasons.add(value)
         return value
 
 
@@ -187,9 +187,9 @@ class Metrics:
         """Counts the removal of one dead member."""
         self.ghosts.labels(group, proof.value).inc()
 
-    def on_conversion(self, group: str, found: Conversion) -> None:
+    def on_conversion(self, group: str, conversion: Conversion) -> None:
         """Records whether the group could be converted to KIP-848."""
-        self.convertible.labels(group).set(found.ready)
+        self.convertible.labels(group).set(conversion.ready)
 
     def on_note(self, group: str, note: Note) -> None:
         """Records a note of Bellwether's membership. An observer of notes for the runtime."""
@@ -218,9 +218,9 @@ class Metrics:
             self._reasons[group] = role.reason.value
             self.not_leading.labels(group, role.reason.value).set(1)
 
-    def on_anomalies(self, group: str, found: Iterable[Anomaly], unjudged: Iterable[AnomalyKind] = ()) -> None:
+    def on_anomalies(self, group: str, anomalies: Iterable[Anomaly], unjudged: Iterable[AnomalyKind] = ()) -> None:
         """Records all anomalies of a group. The kinds in `unjudged` are unknown now and become NaN."""
-        counts = dict.fromkeys(unjudged, UNKNOWN) | {one.kind: one.count for one in found}
+        counts = dict.fromkeys(unjudged, UNKNOWN) | {anomaly.kind: anomaly.count for anomaly in anomalies}
         for kind in AnomalyKind:
             self.anomalies.labels(group, kind.value).set(counts.get(kind, 0))
 
@@ -269,7 +269,7 @@ class Metrics:
             return
         current = shadow.current
         values = {
-            "owned": int(np.count_nonzero(shadow.held != NOBODY)),
+            "owned": int(np.count_nonzero(shadow.present != NOBODY)),
             "cross_rack": UNKNOWN if shadow.cross_rack is None else shadow.cross_rack,
             "spread": current.spread,
         }

@@ -19,9 +19,9 @@ class ControlMetrics:
         text = "Since this process's own heartbeat last came back through the control topic."
         self.silence = Gauge("bellwether_control_topic_silence_seconds", text, registry=registry)
 
-    def on_control(self, found: ControlReport) -> None:
+    def on_control(self, report: ControlReport) -> None:
         self.orders.clear()
-        for order in found.orders:
+        for order in report.orders:
             self.orders.labels(order.target, order.kind.value).inc()
-        self.instances.set(found.living + 1)
-        self.silence.set(found.silence_s)
+        self.instances.set(report.living + 1)
+        self.silence.set(report.silence_s)

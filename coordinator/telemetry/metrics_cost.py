@@ -49,8 +49,8 @@ class CostMetrics:
 
     def on_observation(self, seen: Observation) -> None:
         """Takes a shadow plan, unless its decision is the same object as before and hence has the same cost."""
-        known = self._last.get(seen.group_id)
-        if seen.shadow is not None and (known is None or known[0] is not seen.shadow.decision):
+        last = self._last.get(seen.group_id)
+        if seen.shadow is not None and (last is None or last[0] is not seen.shadow.decision):
             self._take(seen.shadow.decision, present=True)
 
     on_led_seen = on_observation
@@ -90,10 +90,10 @@ class CostMetrics:
         """Computes the metrics of these groups, or of all if there are none, with the present weights."""
         weights = self._weights() if self._weights is not None else Weights()
         for group in groups or list(self._last):
-            known = self._last.get(group)
-            found = await asyncio.to_thread(self._traffic, *known, weights) if known is not None else None
-            if found is not None and group in self._last:  # the group may have gone meanwhile
-                self._record(group, found)
+            last = self._last.get(group)
+            traffic = await asyncio.to_thread(self._traffic, *last, weights) if last is not None else None
+            if traffic is not None and group in self._last:  # the group may have gone meanwhile
+                self._record(group, traffic)
 
     async def _due(self) -> Collection[str]:
         """Waits for groups with a new decision and returns them. After INTERVAL_S without any it returns (), which
@@ -117,10 +117,10 @@ class CostMetrics:
     def _traffic(self, decision: Decision[GroupPlan], present: bool, weights: Weights) -> Traffic:
         return traffic_of(decision, weights, follower_fetching=self._near, present=present)
 
-    def _record(self, group: str, found: Traffic) -> None:
+    def _record(self, group: str, traffic: Traffic) -> None:
         if self._weights is not None:
-            self.weighed.labels(group).set(found.weighed)
-        self._show(group, found.partitions, found.between)
+            self.weighed.labels(group).set(traffic.weighed)
+        self._show(group, traffic.partitions, traffic.between)
 
     def _show(self, group: str, partitions: Mapping[Pair, float], between: Mapping[Pair, float]) -> None:
         price, currency, rates = self._cost.price_per_gb, self._cost.currency, _bounded(between)

@@ -36,15 +36,15 @@ class LagMetrics:
 
     on_led_seen = on_observation
 
-    def on_lag(self, group: str, found: GroupLag | None) -> None:
+    def on_lag(self, group: str, group_lag: GroupLag | None) -> None:
         """Records the lag of a group, None if its offsets could not be read."""
-        if found is None:
+        if group_lag is None:
             for gauge in self._plain:
                 gauge.labels(group).set(UNKNOWN)
             for verdict in VERDICTS:
                 self.verdicts.labels(group, verdict.value).set(UNKNOWN)
             return
-        summary = found.summary()
+        summary = group_lag.summary()
         self.records.labels(group).set(_number(summary.lag))
         self.records_max.labels(group).set(_number(summary.lag_max))
         self.seconds.labels(group).set(_seconds(summary.lag_ms))
@@ -52,7 +52,7 @@ class LagMetrics:
         self.written.labels(group).set(_number(summary.written_per_s))
         self.consumed.labels(group).set(_number(summary.consumed_per_s))
         self.catch_up.labels(group).set(_seconds(summary.catch_up_ms))
-        self.read_at.labels(group).set(found.at_ms / 1000)
+        self.read_at.labels(group).set(group_lag.at_ms / 1000)
         for name, count in summary.verdicts.items():
             self.verdicts.labels(group, name).set(count)
 

@@ -45,20 +45,20 @@ class LagExporterMetrics(Collector):
 
     def __init__(self, cluster_name: str) -> None:
         self._cluster = cluster_name
-        self._known: dict[str, tuple[GroupLag, Members]] = {}
+        self._lags: dict[str, tuple[GroupLag, Members]] = {}
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
         return _families().values()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         families, ends = _families(), dict[tuple[str, str], int | None]()  # groups may read the same topics
-        for group, (found, members) in list(self._known.items()):
-            self._group(families, group, found)
-            for one in found.partitions() if len(found.lag) <= PARTITIONS_MAX else ():
-                place = one.topic, str(one.partition)
-                ends[place] = one.end if one.end is not None else ends.get(place)
-                host, client = members.get(one.member or "", ("", ""))
-                self._partition(families, (group, *place, host, one.member or "", client), one)
+        for group, (group_lag, members) in list(self._lags.items()):
+            self._group(families, group, group_lag)
+            for partition in group_lag.partitions() if len(group_lag.lag) <= PARTITIONS_MAX else ():
+                place = partition.topic, str(partition.partition)
+                ends[place] = partition.end if partition.end is not None else ends.get(place)
+                host, client = members.get(partition.member or "", ("", ""))
+                self._partition(families, (group, *place, host, partition.member or "", client), partition)
         for place, end in ends.items():
             families[f"{_OF_PARTITION}latest_offset"].add_metric((self._cluster, *place), _number(end))
         yield from families.values()
@@ -69,40 +69,46 @@ class LagExporterMetrics(Collector):
 
     on_led_seen = on_observation
 
-    def on_lag(self, group: str, found: GroupLag | None) -> None:
+    def on_lag(self, group: str, group_lag: GroupLag | None) -> None:
         """Records the lag of a group that Bellwether leads, None if its offsets could not be read."""
-        named = filter(None, found.member) if found is not None else ()
-        self._take(group, found, {member: ("", client_of(member)) for member in named})
+        named = filter(None, group_lag.member) if group_lag is not None else ()
+        self._take(group, group_lag, {member: ("", client_of(member)) for member in named})
 
     def on_gone(self, group: str) -> None:
-        self._known.pop(group, None)
+        self._lags.pop(group, None)
 
-    def _take(self, group: str, found: GroupLag | None, members: Members) -> None:
-        if found is not None:
-            self._known[group] = found, members
-        elif group in self._known:  # its series remain, with NaN
-            found, members = self._known[group]
-            self._known[group] = _unread(found), members
+    def _take(self, group: str, group_lag: GroupLag | None, members: Members) -> None:
+        if group_lag is not None:
+            self._lags[group] = group_lag, members
+        elif group in self._lags:  # its series remain, with NaN
+            group_lag, members = self._lags[group]
+            self._lags[group] = _unread(group_lag), members
 
-    def _group(self, families: Mapping[str, GaugeMetricFamily], group: str, found: GroupLag) -> None:
-        summary, labels = found.summary(), (self._cluster, group)
+    def _group(self, families: Mapping[str, GaugeMetricFamily], group: str, group_lag: GroupLag) -> None:
+        summary, labels = group_lag.summary(), (self._cluster, group)
         families[f"{_OF_GROUP}max_lag"].add_metric(labels, _number(summary.lag_max))
         families[f"{_OF_GROUP}max_lag_seconds"].add_metric(labels, _seconds(summary.lag_ms))
         families[f"{_OF_GROUP}sum_lag"].add_metric(labels, _number(summary.lag))
-        for topic, lags in found.by_topic().items():
-            known = [lag for lag in lags if lag is not None]
-            total = sum(known) if known else UNKNOWN
+        for topic, lags in group_lag.by_topic().items():
+            known_lags = [lag for lag in lags if lag is not None]
+            total = sum(known_lags) if known_lags else UNKNOWN
             families[f"{_OF_GROUP}topic_sum_lag"].add_metric((*labels, topic), total)
 
-    def _partition(self, families: Mapping[str, GaugeMetricFamily], labels: tuple[str, ...], one: PartitionLag) -> None:
-        values = {"offset": _number(one.committed), "lag": _number(one.lag), "lag_seconds": _seconds(one.lag_ms)}
+    def _partition(
+        self, families: Mapping[str, GaugeMetricFamily], labels: tuple[str, ...], partition: PartitionLag
+    ) -> None:
+        values = {
+            "offset": _number(partition.committed),
+            "lag": _number(partition.lag),
+            "lag_seconds": _seconds(partition.lag_ms),
+        }
         for name, value in values.items():
             families[f"{_OF_GROUP}{name}"].add_metric((self._cluster, *labels), value)
 
 
-def _unread(found: GroupLag) -> GroupLag:
-    no = np.full_like(found.lag, NOT_KNOWN)
-    return replace(found, committed=no, start=no, end=no, lag=no, lag_ms=no, lag_ms_min=no)
+def _unread(group_lag: GroupLag) -> GroupLag:
+    no = np.full_like(group_lag.lag, NOT_KNOWN)
+    return replace(group_lag, committed=no, start=no, end=no, lag=no, lag_ms=no, lag_ms_min=no)
 
 
 def _families() -> dict[str, GaugeMetricFamily]:

@@ -29,8 +29,8 @@ class PauseMetrics:
         group = planned.chosen.decision.raw.group_id
         self._count(group, self._led.setdefault(group, Pauses()).delivered(planned))
 
-    def on_rebalance(self, seen: Observation, found: SeenRebalance) -> None:
-        pause = seen_pause(seen, found)
+    def on_rebalance(self, seen: Observation, rebalance: SeenRebalance) -> None:
+        pause = seen_pause(seen, rebalance)
         self._count(seen.group_id, () if pause is None else (pause,))
 
     def on_note(self, group: str, note: Note) -> None:

@@ -64,24 +64,24 @@ class StreamsMetrics:
 
     def on_streams_decision(self, planned: PlannedRebalance[TaskPlan]) -> None:
         decision = planned.chosen.decision
-        group, found = decision.raw.group_id, report(decision.plan)
-        self.processes.labels(group).set(len(found.processes))
+        group, summary = decision.raw.group_id, report(decision.plan)
+        self.processes.labels(group).set(len(summary.processes))
         self.lags_known.labels(group).set(decision.plan.lags_known)
         self.probing_at.labels(group).set((decision.probing_at_ms or 0) / 1000)
         for kind in KINDS:
-            self.tasks.labels(group, kind).set(sum(getattr(p, kind) for p in found.processes))
-        shown = found.processes[:PROCESSES_MAX]
+            self.tasks.labels(group, kind).set(sum(getattr(p, kind) for p in summary.processes))
+        shown = summary.processes[:PROCESSES_MAX]
         self._processes.show(group, {(str(p.process_id), kind): getattr(p, kind) for p in shown for kind in KINDS})
-        self._lags(group, found)
+        self._lags(group, summary)
         rates = self._rates.setdefault(group, Rates(decision.plan.acceptable_lag))
         rates.learn(ProbingFacts.of(decision))
         self.restore_rate.labels(group).set(UNKNOWN if rates.usual is None else rates.usual)
         if self._by_task:
             self._copies.show(group, dict(_copies(decision.plan)))
 
-    def _lags(self, group: str, found: Report) -> None:
+    def _lags(self, group: str, summary: Report) -> None:
         for (records, age), warmup in ((self._standby, False), (self._warmup, True)):
-            lags = [lag for lag in found.lags if lag.warmup == warmup]
+            lags = [lag for lag in summary.lags if lag.warmup == warmup]
             records.show(group, {(str(lag.subtopology),): lag.lag for lag in lags})
             age.show(group, {(str(lag.subtopology),): _seconds(lag.age_ms) for lag in lags})
 

@@ -76,10 +76,10 @@ def owners_of(seen: Observation | None) -> Mapping[str, str] | None:
         return {}
     if seen is None or seen.shadow is None:
         return None
-    plan, held = seen.shadow.decision.plan, seen.shadow.held
-    owned = np.flatnonzero(held != NOBODY)
+    plan, present = seen.shadow.decision.plan, seen.shadow.present
+    owned = np.flatnonzero(present != NOBODY)
     keys = [owner.key for owner in plan.owners]
-    return dict(zip(plan.names(owned), [keys[owner] for owner in held[owned].tolist()], strict=True))
+    return dict(zip(plan.names(owned), [keys[owner] for owner in present[owned].tolist()], strict=True))
 
 
 def _seen_record(seen: Observation, ended: SeenRebalance, had: Mapping[str, str] | None) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def _seen_record(seen: Observation, ended: SeenRebalance, had: Mapping[str, str]
 def _held_entries(seen: Observation, shadow: Shadow, had: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Yields the observed assignment. Warm-ups are listed as standbys, since brokers do not show the difference."""
     plan = shadow.decision.plan
-    items = np.arange(len(shadow.held))
-    yield from active_entries(plan, shadow.held, [had.get(n) for n in plan.names(items)], [False] * len(items))
+    items = np.arange(len(shadow.present))
+    yield from active_entries(plan, shadow.present, [had.get(n) for n in plan.names(items)], [False] * len(items))
     owner_of = {member: owner for owner in plan.owners for member in owner.members}
     placed = [(owner_of[m.member_id], m.standby) for m in seen.members if m.member_id in owner_of]
     yield from (copy_entry(task, STANDBY, owner.key, owner.rack) for owner, tasks in placed for task in tasks)

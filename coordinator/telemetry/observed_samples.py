@@ -41,15 +41,15 @@ class ObservedSamples:
 
     def on_observation(self, seen: Observation) -> None:
         """Publishes one observation, unless it has no shadow plan and therefore no owners."""
-        shadow, found = seen.shadow, seen.group_lag
-        if shadow is None or found is None or seen.bellwether_members:
+        shadow, lag = seen.shadow, seen.group_lag
+        if shadow is None or lag is None or seen.bellwether_members:
             return
         published, decision = self._published.get(seen.group_id), shadow.decision
         if published is not None and seen.seen_at_ms - published.at_ms < self._interval_ms - SLACK_MS:
             return
         self._published[seen.group_id] = Published(seen.seen_at_ms, decision)
-        followed = Followed.of(decision, shadow.held)
-        self._events.publish(followed, sample_of(followed.cluster, found, seen.seen_at_ms))
+        followed = Followed.of(decision, shadow.present)
+        self._events.publish(followed, sample_of(followed.cluster, lag, seen.seen_at_ms))
         for record in membership_records(published.decision, decision) if published is not None else ():
             change = {**record, "generation": UNKNOWN, "changed_at_ms": seen.seen_at_ms}
             self._publisher.offer("membership", change)
@@ -59,17 +59,17 @@ class ObservedSamples:
         self._events.forget(group)
 
 
-def sample_of(cluster: ClusterView, found: GroupLag, at_ms: int) -> TrafficSample:
+def sample_of(cluster: ClusterView, lag: GroupLag, at_ms: int) -> TrafficSample:
     """Returns the offsets with the partition indices of `cluster`. Pure."""
-    firsts = np.cumsum([0, *found.counts.values()]).tolist()
+    firsts = np.cumsum([0, *lag.counts.values()]).tolist()
     places = {
         topic: (first, min(count, int(cluster.counts[cluster.index[topic]])))
-        for (topic, count), first in zip(found.counts.items(), firsts, strict=False)
+        for (topic, count), first in zip(lag.counts.items(), firsts, strict=False)
         if topic in cluster.index
     }
     end, committed = (
         flat(cluster, {topic: column[first : first + count] for topic, (first, count) in places.items()})
-        for column in (found.end, found.committed)
+        for column in (lag.end, lag.committed)
     )
     start, size = np.zeros_like(end), np.full_like(end, UNKNOWN)
     return TrafficSample(at_ms, start, end, committed, size)

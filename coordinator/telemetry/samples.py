@@ -52,8 +52,8 @@ class Followed:
     @property
     def counts(self) -> dict[str, int]:
         """The partition counts of topics in which at least one partition has an owner."""
-        held = np.array([name is not None for name in self.holder], dtype=np.bool_)
-        topics = set(self.cluster.topic_of()[held].tolist())
+        owned = np.array([name is not None for name in self.holder], dtype=np.bool_)
+        topics = set(self.cluster.topic_of()[owned].tolist())
         return {name: int(self.cluster.counts[t]) for t, name in enumerate(self.cluster.topics) if t in topics}
 
     @classmethod
@@ -87,16 +87,16 @@ class TrafficSample:
 
 def lag_entries(followed: Followed, sample: TrafficSample) -> list[dict[str, Any]]:
     """Returns one entry per partition with an owner. Where the group never committed, the lag is UNKNOWN."""
-    places, found = Places(followed.cluster), []
-    known = (sample.end >= 0) & (sample.committed >= 0)
-    lag = np.where(known, np.maximum(sample.end - sample.committed, 0), UNKNOWN).tolist()
+    places, entries = Places(followed.cluster), []
+    has_lag = (sample.end >= 0) & (sample.committed >= 0)
+    lag = np.where(has_lag, np.maximum(sample.end - sample.committed, 0), UNKNOWN).tolist()
     committed, end = sample.committed.tolist(), sample.end.tolist()
     for flat, member in enumerate(followed.holder):
         if member is not None:
             place = {name: value for name, value in places(flat).items() if name in ("topic", "partition")}
             offsets = {"committed": committed[flat], "end": end[flat], "lag": lag[flat]}
-            found.append({**place, "task": followed.task[flat], "role": ACTIVE, "member": member, **offsets})
-    return found
+            entries.append({**place, "task": followed.task[flat], "role": ACTIVE, "member": member, **offsets})
+    return entries
 
 
 def traffic_entries(followed: Followed, before: TrafficSample, now: TrafficSample) -> list[dict[str, Any]]:
@@ -105,12 +105,12 @@ def traffic_entries(followed: Followed, before: TrafficSample, now: TrafficSampl
     other = [was.get(topic, ids.get(topic)) != ids.get(topic, was.get(topic)) for topic in cluster.topics]
     recreated = np.repeat(other, cluster.counts)
     records, written = (np.where(recreated, UNKNOWN, amounts) for amounts in traffic(before, now))
-    places, found = Places(cluster), []
+    places, entries = Places(cluster), []
     for flat, member in enumerate(followed.holder):
         if member is not None:
             more = {"member": member, "rack": followed.rack[flat]}
-            found.append(places(flat) | more | {"records": int(records[flat]), "bytes": int(written[flat])})
-    return found
+            entries.append(places(flat) | more | {"records": int(records[flat]), "bytes": int(written[flat])})
+    return entries
 
 
 def traffic(before: TrafficSample, now: TrafficSample) -> tuple[LongArray, LongArray]:
@@ -212,18 +212,18 @@ class Sampler:
         if not counts:
             return {}
         asked = admin.describe_topics(TopicCollection(list(counts)), request_timeout=LIMIT_S)
-        found = {}
+        ids = {}
         for topic, future in asked.items():
             described = await asyncio.to_thread(future.result, LIMIT_S + 1)
             if described.topic_id is not None:
-                found[topic] = str(described.topic_id)
-        return found
+                ids[topic] = str(described.topic_id)
+        return ids
 
     async def _sizes(self, counts: Counts, transport: Transport, admin: AdminClient) -> Sizes:
         """Returns the size in bytes of each partition's largest replica. Brokers that do not answer or do not allow the
         request are left out."""
         described = admin.describe_cluster(request_timeout=LIMIT_S)
-        found: dict[tuple[str, int], int] = {}
+        largest: dict[tuple[str, int], int] = {}
         for node in (await asyncio.to_thread(described.result, LIMIT_S + 1)).nodes:
             try:
                 sizes = await transport.log_sizes(Node(int(node.id), node.host, int(node.port)), counts)
@@ -231,18 +231,18 @@ class Sampler:
                 log.debug("sizes_unknown", broker=int(node.id), reason=str(error))
                 continue
             for partition, size in sizes.items():
-                found[partition] = max(size, found.get(partition, UNKNOWN))
-        if not found and counts and not self._sizes_refused:
+                largest[partition] = max(size, largest.get(partition, UNKNOWN))
+        if not largest and counts and not self._sizes_refused:
             reason = "no broker reports sizes; grant Bellwether's principal the ACL DESCRIBE on Cluster"
             log.warning("sizes_unknown", reason=reason)
-        self._sizes_refused = not found
-        return found
+        self._sizes_refused = not largest
+        return largest
 
 
 def flat(cluster: ClusterView, values: Offsets) -> LongArray:
     """Returns an array with one entry per flat partition, UNKNOWN if it has no value."""
-    found = np.full(cluster.partition_total, UNKNOWN, dtype=np.int64)
+    dense = np.full(cluster.partition_total, UNKNOWN, dtype=np.int64)
     for topic, column in values.items():
         first = int(cluster.first[cluster.index[topic]])
-        found[first : first + len(column)] = column
-    return found
+        dense[first : first + len(column)] = column
+    return dense

@@ -158,10 +158,10 @@ class WeightReader:
         return kafka.librdkafka_client(Consumer, {"log_level": 2, **self._properties, **own_settings})
 
     def _assign(self, consumer: Consumer) -> None:
-        found = consumer.list_topics(self.config.topic, timeout=METADATA_TIMEOUT_S).topics[self.config.topic]
-        if found.error is not None:
-            raise KafkaException(found.error)
-        consumer.assign([TopicPartition(self.config.topic, p, OFFSET_BEGINNING) for p in found.partitions])
+        metadata = consumer.list_topics(self.config.topic, timeout=METADATA_TIMEOUT_S).topics[self.config.topic]
+        if metadata.error is not None:
+            raise KafkaException(metadata.error)
+        consumer.assign([TopicPartition(self.config.topic, p, OFFSET_BEGINNING) for p in metadata.partitions])
         self.trouble = ""
 
     def _take(self, message: Message) -> None:

@@ -34,7 +34,7 @@ PAGE = {
     **{f"/{name}": (name, SCRIPT) for name in SCRIPTS},
 }
 NO_GROUP = b"This process has no group of that name.\n"
-KNOWN = (
+NO_PAGE = (
     b"There are /, /metrics, /livez, /readyz, /decisions, /api/overview, /api/overview/NAME, /api/groups and"
     b" /api/groups/NAME.\n"
 )
@@ -139,7 +139,7 @@ class Web:
                 return _json(self._groups())
             case "/api/overview":
                 return self._rows("")
-        return HttpAnswer(HTTPStatus.NOT_FOUND, PLAIN, KNOWN)
+        return HttpAnswer(HTTPStatus.NOT_FOUND, PLAIN, NO_PAGE)
 
     def _metrics(self, accept: str) -> HttpAnswer:
         try:

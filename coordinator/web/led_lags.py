@@ -35,14 +35,14 @@ class Lags:
 
     at_s: float
     of: Mapping[str, int]
-    found: GroupLag | None = None
+    group_lag: GroupLag | None = None
 
 
-def lags_of_items(followed: Followed, found: GroupLag) -> dict[str, int]:
+def lags_of_items(followed: Followed, lag: GroupLag) -> dict[str, int]:
     """Returns the lags of partitions with an owner, or of active tasks. Pure."""
-    held = zip(followed.holder, followed.task, strict=True)
-    tasks = [None if holder is None else task or "" for holder, task in held]
-    return lags_by_name(followed.cluster, tasks, found.by_topic())
+    placed = zip(followed.holder, followed.task, strict=True)
+    tasks = [None if holder is None else task or "" for holder, task in placed]
+    return lags_by_name(followed.cluster, tasks, lag.by_topic())
 
 
 def lags_by_name(
@@ -53,20 +53,22 @@ def lags_by_name(
     `tasks` has the task of each flat partition, "" for none, and None for a partition to skip. A partition without a
     committed offset has no known lag, and neither has a task that reads it.
     """
-    found, unknown = dict[str, int](), set[str]()
-    for topic, known in lags.items():
+    by_name, unknown = dict[str, int](), set[str]()
+    for topic, lags_of_topic in lags.items():
         if topic not in cluster.index:
             continue
         first = int(cluster.first[cluster.index[topic]])
-        for partition, (lag, task) in enumerate(zip(known, tasks[first : first + len(known)], strict=False)):
+        for partition, (lag, task) in enumerate(
+            zip(lags_of_topic, tasks[first : first + len(lags_of_topic)], strict=False)
+        ):
             if task is None:
                 continue
             name = task or f"{topic}-{partition}"
             if lag is None:
                 unknown.add(name)
             else:
-                found[name] = found.get(name, 0) + lag
-    return {name: lag for name, lag in found.items() if name not in unknown}
+                by_name[name] = by_name.get(name, 0) + lag
+    return {name: lag for name, lag in by_name.items() if name not in unknown}
 
 
 def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
@@ -74,21 +76,23 @@ def with_lags(picture: Picture, lags: Lags, now_s: float) -> Picture:
     age_ms = max(0, int((now_s - lags.at_s) * 1000))
 
     def with_lag(item: PictureItem) -> PictureItem:
-        known = item.state not in (STANDBY, WARMUP) and item.name in lags.of
-        return replace(item, lag=lags.of[item.name], lag_age_ms=age_ms) if known else item
+        listed = item.state not in (STANDBY, WARMUP) and item.name in lags.of
+        return replace(item, lag=lags.of[item.name], lag_age_ms=age_ms) if listed else item
 
     holders = tuple(replace(h, items=tuple(map(with_lag, h.items))) for h in picture.holders)
-    if lags.found is None:
+    if lags.group_lag is None:
         return replace(picture, holders=holders)
-    return replace(picture, holders=holders, lag_report=lags.found.report(LISTED_MAX), lag_notes=lags.found.notes)
+    return replace(
+        picture, holders=holders, lag_report=lags.group_lag.report(LISTED_MAX), lag_notes=lags.group_lag.notes
+    )
 
 
 def owners_of(followed: Followed) -> dict[TopicPartition, str]:
     """Returns the owners by partition. Pure."""
     cluster = followed.cluster
     topics = zip(cluster.topics, cluster.first.tolist(), cluster.counts.tolist(), strict=False)
-    held = ((topic, p, followed.holder[first + p]) for topic, first, count in topics for p in range(count))
-    return {TopicPartition(topic, p): holder for topic, p, holder in held if holder is not None}
+    places = ((topic, p, followed.holder[first + p]) for topic, first, count in topics for p in range(count))
+    return {TopicPartition(topic, p): holder for topic, p, holder in places if holder is not None}
 
 
 class LagWatch:
@@ -107,7 +111,7 @@ class LagWatch:
         self._rebalances = rebalances
         self._on_lag = on_lag
         self._clock = clock
-        self._known: dict[str, Lags] = {}
+        self._lags: dict[str, Lags] = {}
         self._rhythms = rhythms
         self._refreshes: dict[str, LagRefreshes] = {}
         self._led: set[str] = set()
@@ -128,16 +132,16 @@ class LagWatch:
 
     def picture(self, group: str) -> Picture | None:
         """Returns the picture of the group's newest rebalance, None if Bellwether has led none."""
-        found, now_s = self._rebalances.picture(group), self._clock()
-        if found is None:
+        picture, now_s = self._rebalances.picture(group), self._clock()
+        if picture is None:
             return None
-        known = self._known.get(group)
-        if known is None or now_s - known.at_s >= AGAIN_S:
+        lags = self._lags.get(group)
+        if lags is None or now_s - lags.at_s >= AGAIN_S:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._want, group)
             else:
                 self._want(group)
-        return found if known is None or now_s - known.at_s > OLD_S else with_lags(found, known, now_s)
+        return picture if lags is None or now_s - lags.at_s > OLD_S else with_lags(picture, lags, now_s)
 
     def _want(self, group: str) -> None:
         self._wanted.add(group)
@@ -166,24 +170,24 @@ class LagWatch:
             return sorted(self._led)
         self._asked.clear()
         wanted, self._wanted = self._wanted, set()
-        now_s, known = self._clock(), self._known
-        late = {group for group in self._led if group not in known or now_s - known[group].at_s >= INTERVAL_S}
+        now_s, read = self._clock(), self._lags
+        late = {group for group in self._led if group not in read or now_s - read[group].at_s >= INTERVAL_S}
         return sorted(wanted | late)
 
     async def refresh(self, group: str, reader: OffsetReader, admin: AdminClient) -> None:
         """Reads the lags of a group and calls `on_lag` if Bellwether leads it. Errors are logged."""
         try:
-            known = await self.read(group, reader, admin)
+            lags = await self.read(group, reader, admin)
         except OffsetsError as error:
             log.info("lags_unknown", group=group, reason=str(error))
-            known = Lags(self._clock(), {})
+            lags = Lags(self._clock(), {})
         except Exception:
             log.exception("lags_not_read", group=group)
             return
-        self._known[group] = known
+        self._lags[group] = lags
         if group in self._led:
             for observer in self._on_lag:
-                notify(observer, group, known.found)
+                notify(observer, group, lags.group_lag)
 
     async def read(self, group: str, reader: OffsetReader, admin: AdminClient) -> Lags:
         """Reads the lags of a group. Raises OffsetsError."""
@@ -193,5 +197,5 @@ class LagWatch:
         counts = (followed.counts or refreshes.counts) if followed is not None else {}
         if followed is None or sum(counts.values()) > ITEMS_MAX:
             return Lags(at_s, {})
-        found = await refreshes.refresh(reader, admin, counts, owners_of(followed), LIMIT_S)
-        return Lags(at_s, lags_of_items(followed, found), found)
+        lag = await refreshes.refresh(reader, admin, counts, owners_of(followed), LIMIT_S)
+        return Lags(at_s, lags_of_items(followed, lag), lag)

@@ -65,7 +65,7 @@ def present(seen: Observation, rebalances: Sequence[SeenRebalance] = ()) -> Pres
         protocol=seen.protocol,
         holders=listed,
         racks=tuple(sorted(racks.union(shadow.decision.plan.cluster.racks) if shadow is not None else racks)),
-        moves=moves_from(shadow.decision, shadow.held, changed[:MOVES_MAX]) if shadow is not None else (),
+        moves=moves_from(shadow.decision, shadow.present, changed[:MOVES_MAX]) if shadow is not None else (),
         truncated=sum(len(h.items) for h in listed) >= ITEMS_MAX or len(changed) > MOVES_MAX,
         observed=_document(seen, rebalances),
     )
@@ -74,7 +74,7 @@ def present(seen: Observation, rebalances: Sequence[SeenRebalance] = ()) -> Pres
 def _owners(seen: Observation, shadow: Shadow, lags: Mapping[str, int]) -> list[Holder]:
     """Returns the members or processes of the plan with their present items."""
     plan, members = shadow.decision.plan, {member.member_id: member for member in seen.members}
-    items = items_of(plan, shadow.held, np.zeros(len(shadow.held), dtype=np.bool_), lags)
+    items = items_of(plan, shadow.present, np.zeros(len(shadow.present), dtype=np.bool_), lags)
     return [
         Holder(owner.name, owner.rack, owner.members, (*has, *_standbys(members, owner, plan)), owner.degraded)
         for owner, has in zip(plan.owners, items, strict=True)
@@ -114,7 +114,7 @@ def _listed(holders: Iterable[Holder]) -> tuple[Holder, ...]:
 
 
 def _changed(shadow: Shadow) -> Any:
-    return np.flatnonzero((shadow.held != shadow.decision.plan.owner) & (shadow.held != NOBODY))
+    return np.flatnonzero((shadow.present != shadow.decision.plan.owner) & (shadow.present != NOBODY))
 
 
 def _lags(seen: Observation) -> Mapping[str, int]:
@@ -128,4 +128,7 @@ def _lags(seen: Observation) -> Mapping[str, int]:
 
 def _document(seen: Observation, rebalances: Iterable[SeenRebalance]) -> dict[str, Any]:
     members = [{name: getattr(member, name) for name in SHOWN_OF_A_MEMBER} for member in seen.members]
-    return group_values(seen, LISTED_MAX) | {"members": members, "rebalances": [asdict(one) for one in rebalances]}
+    return group_values(seen, LISTED_MAX) | {
+        "members": members,
+        "rebalances": [asdict(rebalance) for rebalance in rebalances],
+    }

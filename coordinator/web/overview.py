@@ -134,11 +134,11 @@ def _progress(now: GroupNow) -> str:
 
 
 def _of(*kinds: AnomalyKind) -> Callable[[GroupNow], tuple[Anomaly, ...]]:
-    return lambda now: tuple(one for one in now.anomalies if one.kind in kinds)
+    return lambda now: tuple(anomaly for anomaly in now.anomalies if anomaly.kind in kinds)
 
 
 def _sentences(find: Callable[[GroupNow], tuple[Anomaly, ...]]) -> Callable[[GroupNow], str]:
-    return lambda now: " ".join(one.message for one in find(now))
+    return lambda now: " ".join(anomaly.message for anomaly in find(now))
 
 
 WRONG = _of(*OF_ASSIGNMENT)
@@ -232,8 +232,8 @@ PLACE: Mapping[OverviewReason, int] = {reason: place for place, reason in enumer
 
 def pains_of(now: GroupNow) -> tuple[Pain, ...]:
     """Returns the problems of a group, the worst first."""
-    held = (rule for rule in RULES if rule.holds(now))
-    return tuple(Pain(rule.reason, rule.level, rule.words, rule.detail(now)) for rule in held)
+    fulfilled = (rule for rule in RULES if rule.holds(now))
+    return tuple(Pain(rule.reason, rule.level, rule.words, rule.detail(now)) for rule in fulfilled)
 
 
 def overview(groups: Iterable[GroupNow]) -> list[Row]:
@@ -247,14 +247,14 @@ def values_of_row(row: Row) -> dict[str, Any]:
     bound: some lag is older than the first refresh."""
     now, lag = row.now, row.now.lag
     own = {name: getattr(now, name) for name in now.__slots__ if name not in ("status", "lag", "unknown")}
-    known = {
+    of_lag = {
         "lag": lag and lag.lag,
         "lag_ms": lag and lag.lag_ms,
         "lag_at_least": lag is not None and lag.lag_ms is not None and lag.unknown_ms > lag.unknown,
         "unknown_lags": lag and lag.unknown,
         "verdict": lag and lag.verdict,
     }
-    return values_of(now.status) | own | known | {"unknown": unknown_values(now.unknown), "pains": row.pains}
+    return values_of(now.status) | own | of_lag | {"unknown": unknown_values(now.unknown), "pains": row.pains}
 
 
 def _rank(row: Row) -> tuple[int, int, int, str]:

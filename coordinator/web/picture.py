@@ -162,20 +162,20 @@ def items_of(
     """Returns the partitions or active tasks of each owner of the plan, given `owner`, the owners of all items. `lags`
     are known lags by name."""
     known_lags = lags or {}
-    found: list[list[PictureItem]] = [[] for _ in plan.owners]
+    items: list[list[PictureItem]] = [[] for _ in plan.owners]
     listed = np.flatnonzero(owner != NOBODY)[:ITEMS_MAX]
-    known, remote = plan.read_remotely(owner)
-    states = np.where(~known, NEUTRAL, np.where(remote, CROSS_RACK, LOCAL)).tolist()
+    rack_known, remote = plan.read_remotely(owner)
+    states = np.where(~rack_known, NEUTRAL, np.where(remote, CROSS_RACK, LOCAL)).tolist()
     for item, name in zip(listed.tolist(), plan.names(listed), strict=True):
-        found[int(owner[item])].append(PictureItem(name, states[item], bool(pending[item]), known_lags.get(name)))
-    return found
+        items[int(owner[item])].append(PictureItem(name, states[item], bool(pending[item]), known_lags.get(name)))
+    return items
 
 
 def _items(plan: GroupPlan) -> list[list[PictureItem]]:
     """Returns the planned items of each owner: partitions or active tasks, then copies of tasks."""
-    found = items_of(plan, plan.owner, plan.pending)
+    items = items_of(plan, plan.owner, plan.pending)
     index = {owner.name: i for i, owner in enumerate(plan.owners)}
     for copy in plan.state.copies[:ITEMS_MAX]:
         state, lag = WARMUP if copy.warmup else STANDBY, copy.lag if copy.lag >= 0 else None
-        found[index[str(copy.process_id)]].append(PictureItem(str(copy.task), state, False, lag, copy.age_ms))
-    return found
+        items[index[str(copy.process_id)]].append(PictureItem(str(copy.task), state, False, lag, copy.age_ms))
+    return items

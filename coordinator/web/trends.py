@@ -104,15 +104,15 @@ class LagTrends:
 
     on_led_seen = on_observation
 
-    def on_lag(self, group: str, found: GroupLag | None) -> None:
+    def on_lag(self, group: str, group_lag: GroupLag | None) -> None:
         """Takes the lag of a group that Bellwether leads, None if its offsets could not be read."""
-        self._take(group, found.at_ms if found is not None else int(self._clock() * 1000), found)
+        self._take(group, group_lag.at_ms if group_lag is not None else int(self._clock() * 1000), group_lag)
 
     def on_gone(self, group: str) -> None:
         self._trends.pop(group, None)
         self._newest.pop(group, None)
 
-    def _take(self, group: str, at_ms: int, found: GroupLag | None) -> None:
-        summary = found.summary() if found is not None else None
+    def _take(self, group: str, at_ms: int, group_lag: GroupLag | None) -> None:
+        summary = group_lag.summary() if group_lag is not None else None
         self._newest[group] = summary
         self._trends.setdefault(group, Trend()).add(at_ms, summary.lag if summary is not None else None)

@@ -21,8 +21,8 @@ def get(url: str) -> str:
 
 
 def query(expression: str) -> list[dict[str, object]]:
-    found = json.loads(get(f"{PROMETHEUS}/api/v1/query?query={urllib.request.quote(expression)}"))
-    return list(found["data"]["result"])
+    answer = json.loads(get(f"{PROMETHEUS}/api/v1/query?query={urllib.request.quote(expression)}"))
+    return list(answer["data"]["result"])
 
 
 def leads_both_groups() -> bool:
@@ -54,8 +54,8 @@ def rules_loaded() -> bool:
 
 
 def dashboards_provisioned() -> bool:
-    found = json.loads(get(f"{GRAFANA}/api/search?type=dash-db"))
-    return {dashboard["uid"] for dashboard in found} >= DASHBOARDS
+    dashboards = json.loads(get(f"{GRAFANA}/api/search?type=dash-db"))
+    return {dashboard["uid"] for dashboard in dashboards} >= DASHBOARDS
 
 
 CHECKS: tuple[Callable[[], bool], ...] = (

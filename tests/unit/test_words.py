@@ -174,8 +174,8 @@ NAMED_FOLDERS = (
 )
 
 
-def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Every name that a module defines or sets, and each key of a dictionary or a logged event, with its line."""
+def definitions(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every name that a module defines or sets, with its line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.lineno, node.name
@@ -187,7 +187,16 @@ def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.attr
         elif isinstance(node, ast.alias) and node.asname:
             yield node.lineno, node.asname
-        elif isinstance(node, ast.keyword) and node.arg:
+        elif isinstance(node, ast.MatchAs | ast.MatchStar | ast.ExceptHandler) and node.name:
+            yield node.lineno, node.name
+
+
+def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every name that a module defines, sets or passes, and each key of a dictionary or a logged event, with its
+    line."""
+    yield from definitions(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg:
             yield node.value.lineno, node.arg
         elif isinstance(node, ast.Dict):
             keys = [(key.lineno, str(key.value)) for key in node.keys if isinstance(key, ast.Constant)]
@@ -206,16 +215,19 @@ def forbidden(name: str) -> list[str]:
     return [part for part in parts if name.isidentifier() and part in NAMES]
 
 
+def _trees(folder: str) -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        if path.name != "test_words.py" and not any(parent.is_symlink() for parent in path.parents):
+            yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+
+
 @cache
 def _named(folder: str) -> tuple[str, ...]:
     found = []
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        if path.name == "test_words.py" or any(parent.is_symlink() for parent in path.parents):
-            continue
-        name = path.relative_to(ROOT).as_posix()
-        found += [f"{name}: {part}: {NAMES[part]}" for part in forbidden(path.stem)]
-        for line, one in names(ast.parse(path.read_text(encoding="utf-8"))):
-            found += [f"{name}:{line} {one}: {NAMES[part]}" for part in forbidden(one)]
+    for path, tree in _trees(folder):
+        found += [f"{path}: {part}: {NAMES[part]}" for part in forbidden(path.stem)]
+        for line, one in names(tree):
+            found += [f"{path}:{line} {one}: {NAMES[part]}" for part in forbidden(one)]
     return tuple(dict.fromkeys(found))
 
 
@@ -238,3 +250,46 @@ def test_names_and_keys_avoid_these_words(folder: str) -> None:
 )
 def test_parts_of_names_are_found(name: str, parts: list[str]) -> None:
     assert forbidden(name) == parts
+
+
+# These names fit every value, and so they say nothing about one.
+EMPTY_NAMES = frozenset({"found", "known", "one", "held", "said"})
+WITHOUT_EMPTY_NAMES = (
+    "bellwether_kafka",
+    "coordinator/assessment",
+    "coordinator/cli",
+    "coordinator/control",
+    "coordinator/kafka",
+    "coordinator/observation",
+    "coordinator/telemetry",
+    "coordinator/web",
+    "deploy",
+    "docs",
+    "pipeline",
+)
+
+
+def empty_names(tree: ast.Module) -> list[str]:
+    """The definitions, with their lines, whose whole name is one of these words."""
+    return [f"{line} {name}" for line, name in definitions(tree) if name.strip("_").lower() in EMPTY_NAMES]
+
+
+@pytest.mark.parametrize("folder", WITHOUT_EMPTY_NAMES)
+def test_names_say_what_a_value_is(folder: str) -> None:
+    hits = [f"{path}:{hit}" for path, tree in _trees(folder) for hit in empty_names(tree)]
+    assert not hits, "name what the value is (plan, owner, topic, members, partitions_by_topic):\n" + "\n".join(hits)
+
+
+@pytest.mark.parametrize(
+    ("code", "hits"),
+    [
+        ("found = plan()", ["1 found"]),
+        ("def owner(self, *, _known): ...", ["1 _known"]),
+        ("rows = [one for one in self.held]", ["1 one"]),
+        ("class Row:\n    said: str", ["2 said"]),
+        ("match plan:\n    case [one]: ...", ["2 one"]),
+        ('known_lags = {"known": one_by_one(known=True)}', []),
+    ],
+)
+def test_names_that_say_nothing_are_found(code: str, hits: list[str]) -> None:
+    assert empty_names(ast.parse(code)) == hits

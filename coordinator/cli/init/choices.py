@@ -26,20 +26,20 @@ class ChosenGroups:
 
 def properties_of(given: Iterable[str]) -> dict[str, str]:
     """Parses client properties, each given as name=value. Raises AnswerError, whose message never contains a value."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for text in given:
         name, separator, value = (part.strip() for part in text.partition("="))
         if not (name and separator and value):
             raise AnswerError(f"A property is name=value, such as security.protocol=SASL_SSL; {name or 'one'} is not.")
-        if name in found:
+        if name in properties:
             raise AnswerError(f"The property {name} is given twice; remove one.")
         if name in (BOOTSTRAP, RACK):
             option = "--bootstrap" if name == BOOTSTRAP else "--rack"
             raise AnswerError(f"{name} has an option of its own; use {option}.")
         if _is_secret(name):
             raise AnswerError(f"{name} is a secret, which the file must not hold; use {name}.file=PATH.")
-        found[name] = value
-    return found
+        properties[name] = value
+    return properties
 
 
 def _is_secret(name: str) -> bool:
@@ -56,20 +56,20 @@ def names_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def chosen(observe: Iterable[str], lead: Iterable[str], known: Sequence[str]) -> ChosenGroups:
+def chosen(observe: Iterable[str], lead: Iterable[str], existing: Sequence[str]) -> ChosenGroups:
     """Returns the chosen groups. `known` are the cluster's; those to lead must be among them. Raises AnswerError."""
-    found = ChosenGroups(tuple(dict.fromkeys(observe)), tuple(dict.fromkeys(lead)))
-    if not found.observe and not found.lead:
+    choice = ChosenGroups(tuple(dict.fromkeys(observe)), tuple(dict.fromkeys(lead)))
+    if not choice.observe and not choice.lead:
         raise AnswerError("No group is to be observed or led; use --observe PATTERN or --lead GROUP.")
-    both = [name for name in found.lead if name in found.observe]
+    both = [name for name in choice.lead if name in choice.observe]
     if both:
         raise AnswerError(f"The group {both[0]} is given to --observe and to --lead; remove one.")
-    for name in found.lead:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+    for name in choice.lead:
+        if name not in existing:
+            near = difflib.get_close_matches(name, existing, n=1)
             remedy = f"perhaps {near[0]} is meant" if near else "start its members, or see 'bellwether groups'"
             raise AnswerError(f"The cluster has no group {name} that --lead could be about; {remedy}.")
-    return found
+    return choice
 
 
 def rack_of(given: str, racks: Sequence[str]) -> str:

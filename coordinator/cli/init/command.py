@@ -61,7 +61,7 @@ class Cluster:
 
     @property
     def names(self) -> list[str]:
-        return [one.group.group_id for one in self.groups]
+        return [row.group.group_id for row in self.groups]
 
 
 def init(
@@ -130,8 +130,8 @@ def _properties(questions: Questions, given: GivenOptions) -> tuple[dict[str, st
 
 async def _cluster(settings: Settings) -> Cluster:
     async with connected(settings.properties) as sources:
-        found = await listed_groups(sources, settings.groups[0].membership(settings.instance_id))
-        return Cluster(tuple(found), await asyncio.to_thread(_racks, sources.reader.admin))
+        groups = await listed_groups(sources, settings.groups[0].membership(settings.instance_id))
+        return Cluster(tuple(groups), await asyncio.to_thread(_racks, sources.reader.admin))
 
 
 def _racks(admin: AdminClient) -> tuple[str, ...]:

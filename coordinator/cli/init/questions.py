@@ -37,34 +37,34 @@ class Questions:
 
 
 def _tls() -> dict[str, str]:
-    found = {"security.protocol": "SSL"} | _authority()
-    found["ssl.certificate.location"] = _typed("Your certificate, a PEM file (empty for none)", "")
-    if found["ssl.certificate.location"]:
-        found["ssl.key.location"] = _typed("Its private key, a PEM file")
-    return found
+    properties = {"security.protocol": "SSL"} | _authority()
+    properties["ssl.certificate.location"] = _typed("Your certificate, a PEM file (empty for none)", "")
+    if properties["ssl.certificate.location"]:
+        properties["ssl.key.location"] = _typed("Its private key, a PEM file")
+    return properties
 
 
 def _sasl() -> dict[str, str]:
     encrypted = _typed("Over TLS (yes, no)", "yes").lower().startswith("y")
-    found = {"security.protocol": "SASL_SSL" if encrypted else "SASL_PLAINTEXT"}
-    found["sasl.mechanism"] = _typed("SASL mechanism", "SCRAM-SHA-512").upper()
-    if found["sasl.mechanism"] in BY_PASSWORD:
-        found["sasl.username"] = _typed("User name")
-        found["sasl.password.file"] = _typed("A file that holds the password")
+    properties = {"security.protocol": "SASL_SSL" if encrypted else "SASL_PLAINTEXT"}
+    properties["sasl.mechanism"] = _typed("SASL mechanism", "SCRAM-SHA-512").upper()
+    if properties["sasl.mechanism"] in BY_PASSWORD:
+        properties["sasl.username"] = _typed("User name")
+        properties["sasl.password.file"] = _typed("A file that holds the password")
     while more := _typed("Another property as name=value (empty for none)", ""):
         try:
-            found |= properties_of([more])
+            properties |= properties_of([more])
         except AnswerError as error:
             echo(str(error), err=True)
-    return found | (_authority() if encrypted else {})
+    return properties | (_authority() if encrypted else {})
 
 
 def _authority() -> dict[str, str]:
     return {"ssl.ca.location": _typed("The brokers' certificate authority, a PEM file (empty for the system's)", "")}
 
 
-def _given(found: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in found.items() if value}
+def _given(properties: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if value}
 
 
 def _typed(question: str, default: str | None = None) -> str:

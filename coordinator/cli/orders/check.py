@@ -101,7 +101,7 @@ class PlannedPlacement:
         if shadow is None or self._rule is None:
             return "the group is rebalancing."
         plan = shadow.decision.plan
-        left = plan.against((self._rule,), shadow.held)
+        left = plan.against((self._rule,), shadow.present)
         if not len(left):
             return ""
         self._moved_from = max(self._moved_from, len(left))
@@ -121,8 +121,8 @@ class PlannedPlacement:
         if self._rule is None:
             return ""
         plan = seen.shadow.decision.plan
-        found = plan.infeasible(self._rule, self._rules) or left_alone(plan, self._rules, self._rule)
-        return f"{found[:1].upper()}{found[1:]}." if found else ""
+        objection = plan.infeasible(self._rule, self._rules) or left_alone(plan, self._rules, self._rule)
+        return f"{objection[:1].upper()}{objection[1:]}." if objection else ""
 
     def _refresh(self, rules: tuple[Rule, ...]) -> Observation:
         async def once() -> Observation:
@@ -144,8 +144,8 @@ class PlannedPlacement:
             return configured(self._settings, self._group, rules=rules)
         stages = StageConfigs(rules=rules)
         streams = StreamsConfig(self._group, policy=STREAMS_HA, stages=stages, standbys_unknown=True)
-        known = self._policy if self._policy in POLICIES else None
-        plain = configured(self._settings, self._group, known, rules=rules)
+        policy = self._policy if self._policy in POLICIES else None
+        plain = configured(self._settings, self._group, policy, rules=rules)
         return replace(plain, application=load_application(streams) if self._policy == STREAMS_HA else None)
 
 
@@ -153,11 +153,11 @@ def left_alone(plan: GroupPlan, in_force: Sequence[Rule], rule: Rule) -> str:
     """Returns why this evacuation, together with those in force, would leave a task without a caught-up copy, as a
     phrase; "" if it would not. A single evacuation waits for warm-ups, but with several the members may stop at the
     same time."""
-    others = [one for one in in_force if one.empties]
+    others = [other for other in in_force if other.empties]
     if not others or not rule.empties:
         return ""
     left = plan.state.last_copies((*others, rule))
-    places = " and ".join(dict.fromkeys(one.where for one in (*others, rule)))
+    places = " and ".join(dict.fromkeys(each.where for each in (*others, rule)))
     if not len(left):
         return ""
     return (

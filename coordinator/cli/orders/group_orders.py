@@ -68,10 +68,10 @@ def release(to: OrderService, group: Group, reason: Reason = "", wait: Wait = 0.
 def resume(to: OrderService, group: Group) -> None:
     records = to.read()
     keys = [control.order_key(kind, group) for kind in TO_RESUME]
-    found = [key for key in keys if key in records]
-    if not found:
+    present = [key for key in keys if key in records]
+    if not present:
         fail(f"There is no order to leave or pause {group}, or to release it; see 'bellwether orders'.")
-    for key in found:
+    for key in present:
         to.withdraw(key)
     print_result(to.output, f"Orders to leave or pause {group}, or to release it, are withdrawn.", group=group)
 
@@ -108,12 +108,12 @@ def drain(
 
 @with_topic_or_locally
 def orders(to: OrderService) -> None:
-    at_ms, found = now_ms(), to.read()
-    records = [record for _, record in sorted(found.items())]
+    at_ms, by_key = now_ms(), to.read()
+    records = [record for _, record in sorted(by_key.items())]
     heartbeats = [record for record in records if isinstance(record, control.InstanceHeartbeat)]
     in_force = [r for r in records if isinstance(r, control.AnyOrder) and r.expires_ms > at_ms]
     if to.output.is_document:
-        listed = [{**document(order), "absence": _stage(order, found)} for order in in_force]
+        listed = [{**document(order), "absence": _stage(order, by_key)} for order in in_force]
         print_document({"instances": [asdict(heartbeat) for heartbeat in heartbeats], "orders": listed}, to.output)
         return
     if not heartbeats and not in_force:
@@ -122,7 +122,7 @@ def orders(to: OrderService) -> None:
         age_s = max(0, at_ms - heartbeat.at_ms) / 1000
         echo(f"instance of Bellwether {heartbeat.instance}: leads {len(heartbeat.leads)}, heard {age_s:.0f} s ago")
     for order in in_force:
-        stage = _stage(order, found)
+        stage = _stage(order, by_key)
         echo(f"{order.sentence}, {_sooner(order)}{_end(order)}{f'; it is {stage} now' if stage else ''}")
 
 
@@ -134,8 +134,8 @@ def _end(order: control.AnyOrder) -> str:
 
 def _has_stopped(to: OrderService, group: str, wait_s: float) -> None:
     """Ends the process if the group has members, because only an empty group can be released."""
-    found = to.at_rest(group, wait_s).members
-    members = sum(bool(one.owned) or one.client_id != CLIENT_ID for one in found)
+    remaining = to.at_rest(group, wait_s).members
+    members = sum(bool(member.owned) or member.client_id != CLIENT_ID for member in remaining)
     if members:
         are = "members are" if members > 1 else "member is"
         fail(

@@ -122,11 +122,11 @@ def _with_options(name: str, options: Callable[..., Any], command: Callable[...,
     """Returns the command with its parameter `name` replaced by the parameters of `options`, after all others. The
     command gets the result of `options` for it."""
     shared = inspect.signature(options).parameters
-    own = [one for one in inspect.signature(command).parameters.values() if one.name != name]
+    own = [parameter for parameter in inspect.signature(command).parameters.values() if parameter.name != name]
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
-        made = options(**{one: given.pop(one) for one in shared})
+        made = options(**{parameter: given.pop(parameter) for parameter in shared})
         command(**{name: made}, **given)
 
     with_options.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]  # read by inspect

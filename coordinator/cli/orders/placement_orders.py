@@ -68,16 +68,16 @@ def unpin(
     if (item is None) != everything:
         fail("Name an item or a place, or give --all.")
     placed = [record for record in to.read().values() if isinstance(record, control.PlacementOrder)]
-    found = [o for o in placed if o.target == group and (everything or item == EVERYTHING or _is_named(o, item))]
-    found = found or _named_in_short(placed, group, item or "")
-    if not found:
+    matching = [o for o in placed if o.target == group and (everything or item == EVERYTHING or _is_named(o, item))]
+    matching = matching or _named_in_short(placed, group, item or "")
+    if not matching:
         what = "pin, ban or evacuation" if everything else f"pin, ban or evacuation of {item}"
         fail(f"There is no {what} in {group}; see 'bellwether orders'.")
-    for order in found:
+    for order in matching:
         to.withdraw(order.key)
-    sentences = [f"Withdrawn: {order.sentence}." for order in found]
+    sentences = [f"Withdrawn: {order.sentence}." for order in matching]
     if to.output.is_document:
-        print_result(to.output, "\n".join(sentences), withdrawn=[document(order) for order in found])
+        print_result(to.output, "\n".join(sentences), withdrawn=[document(order) for order in matching])
         return
     for sentence in sentences:
         echo(sentence)
@@ -120,10 +120,10 @@ def _named_in_short(placed: Sequence[control.PlacementOrder], group: str, text: 
     if not text.startswith(AT_MEMBER) or text == AT_MEMBER:
         return []
     evacuations = [o for o in placed if o.target == group and o.kind is control.PlacementKind.EVACUATE]
-    found = [order for order in evacuations if order.where.startswith(text)]
-    if len(found) > 1:
-        fail(f"{text} may be {', '.join(order.where for order in found)}; write more of the id.")
-    return found
+    matching = [order for order in evacuations if order.where.startswith(text)]
+    if len(matching) > 1:
+        fail(f"{text} may be {', '.join(order.where for order in matching)}; write more of the id.")
+    return matching
 
 
 def _ends(order: control.PlacementOrder) -> str:

@@ -83,13 +83,13 @@ def roll(
     done: list[Restarted] = []
     for number, name in enumerate(chosen, 1):
         _echo(f"[{number}/{len(chosen)}] {name}")
-        one = _restart(to, group, name, command, wait, reason, force=force)
-        done.append(one)
+        restarted = _restart(to, group, name, command, wait, reason, force=force)
+        done.append(restarted)
         if not to.output.is_document:  # at once, since the next one may end it
-            steps = f"empty after {one.evacuated_s:.1f} s, restarted in {one.restarted_s:.1f} s"
-            echo(f"{one.member}: {steps}, its share back {one.back_s:.1f} s later")
+            steps = f"empty after {restarted.evacuated_s:.1f} s, restarted in {restarted.restarted_s:.1f} s"
+            echo(f"{restarted.member}: {steps}, its share back {restarted.back_s:.1f} s later")
     if to.output.is_document:
-        print_document({"group": group, "members": [asdict(one) for one in done]}, to.output)
+        print_document({"group": group, "members": [asdict(each) for each in done]}, to.output)
 
 
 def members_of(seen: Observation, named: Sequence[str] | None) -> list[str]:
@@ -99,21 +99,21 @@ def members_of(seen: Observation, named: Sequence[str] | None) -> list[str]:
         fail(f"Nothing can be restarted in {seen.group_id}: {seen.no_plan}.")
     plan = seen.shadow.decision.plan
     if plan.words.owner == "process":
-        found = {one.name: one.name for one in plan.owners}
+        name_of = {owner.name: owner.name for owner in plan.owners}
     else:
-        clients = [one.client_id for one in seen.members]
-        found = {
-            one.member_id: one.instance_id or (one.client_id if clients.count(one.client_id) == 1 else "")
-            for one in seen.members
+        clients = [member.client_id for member in seen.members]
+        name_of = {
+            member.member_id: member.instance_id or (member.client_id if clients.count(member.client_id) == 1 else "")
+            for member in seen.members
         }
-    nameless = [member_id for member_id, name in found.items() if not name]
+    nameless = [member_id for member_id, name in name_of.items() if not name]
     if nameless:
         remedy = "give each member a client.id of its own, or a group.instance.id"
         fail(f"{nameless[0]} cannot be recognised when it is back, since others have its client id; {remedy}.")
-    unknown = sorted(set(named or ()) - set(found.values()))
+    unknown = sorted(set(named or ()) - set(name_of.values()))
     if unknown:
-        fail(f"There is no member {unknown[0]} in {seen.group_id}; members are {', '.join(sorted(found.values()))}.")
-    return sorted(set(found.values()) if not named else set(named))
+        fail(f"There is no member {unknown[0]} in {seen.group_id}; members are {', '.join(sorted(name_of.values()))}.")
+    return sorted(set(name_of.values()) if not named else set(named))
 
 
 def _restart(

@@ -43,8 +43,8 @@ def members_of(seen: Observation, name: str) -> tuple[ObservedMember, ...]:
     exact = tuple(m for m in seen.members if name in _names(m))
     if exact:
         return exact
-    found = full_ids(seen, name)
-    return tuple(m for m in seen.members if m.member_id in found) if len(found) == 1 else ()
+    ids = full_ids(seen, name)
+    return tuple(m for m in seen.members if m.member_id in ids) if len(ids) == 1 else ()
 
 
 def _names(member: ObservedMember) -> tuple[str | None, ...]:

@@ -140,7 +140,7 @@ class OrderService:
         for key, record in records.items():
             in_force.apply(key, record)
         settings, named = settings_for(self.bootstrap, self.config, group)
-        rules = tuple(one.rule for one in in_force.placements(group, now_ms()))
+        rules = tuple(order.rule for order in in_force.placements(group, now_ms()))
         policy = control.policy_of(records, group, now_ms())
         return PlannedPlacement(settings, group, rules, rule, policy, configured=named, patience_s=self.patience_s)
 

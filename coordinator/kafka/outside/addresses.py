@@ -24,16 +24,16 @@ class Addresses:
     def __init__(self, net: Any, options: Sequence[tuple[int, int, int]]) -> None:
         self._net = net
         self._options = options
-        self._known: LastGood[list[Address]] = LastGood(OutsideCalls(net, "addresses", LOOKUPS_MAX))
+        self._addresses: LastGood[list[Address]] = LastGood(OutsideCalls(net, "addresses", LOOKUPS_MAX))
         self._worked: dict[tuple[str, int], Any] = {}
 
     async def connected(self, host: str, port: int, until: float) -> socket.socket:
         """Returns a socket to the first address that accepts a connection, starting with the one that worked last.
         Raises KafkaConnectionError."""
-        found = await self._resolved(host, port, until)
+        addresses = await self._resolved(host, port, until)
         last = self._worked.get((host, port))
         error: Exception = kafka_errors.KafkaConnectionError(f"{host} has no address")
-        ordered = sorted(found, key=lambda address: address[4] != last)
+        ordered = sorted(addresses, key=lambda address: address[4] != last)
         ends = time.monotonic() + (until - time.monotonic()) * CONNECT_SHARE
         for left in range(len(ordered), 0, -1):
             address, now = ordered[-left], time.monotonic()
@@ -60,7 +60,7 @@ class Addresses:
             return list(socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM))
 
         try:
-            return await self._known.of((host, port), resolve, until)
+            return await self._addresses.of((host, port), resolve, until)
         except (OSError, UnicodeError, kafka_errors.KafkaTimeoutError) as error:
             raise kafka_errors.KafkaConnectionError(f"DNS Resolution failure of {host}: {error}") from None
 
