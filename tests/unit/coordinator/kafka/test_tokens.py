@@ -360,14 +360,14 @@ def test_whatever_a_source_raises_is_one_sentence_and_renewals_go_on(monkeypatch
         nonlocal calls
         calls += 1
         if calls == 1:
-            return Token("first", time.time() + 1.0)
+            return Token("first-token", time.time() + 1.0)
         if calls < 5:
             raise RuntimeError("the library of another system")
         renewed.set()
         return Token("renewed", time.time() + 3600)
 
     keeper = TokenKeeper(source)
-    assert keeper.token().value == "first"
+    assert keeper.token().value == "first-token"
     assert renewed.wait(60)
     assert keeper.token().value == "renewed"
     with pytest.raises(TokenError, match=r"^No token could be had \(KeyError\); check .*\.$"):
