@@ -1,4 +1,4 @@
-"""The observers of a process: what metrics, logs, events and the page are told of its groups."""
+"""The observers of a process, which hand what happens to its groups to metrics, logs, events and the page."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, fields
