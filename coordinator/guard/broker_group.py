@@ -1,7 +1,7 @@
-"""A group of the consumer protocol (KIP-848) as DescribeGroups would show it, so that the guard knows one kind of
+"""A group whose broker assigns (KIP-848, KIP-1071) as DescribeGroups would show it, so that the guard knows one kind of
 answer. Pure."""
 
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -12,19 +12,26 @@ ASSIGNMENT_VERSION = 0
 
 
 def as_described(group: BrokerGroup) -> DescribeAnswer:
-    """Returns the group with its members and their partitions. Members that have died are listed until their sessions
-    end, also in a stable group: two with one client id are never told apart."""
+    """Returns the group with its members, and with the partitions of consumers.
+
+    Members that have died are listed until their sessions end, also in a stable group: two with one client id are never
+    told apart.
+    """
     state = STATES.get(group.state, GroupState.PREPARING)
-    members = tuple(_as_described(member) for member in group.members)
-    return DescribeAnswer(0, group.error, state, "consumer", group.assignor, members, group.message)
+    members = tuple(_as_described(member, group.protocol) for member in group.members)
+    return DescribeAnswer(0, group.error, state, group.protocol, group.assignor, members, group.message)
 
 
-def _as_described(member: BrokerMember) -> DescribedMember:
-    partitions = tuple(TopicPartition(topic, number) for topic, numbers in member.assigned for number in numbers)
+def _as_described(member: BrokerMember, protocol: BrokerProtocol) -> DescribedMember:
     return DescribedMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
-        assignment=ConsumerProtocolAssignment(version=ASSIGNMENT_VERSION, partitions=partitions).encode(),
+        assignment=_partitions(member) if protocol == "consumer" else b"",  # the tasks of `streams` name no topic
         client_id=member.client_id,
         client_host=member.client_host,
     )
+
+
+def _partitions(member: BrokerMember) -> bytes:
+    partitions = tuple(TopicPartition(topic, number) for topic, numbers in member.assigned for number in numbers)
+    return ConsumerProtocolAssignment(version=ASSIGNMENT_VERSION, partitions=partitions).encode()

@@ -1,6 +1,7 @@
 """Requests about one group: describes it and removes members. Finds the coordinator node again when it has moved. An
 error that a retry cannot fix is reported as a sentence. LeaveGroup removes members of classic groups and of groups of
-the consumer protocol (docs/reference/broker-behaviour.md#kip-848-conversion)."""
+the consumer protocol, the heartbeat of their own protocol those of the streams protocol
+(docs/reference/broker-behaviour.md#kip-848-conversion)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -9,10 +10,12 @@ from typing import Protocol, TypeVar
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.guard.broker_group import as_described
 from bellwether_kafka.coordinator.kafka import (
+    BrokerProtocol,
     DescribeByBroker,
     NodeRequest,
     RemovedMembers,
     RemoveMembers,
+    RemoveStreamsMember,
     TransportError,
 )
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Failure, Node, RequestFailed
@@ -23,10 +26,8 @@ REQUEST_TIMEOUT_MS = 2_000
 RETRY_S = 0.1
 # Temporary errors, while a coordinator node moves or starts. All other errors are final.
 PASSING = (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
-ONLY_CONSUMERS = (
-    "it has the streams protocol (KIP-1071) or is a share group, and the guard ends memberships of consumers and of"
-    " classic applications only"
-)
+PROTOCOLS: tuple[BrokerProtocol, ...] = ("consumer", "streams")
+SHARE_GROUP = "it is neither a group of consumers nor of Kafka Streams, and a share group has no partitions to free"
 DONE = (Code.NONE, Code.UNKNOWN_MEMBER_ID)  # the member was removed, or had already left
 
 
@@ -47,6 +48,7 @@ class GroupLink:
         self.trouble = ""
         self.passes = True
         self._node: Node | None = None
+        self._protocol: BrokerProtocol | None = None  # None: a classic group
         self._searches = 0
 
     async def node(self) -> Node | None:
@@ -77,14 +79,16 @@ class GroupLink:
 
     async def _describe_by_broker(self, node: Node) -> DescribeAnswer | RequestFailed:
         """Returns the description of a group whose broker assigns."""
-        asked = DescribeByBroker(node, self.group_id, "consumer", REQUEST_TIMEOUT_MS)
-        try:
-            group = await self.transport.ask(asked)
-        except TransportError as error:
-            return RequestFailed(0, error.failure, str(error))
-        if group.error == Code.GROUP_ID_NOT_FOUND:
-            return RequestFailed(0, Failure.MALFORMED, ONLY_CONSUMERS)
-        return as_described(group)
+        for protocol in PROTOCOLS:
+            asked = DescribeByBroker(node, self.group_id, protocol, REQUEST_TIMEOUT_MS)
+            try:
+                group = await self.transport.ask(asked)
+            except TransportError as error:
+                return RequestFailed(0, error.failure, str(error))
+            if group.error != Code.GROUP_ID_NOT_FOUND:
+                self._protocol = protocol
+                return as_described(group)
+        return RequestFailed(0, Failure.UNSUPPORTED, SHARE_GROUP)
 
     async def remove(self, member_ids: Sequence[str], reason: str) -> Mapping[str, int]:
         """Sends LeaveGroup for these members and retries until a broker gives a final answer. Returns Kafka's code for
@@ -99,15 +103,26 @@ class GroupLink:
             await asyncio.sleep(RETRY_S)
 
     async def _try_to_remove(self, node: Node, member_ids: Sequence[str], reason: str) -> RemovedMembers | None:
-        members = tuple((member_id, reason) for member_id in member_ids)
         try:
-            answer = await self.transport.ask(RemoveMembers(node, self.group_id, members, REQUEST_TIMEOUT_MS))
+            if self._protocol == "streams":
+                answer = await self._end_streams_members(node, member_ids)
+            else:
+                members = tuple((member_id, reason) for member_id in member_ids)
+                answer = await self.transport.ask(RemoveMembers(node, self.group_id, members, REQUEST_TIMEOUT_MS))
         except TransportError as error:
             self.lost(str(error))
             return None
         if answer.error in PASSING:
             self.lost(membership.name_of(answer.error))
         return answer
+
+    async def _end_streams_members(self, node: Node, member_ids: Sequence[str]) -> RemovedMembers:
+        codes = {
+            member_id: await self.transport.ask(RemoveStreamsMember(node, self.group_id, member_id, REQUEST_TIMEOUT_MS))
+            for member_id in member_ids
+        }
+        refused = {*codes.values()} - {*DONE}
+        return RemovedMembers(min(refused, default=0), codes)
 
     def lost(self, why: str, *, passes: bool = True) -> None:
         """Records the failure and forgets the coordinator node, so that the next request finds it again."""

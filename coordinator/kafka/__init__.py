@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         BrokerProtocol,
         DescribeByBroker,
         ListedGroup,
+        RemoveStreamsMember,
     )
     from bellwether_kafka.coordinator.kafka.librdkafka_clients import LoginError, librdkafka_client
     from bellwether_kafka.coordinator.kafka.log_requests import (
@@ -93,7 +94,14 @@ else:
             *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader"),
             *("any_node", "compacted_topics", "follower_fetching"),
         ),
-        "describe_groups": ("BrokerGroup", "BrokerMember", "BrokerProtocol", "DescribeByBroker", "ListedGroup"),
+        "describe_groups": (
+            "BrokerGroup",
+            "BrokerMember",
+            "BrokerProtocol",
+            "DescribeByBroker",
+            "ListedGroup",
+            "RemoveStreamsMember",
+        ),
         "librdkafka_clients": ("LoginError", "librdkafka_client"),
         "log_requests": (
             *("AppendRecord", "AppendedRecord", "FindLeader", "FindStart", "LeaderFound", "ReadLog", "ReadRecords"),

@@ -1,5 +1,5 @@
-"""Describe calls for groups whose broker assigns (KIP-848 `consumer`, KIP-1071 `streams`): requests, and responses as
-plain values. Belongs to `transport`."""
+"""Requests about groups whose broker assigns (KIP-848 `consumer`, KIP-1071 `streams`): Describe calls, with responses
+as plain values, and the end of a membership. Belongs to `transport`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from kafka.protocol.api_message import ApiMessage
 from bellwether_kafka.coordinator.kafka import schemas
 from bellwether_kafka.coordinator.membership import Node
 
+LEAVES = -1  # the epoch of a member that leaves
 BrokerProtocol = Literal["consumer", "streams"]
 AssignedPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -27,6 +28,14 @@ class StreamsGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignor
 
 
 class StreamsGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
+    pass
+
+
+class StreamsGroupHeartbeatRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
+    pass
+
+
+class StreamsGroupHeartbeatResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
     pass
 
 
@@ -99,6 +108,26 @@ class DescribeByBroker:
 
     def answer(self, response: Any) -> BrokerGroup:
         return described_by_broker(response.groups[0], self.protocol)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveStreamsMember:
+    """The last heartbeat of a member of a `streams` group, sent for it: the broker accepts it from any client that may
+    read the group."""
+
+    node: Node
+    group_id: str
+    member_id: str
+    timeout_ms: int
+
+    def message(self) -> Any:
+        return StreamsGroupHeartbeatRequest(
+            group_id=self.group_id, member_id=self.member_id, member_epoch=LEAVES, endpoint_information_epoch=0
+        )
+
+    def answer(self, response: Any) -> int:
+        """Returns Kafka's error code."""
+        return int(response.error_code)
 
 
 def listed(response: Any) -> tuple[ListedGroup, ...]:

@@ -201,6 +201,35 @@ def test_tasks_of_a_lost_instance_run_again_at_once_and_its_transactions_are_end
 
 
 @pytest.mark.timeout(600)
+def test_tasks_of_a_killed_instance_run_again_at_once_where_the_broker_assigns(kafka: KafkaCluster) -> None:
+    """KIP-1071, exactly once. The broker's session is 45 s, too, and its heartbeats come every 5 s."""
+    common = application(
+        kafka, "guard-streams", threads=2, guarantee="exactly_once_v2", settings={"group.protocol": "streams"}
+    )
+    with StreamsApp(kafka, common) as app, Load(kafka, common.topics[0], keys=100) as load:
+        load.produce(1_000)
+        app.add("one", settings=DEFAULT_CLIENT_ID, launcher=under_guard(kafka, common.application_id))
+        app.add("two", settings=DEFAULT_CLIENT_ID)
+        app.wait_settled(limit_s=SETTLE_S)
+        app.wait_counted(load.expected, limit_s=SETTLE_S)
+        load.start(100)
+        one, two = app.instances["one"], app.instances["two"]
+        assert one.running
+        assert two.running != common.tasks
+        (child,) = children(one.pid)
+        os.kill(child, signal.SIGKILL)
+        killed = time.monotonic()
+        wait_until(lambda: two.running == common.tasks, 60, lambda: f"{two.running} {one.complaints()}")
+        took_s = time.monotonic() - killed
+        wait_until(lambda: not one.alive, 30, app.send)
+        print(f"all tasks run again after {took_s:.2f} s; {one.complaints()}")
+        assert "Removed 2 of its 2 members" in one.complaints()
+        assert took_s < SESSION_MS / 1000 / 2, one.complaints()
+        load.stop()
+        app.wait_counted(load.expected, limit_s=SETTLE_S)
+
+
+@pytest.mark.timeout(600)
 def test_an_instance_is_empty_before_it_gets_sigterm_where_bellwether_leads(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:

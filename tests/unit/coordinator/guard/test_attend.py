@@ -1,11 +1,12 @@
 """A guarded process from its start to the end of its memberships, on brokers whose answers are scripted."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from bellwether_kafka.coordinator.guard.member_removal import BETWEEN_FROM_S, BETWEEN_TO_S, until_between_heartbeats_s
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember
+from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, RemoveStreamsMember
 from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
 from tests.unit.coordinator.ghosts.test_proof import GROUP, plain
 from tests.unit.coordinator.guard.stage import NAMED, Stage, killed, stage
@@ -43,12 +44,22 @@ def test_two_members_of_such_a_group_with_one_client_id_are_left_alone() -> None
     assert any("several members have the client id" in line for line in message)
 
 
-def test_an_application_whose_broker_assigns_is_left_to_its_sessions() -> None:
+def test_members_of_an_application_whose_broker_assigns_leave_by_their_own_heartbeat() -> None:
     on = stage(NAMED)
-    on.brokers.by_broker = BrokerGroup(GROUP, "consumer", 69, "Group is not a consumer group.")
+    on.brokers.by_broker = replace(of_consumer_protocol("app-1", "app-2"), protocol="streams")
+    on.brokers.codes[RemoveStreamsMember] = [16]
+    message = on.play(killed)
+    assert on.brokers.removed == ["m-0"]
+    assert message[-1].startswith("Removed 1 of its 1 members, ")
+    assert not [request for request in on.brokers.asked if isinstance(request, RemoveMembers)]
+
+
+def test_a_share_group_is_left_alone() -> None:
+    on = stage(NAMED)
+    on.brokers.by_broker = replace(of_consumer_protocol("app-1"), protocol="share")  # type: ignore[arg-type]
     message = on.play(killed)
     assert on.brokers.removed == []
-    assert any("KIP-1071" in line for line in message)
+    assert any("a share group has no partitions to free" in line for line in message)
 
 
 def test_who_joins_after_the_end_is_never_removed() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from bellwether_kafka.coordinator import control, membership
 from bellwether_kafka.coordinator.control.records import Record
 from bellwether_kafka.coordinator.guard.guarded import Guarded
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, DescribeByBroker
+from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, DescribeByBroker, RemoveStreamsMember
 from bellwether_kafka.coordinator.kafka.log_requests import (
     AppendedRecord,
     AppendRecord,
@@ -93,7 +93,11 @@ class Brokers:
                 await asyncio.sleep(self.answers_after_s)
                 return answer
             case DescribeByBroker():
-                return self.by_broker
+                assert self.by_broker is not None
+                missing = BrokerGroup(request.group_id, request.protocol, 69)
+                return self.by_broker if request.protocol == self.by_broker.protocol else missing
+            case RemoveStreamsMember():
+                return code or self._remove(request.member_id)
             case FindTransactionCoordinator():
                 return CoordinatorAnswer(0, code, None if code else NODE)
             case DescribeTransaction():

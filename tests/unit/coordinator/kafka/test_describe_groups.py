@@ -8,6 +8,7 @@ from kafka.protocol.admin.groups import DescribeGroupsResponse
 from bellwether_kafka.coordinator.kafka.describe_groups import (
     ConsumerGroupDescribeResponse,
     DescribeByBroker,
+    RemoveStreamsMember,
     StreamsGroupDescribeResponse,
 )
 from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany
@@ -26,6 +27,16 @@ def test_requests_are_as_on_the_wire() -> None:
         message = asked(protocol).message()
         assert key == message.API_KEY
         assert bytes(message.encode(version=0)) == bytes.fromhex("02" + "0267" + "00" + "00")
+
+
+def test_a_streams_member_leaves_by_a_heartbeat_without_anything_else() -> None:
+    message = RemoveStreamsMember(NODE, "g", "m", 1_000).message()
+    assert message.API_KEY == 88
+    strings, epoch, information, no_rack = "0267" + "026d", "ffffffff", "00000000", "00" + "00"
+    timeout, no_topology, no_tasks, no_process, no_endpoint = "ffffffff", "ff", "00" * 3, "00", "ff"
+    no_tags_and_offsets, no_shutdown, no_tagged_fields = "00" * 3, "00", "00"
+    expected = strings + epoch + information + no_rack + timeout + no_topology + no_tasks + no_process + no_endpoint
+    assert bytes(message.encode(version=0)).hex() == expected + no_tags_and_offsets + no_shutdown + no_tagged_fields
 
 
 def test_a_consumer_group_is_read() -> None:
