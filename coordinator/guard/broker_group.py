@@ -14,8 +14,8 @@ ASSIGNMENT_VERSION = 0
 def as_described(group: BrokerGroup) -> DescribeAnswer:
     """Returns the group with its members, and with the partitions of consumers.
 
-    Members that have died are listed until their sessions end, also in a stable group: two with one client id are never
-    told apart.
+    Members that have died are listed until their sessions end, also in a stable group. So which of two with one client
+    id is dead does not show.
     """
     state = STATES.get(group.state, GroupState.PREPARING)
     members = tuple(_as_described(member, group.protocol) for member in group.members)
