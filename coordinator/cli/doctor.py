@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, fail, print_document
 from bellwether_kafka.coordinator.cli.read_groups import connected, observe_twice, observer_for, run_to_end
-from bellwether_kafka.coordinator.kafka import Transport, read_size_limit
+from bellwether_kafka.coordinator.kafka import SettingOfBroker, Transport, read_broker_config, read_size_limit
 from bellwether_kafka.coordinator.observation import (
     BROKER_CONFIGS,
     Check,
@@ -95,6 +95,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
             topology=topology,
             topic_counts=await asyncio.to_thread(_counts, admin) if topology is not None and not seen.members else None,
             policy=leading.policy,
+            assignors=await asyncio.to_thread(_assignors, admin) if seen.kind == "consumer" else {},
         )
 
 
@@ -104,6 +105,14 @@ def _counts(admin: AdminClient) -> dict[str, int] | None:
         return topic_counts(admin, LIMIT_S)
     except TopologyError:
         return None
+
+
+def _assignors(admin: AdminClient) -> dict[int, SettingOfBroker]:
+    """Returns the assignors that each broker lists, none if the brokers cannot be listed."""
+    try:
+        return read_broker_config(admin, "group.consumer.assignors", LIMIT_S)
+    except (KafkaException, TimeoutError):
+        return {}
 
 
 async def _heartbeat(transport: Transport, group: str) -> int:

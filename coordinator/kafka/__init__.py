@@ -6,6 +6,7 @@ from bellwether_kafka.coordinator.on_demand import on_demand
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.kafka.acls import DENIED, IRRELEVANT_TO_READERS, SILENCE, grant, with_remedy
+    from bellwether_kafka.coordinator.kafka.broker_configs import SettingOfBroker, read_broker_config
     from bellwether_kafka.coordinator.kafka.certificates import Renewed
     from bellwether_kafka.coordinator.kafka.client_properties import (
         ClientConfigError,
@@ -128,6 +129,7 @@ else:
             *("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in", "service_links"),
         ),
         "record_batches": ("Limits", "Unread"),
+        "broker_configs": ("SettingOfBroker", "read_broker_config"),
         "size_limit": ("read_size_limit",),
         "topic_log": ("OFFSET_OUT_OF_RANGE", "TopicLog", "TopicLogError"),
         "transport": ("Transport", "TransportError", "UnreachableError"),

@@ -1,13 +1,12 @@
 """Reads the brokers' group.max.size, which Bellwether must know before it adds temporary members to a group."""
 
 from collections.abc import Mapping
-from concurrent.futures import Future
-from typing import cast
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.coordinator.kafka.acls import DENIED
+from bellwether_kafka.coordinator.kafka.broker_configs import read_broker_config
 from bellwether_kafka.coordinator.membership import SizeLimit
 from bellwether_kafka.protocol.primitives import whole_number
 
@@ -20,17 +19,12 @@ AGAIN = "wait, Bellwether asks again"
 
 
 def read_size_limit(admin: AdminClient, limit_s: float) -> SizeLimit:
-    """Reads the limit. Blocks for about `limit_s` at most. librdkafka refuses a request for several brokers, so each
-    gets its own request. All are sent at once, so that a silent broker does not delay the others."""
+    """Reads the limit. Blocks for about `limit_s` at most."""
     try:
-        nodes = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes
-        brokers = {node.id: ConfigResource(ConfigResource.Type.BROKER, str(node.id)) for node in nodes}
-        asked = {
-            node: admin.describe_configs([broker], request_timeout=limit_s)[broker] for node, broker in brokers.items()
-        }
+        settings = read_broker_config(admin, GROUP_SIZE_MAX, limit_s)
     except (KafkaException, TimeoutError) as error:
         return SizeLimit(unknown=f"the brokers have not said what their {GROUP_SIZE_MAX} is ({error})", remedy=AGAIN)
-    return size_limit({node: _answer(answer, limit_s) for node, answer in asked.items()})
+    return size_limit({node: whole_number(s) if isinstance(s, str) else s for node, s in settings.items()})
 
 
 def size_limit(answers: Mapping[int, int | KafkaError | None]) -> SizeLimit:
@@ -50,13 +44,3 @@ def size_limit(answers: Mapping[int, int | KafkaError | None]) -> SizeLimit:
     if not sizes or len(sizes) < len(answers):
         return SizeLimit(unknown=f"the brokers have no {GROUP_SIZE_MAX} that Bellwether could read", remedy=AGAIN)
     return SizeLimit(min(sizes))
-
-
-def _answer(asked: "Future[dict[str, object]]", limit_s: float) -> int | KafkaError | None:
-    try:
-        setting = asked.result(limit_s + 1).get(GROUP_SIZE_MAX)
-    except KafkaException as error:
-        return cast("KafkaError", error.args[0])
-    except TimeoutError:
-        return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - librdkafka's own errors begin with an underscore
-    return whole_number(str(getattr(setting, "value", "")))

@@ -5,13 +5,14 @@ client can lead the group; checks of members are not applicable if there are non
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, Policy
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import Topology, required_counts
 from bellwether_kafka.coordinator.ghosts import GhostOptions, process_of
+from bellwether_kafka.coordinator.kafka import SettingOfBroker
 from bellwether_kafka.coordinator.membership import (
     NOT_READ,
     PROVEN_FROM,
@@ -55,6 +56,7 @@ OF_LEADERS = (
 
 
 # Groups with these protocols can be led only with the setting kind.
+PLUG_IN = "bellwether"  # how the names of the assignors of deploy/broker-assignor begin
 KIND_OF_PROTOCOL = {STREAMS_PROTOCOL: "streams", messages.PROTOCOL: "stateful"}
 
 
@@ -84,6 +86,7 @@ class DoctorFacts:
     `broker_version` is () if unknown. `streams` are the settings of an application, `policy` that of plain consumers.
     `ghosts` are the settings of their removal, None if none are removed. `topology` is from the configured file.
     `topic_counts` are the partition counts of all topics, read if there is a file but no members, else None.
+    `assignors` are group.consumer.assignors of each broker, read if the group's broker assigns.
     """
 
     seen: Observation
@@ -100,6 +103,7 @@ class DoctorFacts:
     new_topology: Topology | None = None
     topic_counts: Mapping[str, int] | None = None
     policy: Policy = BY_KAFKA
+    assignors: Mapping[int, SettingOfBroker] = field(default_factory=dict)
 
 
 def examine(facts: DoctorFacts) -> tuple[Check, ...]:
@@ -113,7 +117,7 @@ def examine(facts: DoctorFacts) -> tuple[Check, ...]:
         _session(facts),
         _size(facts),
     ]
-    checks += [_brokers(facts), *_shown(facts), *_anomalies(facts), *_versions(facts), _racks(facts)]
+    checks += [_brokers(facts), *_assignor(facts), *_shown(facts), *_anomalies(facts), *_versions(facts), _racks(facts)]
     checks += [
         *_takeover(facts),
         *_adoption(facts),
@@ -284,6 +288,33 @@ def _brokers(facts: DoctorFacts) -> Check:
     return Check(
         "broker version", CheckVerdict.WARN, message, f"Tried is {tried} and newer; groups are not taken over here."
     )
+
+
+def _assignor(facts: DoctorFacts) -> list[Check]:
+    """Checks that every broker has the assignor of Bellwether that a group's members name: any of them may become the
+    group's coordinator node, and one without it refuses the members."""
+    name = facts.seen.protocol
+    if facts.seen.kind != "consumer" or not name.startswith(PLUG_IN):
+        return []
+    policy = name.removeprefix(f"{PLUG_IN}-")  # or the name itself, which stands for the configured policy
+    class_name = f"bellwether.broker.{''.join(map(str.capitalize, policy.split('-')))}Assignor"
+    lists = {node: setting.split(",") for node, setting in facts.assignors.items() if isinstance(setting, str)}
+    without = sorted(node for node, classes in lists.items() if class_name not in map(str.strip, classes))
+    if without:
+        message = f"The members name {name}, and broker {listed([*map(str, without)])} does not list {class_name}."
+        remedy = (
+            "Copy the jar to it, add the class to its group.consumer.assignors and restart it; until then have members"
+            " name uniform."
+        )
+        return [Check("assignor", CheckVerdict.FAIL, message, remedy)]
+    if len(lists) < len(facts.assignors) or not lists:
+        message = f"The members name {name}; whether each broker lists {class_name} is not known."
+        remedy = (
+            "Grant Bellwether's principal the ACL DESCRIBE_CONFIGS on the cluster, or ask again when all brokers"
+            " answer."
+        )
+        return [Check("assignor", CheckVerdict.WARN, message, remedy)]
+    return [Check("assignor", CheckVerdict.PASS, f"The members name {name}, and each broker lists {class_name}.")]
 
 
 def _takeover(facts: DoctorFacts) -> list[Check]:

@@ -7,10 +7,12 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from confluent_kafka import KafkaError
 
 from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
+from bellwether_kafka.coordinator.kafka.broker_configs import SettingOfBroker
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.lead_rules import is_bellwether, subscription
@@ -88,6 +90,35 @@ def test_brokers_that_nobody_has_tried_are_a_warning() -> None:
     for version, message in (((2, 8), "Kafka 2.8"), ((), "is not known")):
         found = check(replace(facts, broker_version=version), "broker version")
         assert (found.verdict, message in found.message) == (CheckVerdict.WARN, True)
+
+
+RACK_FIRST, DENIED = "uniform, bellwether.broker.RackFirstAssignor", KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+
+
+@pytest.mark.parametrize(
+    ("lists", "verdict", "words"),
+    [
+        ({1: RACK_FIRST, 2: RACK_FIRST}, CheckVerdict.PASS, "each broker lists bellwether.broker.RackFirstAssignor"),
+        ({1: RACK_FIRST, 2: "uniform,range", 3: "uniform"}, CheckVerdict.FAIL, "broker 2, 3 does not list"),
+        ({1: RACK_FIRST, 2: DENIED}, CheckVerdict.WARN, "is not known"),
+        ({1: RACK_FIRST, 2: None}, CheckVerdict.WARN, "is not known"),
+        ({}, CheckVerdict.WARN, "is not known"),
+    ],
+)
+def test_every_broker_must_have_the_assignor_that_members_name(
+    lists: dict[int, SettingOfBroker], verdict: CheckVerdict, words: str
+) -> None:
+    seen = replace(consumers(3).seen, kind="consumer", protocol="bellwether-rack-first")
+    found = check(replace(consumers(3), seen=seen, assignors=lists), "assignor")
+    assert (found.verdict, words in found.message) == (verdict, True), found
+
+
+def test_the_assignors_of_the_broker_itself_need_no_check() -> None:
+    for name in ("uniform", "bellwether"):
+        seen = replace(consumers(3).seen, kind="consumer", protocol=name)
+        found = [c for c in examine(replace(consumers(3), seen=seen, assignors={1: "uniform"})) if c.name == "assignor"]
+        assert [c.verdict for c in found] == [CheckVerdict.FAIL] * (name == "bellwether")
+        assert all("bellwether.broker.BellwetherAssignor" in c.message for c in found)
 
 
 def test_a_topology_is_as_good_as_its_source() -> None:
