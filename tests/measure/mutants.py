@@ -141,11 +141,16 @@ class _Survey:
 
     def __init__(self) -> None:
         self.calls: Called = defaultdict(dict)
+        self.failed = ""
         self._real_path = functools.lru_cache(maxsize=None)(_path_in_product)
 
     def pytest_collection_finish(self) -> None:
         caches = [c for c in gc.get_objects() if isinstance(c, functools._lru_cache_wrapper)]
         self.caches = [cache for cache in caches if cache.__module__.startswith("bellwether_kafka.")]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed = f"{report.nodeid}: {report.longreprtext.splitlines()[-1]}"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -176,7 +181,7 @@ def _survey(tests: Sequence[str]) -> Called:
     _be_silent()
     code = pytest.main([*QUIET, *tests], plugins=[survey])
     if code:
-        raise SystemExit(f"the tests fail before anything is changed: {code!r}")
+        raise SystemExit(f"the tests fail before anything is changed: {survey.failed or repr(code)}")
     return dict(survey.calls)
 
 
