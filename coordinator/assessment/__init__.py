@@ -1,8 +1,14 @@
 """Assessments: the costs of groups, now and in a past period, and which of these Bellwether would avoid."""
 
+from bellwether_kafka.coordinator.assessment.conversion import (
+    MIGRATION_POLICY,
+    ConversionFacts,
+    ConversionPlan,
+    plan_conversion,
+)
 from bellwether_kafka.coordinator.assessment.from_refreshes import assess_refreshes, configuration_to_lead
 from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
-from bellwether_kafka.coordinator.assessment.grids import Grid, document, grids, headline, lines
+from bellwether_kafka.coordinator.assessment.grids import Grid, document, grids, headline, lines, policy_grid
 from bellwether_kafka.coordinator.assessment.model import (
     NOW,
     Assessment,

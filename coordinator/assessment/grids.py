@@ -1,10 +1,11 @@
 """Converts an assessment to tables of text, for the terminal and the page, and to values for JSON. Pure."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bellwether_kafka.coordinator.assessment.model import Assessment, PastRow, Period, PolicyRow
+from bellwether_kafka.coordinator.assessment.model import Assessment, PastRow, Period, PolicyRow, Prices
 
 DASH = "-"
 LAST_CAUSES = 4
@@ -45,13 +46,16 @@ def lines(assessment: Assessment) -> tuple[str, ...]:
 
 
 def _policies(assessment: Assessment) -> Grid:
-    by = "load" if assessment.now is not None and assessment.now.by_load else "count"
-    columns = ("policy", "unowned", "cross rack", "MB/s", f"{assessment.currency}/h", f"imbalance by {by}", "moves")
-    return Grid(
-        f"{assessment.item}s now, and under each policy (broker-*: for comparison only)",
-        columns,
-        tuple(_policy(row) for row in assessment.rows),
-    )
+    title = f"{assessment.item}s now, and under each policy (broker-*: for comparison only)"
+    return policy_grid(title, assessment.rows, assessment.currency)
+
+
+def policy_grid(title: str, rows: Sequence[PolicyRow], currency: str = Prices().currency) -> Grid:
+    """Returns a table of assignments by policy."""
+    measured = [row.measures for row in rows if row.measures is not None]
+    by = "load" if measured and measured[0].by_load else "count"
+    columns = ("policy", "unowned", "cross rack", "MB/s", f"{currency}/h", f"imbalance by {by}", "moves")
+    return Grid(title, columns, tuple(_policy(row) for row in rows))
 
 
 def _policy(row: PolicyRow) -> tuple[str, ...]:

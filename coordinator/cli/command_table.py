@@ -70,6 +70,11 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             " Exits 1 if something fails.",
         ),
         LazyCommand(
+            "convert:convert",
+            "Show what a conversion to the protocol in which the broker assigns would change, whether it can be done,"
+            " and its steps. Applies nothing. Exits 1 if something prevents it.",
+        ),
+        LazyCommand(
             "init:init",
             "Write a configuration file for a cluster: by questions or by options. It lists the groups, and loads the"
             " file again."

@@ -1,6 +1,7 @@
 """The command `bellwether doctor GROUP`: checks a group from outside, without joining it."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -141,11 +142,15 @@ def _brokers(admin: AdminClient) -> tuple[list[str | None], dict[str, int]]:
 
 def _draw(checks: tuple[Check, ...], steps: tuple[str, ...]) -> None:
     console = Console(soft_wrap=True)
+    draw_checks(console, checks)
+    console.print(Text("Next:", "bold"))
+    for number, step in enumerate(steps, 1):
+        console.print(Text(f"  {number}. {step}"))
+
+
+def draw_checks(console: Console, checks: Iterable[Check]) -> None:
     for check in checks:
         verdict = check.verdict.value
         console.print(Text.assemble((f"{verdict:5}", COLOURS[verdict]), f"{check.name}: {check.message}"))
         if check.remedy:
             console.print(Text(f"     {check.remedy}", "dim"))
-    console.print(Text("Next:", "bold"))
-    for number, step in enumerate(steps, 1):
-        console.print(Text(f"  {number}. {step}"))

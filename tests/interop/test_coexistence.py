@@ -1,12 +1,13 @@
 """Beside other protocols, other brokers and broken clients: what Bellwether says, and that the members go on."""
 
+import json
 import socket
 import threading
 from contextlib import ExitStack
 
 import pytest
 
-from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.bellwether import Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import BROKER_39
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
@@ -26,6 +27,15 @@ def pair(flock: Flock, name: str) -> list[Member]:
     return members
 
 
+def converting(kafka: KafkaCluster, group: str) -> tuple[str, bool, int]:
+    """The protocol that `convert` names, whether the group has it, and the moves of the broker's assignor."""
+    ended = run_to_end(["convert", group, "--bootstrap", kafka.bootstrap, "-o", "json"])
+    assert ended.code == 0, ended.text
+    found = json.loads(ended.text)
+    (row,) = [row for row in found["policies"] if row["policy"] == "broker-uniform"]
+    return found["to"], found["converted"], row["moves"]
+
+
 @pytest.mark.parametrize("beside", [(), ({"match": "*"},)], ids=["alone", "beside a pattern"])
 def test_a_conversion_to_kip_848_and_back_loses_nothing_that_is_known(
     kafka: KafkaCluster, beside: tuple[dict[str, str], ...]
@@ -42,6 +52,7 @@ def test_a_conversion_to_kip_848_and_back_loses_nothing_that_is_known(
         page, members = Page(address, name), pair(flock, name)
         wait_until(lambda: bool(lead.log("online_conversion", group=name, ready=True)), 20, lead.tail)
         wait_until(lambda: page.held() == names, 30, lead.tail)
+        assert converting(kafka, name) == ("consumer", False, 0)
         newcomer = flock.member("java", name, [name], [], protocol="consumer")
         wait_settled([*members, newcomer], partitions_of({name: PARTITIONS}))
         wait_until(lambda: page.row().get("type") == "consumer", 60, lead.tail)
@@ -53,6 +64,7 @@ def test_a_conversion_to_kip_848_and_back_loses_nothing_that_is_known(
         series = page.series()
         assert (series["members"], series["group_leading"]) == (3, 0)
         assert {"lag_records", "lag_unknown_partitions", "lag_timestamp_seconds", "unowned_partitions"} <= series.keys()
+        assert converting(kafka, name) == ("consumer", True, 0)
         assert "converted to the KIP-848 protocol" in lead.text()
         assert lead.running
         newcomer.stop()

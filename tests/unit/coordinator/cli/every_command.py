@@ -35,6 +35,7 @@ TOPOLOGY = """Topologies:
 ARGUMENTS = {
     "assess": "{group} {brokers}",
     "ban": "{group} {item} rack:az1 {control}",
+    "convert": "{group} {brokers}",
     "decode": f"ConsumerProtocolSubscription {BLOB}",
     "describe": "{group} {brokers}",
     "doctor": "{group} {brokers}",
@@ -66,7 +67,7 @@ ARGUMENTS = {
     "version": "",
     "weights": "--topic bellwether.weights {brokers}",
 }
-NEEDS_THE_GROUP = {"assess", "describe", "explain", "observe", "plan", "simulate", "top", "topology learn"}
+NEEDS_THE_GROUP = {"assess", "convert", "describe", "explain", "observe", "plan", "simulate", "top", "topology learn"}
 
 
 def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

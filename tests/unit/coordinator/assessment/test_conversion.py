@@ -1,0 +1,92 @@
+"""Whether a group can be converted, how, and what its broker's assignor would make of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from bellwether_kafka.coordinator.assessment.conversion import (
+    STOP_FIRST,
+    ConversionFacts,
+    ConversionPlan,
+    plan_conversion,
+)
+from bellwether_kafka.coordinator.assessment.model import PolicyRow
+from bellwether_kafka.coordinator.observation.health_checks import Check, CheckVerdict
+from tests.unit.coordinator.assessment.test_assess import PRICES, crossed
+
+READY = ConversionFacts(
+    seen=crossed(), obstacles=(), led=True, broker_version=(4, 3), migration={1: "BIDIRECTIONAL", 2: "bidirectional"}
+)
+DENIED = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def planned(**changes: Any) -> ConversionPlan:
+    return plan_conversion(replace(READY, **changes), PRICES)
+
+
+def check(plan: ConversionPlan, name: str) -> Check:
+    (one,) = [check for check in plan.checks if check.name == name]
+    return one
+
+
+def row(plan: ConversionPlan, policy: str) -> PolicyRow:
+    (one,) = [row for row in plan.policies if row.policy == policy]
+    return one
+
+
+def test_a_group_that_is_ready_has_steps_and_its_racks_beside_those_of_a_broker() -> None:
+    plan = planned()
+    assert (plan.to, plan.converted) == ("consumer", False)
+    assert all(check.verdict is not CheckVerdict.FAIL for check in plan.checks), plan.checks
+    now, broker, own = (row(plan, policy).measures for policy in ("now", "broker-uniform", "rack-first"))
+    assert now is not None
+    assert broker is not None
+    assert own is not None
+    assert (now.cross_rack, broker.cross_rack, own.cross_rack) == (4, 4, 0), "a broker keeps what it finds"
+    assert (row(plan, "broker-uniform").moves, row(plan, "rack-first").moves) == (0, 4)
+    assert "Bellwether leaves it" in plan.steps[0]
+    assert "leads it again" in plan.way_back[-1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "verdict", "words"),
+    [
+        ({"broker_version": (3, 9)}, "brokers", CheckVerdict.FAIL, "needs 4.0"),
+        ({"broker_version": ()}, "brokers", CheckVerdict.WARN, "not known"),
+        ({"migration": {1: "disabled"}}, "migration", CheckVerdict.WARN, "is disabled"),
+        ({"migration": {1: "upgrade"}}, "migration", CheckVerdict.PASS, "and not back"),
+        ({"migration": {1: "bidirectional", 2: DENIED}}, "migration", CheckVerdict.WARN, "not known"),
+        ({"migration": {}}, "migration", CheckVerdict.WARN, "not known"),
+        ({"blocked": True}, "assignments", CheckVerdict.FAIL, 'online_conversion = "block"'),
+        ({"obstacles": None}, "assignments", CheckVerdict.WARN, "not stable"),
+        ({"obstacles": ("a has userData",)}, "assignments", CheckVerdict.FAIL, "a has userData"),
+    ],
+)
+def test_what_prevents_it_is_named(changes: dict[str, Any], name: str, verdict: CheckVerdict, words: str) -> None:
+    one = check(planned(**changes), name)
+    assert (one.verdict, words in one.message) == (verdict, True), one
+    assert bool(one.remedy) == (verdict is not CheckVerdict.PASS)
+
+
+def test_a_group_whose_broker_assigns_has_only_a_way_back() -> None:
+    plan = planned(seen=replace(crossed(), kind="consumer", protocol="uniform"))
+    assert (plan.converted, plan.steps) == (True, ())
+    assert [check.verdict for check in plan.checks] == [CheckVerdict.PASS]
+    assert "group.protocol=classic" in plan.way_back[0]
+
+
+def test_an_application_is_stopped_before_it_is_converted() -> None:
+    plan = planned(seen=replace(crossed("shop's"), protocol="stream", shadow=None))
+    assert plan.to == "streams"
+    assert [check.name for check in plan.checks] == ["brokers", "clients"]
+    assert plan.steps[0].startswith("Stop all instances")
+    assert "bellwether release 'shop'\"'\"'s'" in plan.steps[1]
+    assert planned(seen=replace(crossed(), protocol="stream"), led=False).steps[1].startswith("Start all instances")
+
+
+def test_other_groups_are_not_converted() -> None:
+    plan = planned(seen=replace(crossed(), kind="other", trouble="it is of type connect"))
+    assert [check.verdict for check in plan.checks] == [CheckVerdict.FAIL]
+    assert STOP_FIRST not in plan.checks[0].remedy
