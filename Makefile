@@ -165,6 +165,10 @@ failover: setup  ## how the lead passes between sidecars, and what a death at ea
 	$(BIN)/python -m tests.measure.failover --trials 20
 	$(BIN)/python -m tests.measure.kill_points
 
+.PHONY: mixed-versions
+mixed-versions: setup  ## an instance of an older COMMIT beside one of this: the lead passes twenty times each way; needs a JDK, half an hour
+	$(BIN)/python -m tests.measure.mixed_versions $(COMMIT) --trials $(or $(TRIALS),20)
+
 sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=1000 runs so many from FIRST on
 	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
 

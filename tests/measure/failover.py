@@ -183,7 +183,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--restarts", type=int, default=2)
-    parser.add_argument("--sidecars", type=int, default=2)
+    parser.add_argument("--instances", type=int, default=2)
     arguments = parser.parse_args()
     with KafkaCluster() as cluster:
         found = run(cluster, arguments.trials, arguments.restarts, arguments.instances)
