@@ -44,7 +44,7 @@ class LoadAware:
         if load.score(before, kept)[0] <= 0:
             return kept
         counted = by_counts(group, cluster)
-        limit = shared.moves(before, counted).moved + self.rules.limit(int((before != NOBODY).sum()))
+        limit = shared.moves(before, counted).moved + load.rules.limit(int((before != NOBODY).sum()))
         best = min([kept, counted], key=lambda owner: load.score(before, owner))
         for _ in range(_REPEATS):
             starts = kept, counted, by_counts(holding(group, best), cluster)
@@ -76,7 +76,8 @@ class Load:
     def of(cls, group: GroupView, cluster: ClusterView, policy: LoadAware) -> "Load":
         weight, reason = policy.weights.dense(cluster, derived.wanted(group, cluster))
         capacity, parts = capacities(group, policy.capacity), tuple(derived.components(group, len(cluster.topics)))
-        return cls(group, cluster, weight, capacity, policy.rules, parts, derived.current_owner(group, cluster), reason)
+        rules = policy.rules.for_error(policy.weights.error, group.size)
+        return cls(group, cluster, weight, capacity, rules, parts, derived.current_owner(group, cluster), reason)
 
     def per_member(self, owner: IntArray) -> FloatArray:
         """Returns the load per unit of capacity of each member."""

@@ -52,6 +52,8 @@ from bellwether_kafka.assignors.shared.load_balance import Balancer, Rules, Term
 from bellwether_kafka.assignors.shared.memory import Memory, digest
 from bellwether_kafka.assignors.shared.mincost import Network
 from bellwether_kafka.assignors.shared.negative_cycles import loops, relaxations
+from bellwether_kafka.assignors.shared.offset_weights import WEIGHT_WINDOW_MS as WEIGHT_WINDOW_MS
+from bellwether_kafka.assignors.shared.offset_weights import OffsetRows as OffsetRows
 from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause, RefusalError
 from bellwether_kafka.assignors.shared.rules import EVERYTHING, Rule, behind, known_racks, ordered
 from bellwether_kafka.assignors.shared.stage_report import Clock, StageReport, no_clock

@@ -5,7 +5,8 @@ moves, or two items are exchanged. Every step makes the fuller of two places lig
 a placement that is even within the dead band does not change. Pure.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from bellwether_kafka.assignors.shared.arrays import BoolArray, FloatArray, IntA
 _RECEIVERS = 8
 _LEAST_GAIN = 1e-9
 _NEVER = 1 << 30
+_BAND_MIN = 0.03
+_ERRORS_IN_BAND = 3.0
+_SETTLE_SHARE, _CHARGE_SHARE = 1 / 3, 2 / 3  # of the band, for weights whose error is known
 # Bounds on work, far above what groups of ordinary size need.
 _ATTEMPTS_MAX = 20_000
 _WORK_MAX = 100_000_000
@@ -36,6 +40,20 @@ class Rules:
     settle: float = 0.04
     moving_charge: float = 0.10
     moves_max: int | None = None
+
+    def for_error(self, error: float | None, places: int) -> "Rules":
+        """Returns the rules for weights with this error, as in `Weights`: the better loads are known, the narrower the
+        dead band. It never becomes wider, and stays as it is if the error is not known."""
+        if error is None:
+            return self
+        # The load of one of n places is a sum of an nth of the items, so its relative error is larger by the root of n.
+        band = min(self.band, _BAND_MIN + _ERRORS_IN_BAND * error * math.sqrt(places))
+        return replace(
+            self,
+            band=band,
+            settle=min(self.settle, band * _SETTLE_SHARE),
+            moving_charge=min(self.moving_charge, band * _CHARGE_SHARE),
+        )
 
     def limit(self, items: int) -> int:
         return self.moves_max if self.moves_max is not None else max(4, items // 10)

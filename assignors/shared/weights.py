@@ -1,8 +1,8 @@
-"""The weights of partitions: measured by the pipeline, and clamped and expired before any decision uses them. Pure.
+"""The weights of partitions, measured by the pipeline or from offsets: clamped and expired before they are used. Pure.
 
-A weight is a rate (bytes per second). Wrong weights can make a plan uneven but never invalid (promise P5): absurd
-values are clamped, old ones expire, partitions without a weight get the median of their topic, and if too few weights
-are known all partitions weigh the same.
+A weight is a rate (bytes or records per second). Wrong weights can make a plan uneven but never invalid (promise P5):
+absurd values are clamped, old ones expire, partitions without a weight get the median of their topic, and if too few
+weights are known all partitions weigh the same.
 """
 
 import math
@@ -32,9 +32,11 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The estimates that are valid now."""
+    """The estimates that are valid now. `error` is the standard error of all estimates together, relative to their sum;
+    None if it is not known, as for the pipeline's."""
 
     of: Mapping[TopicPartition, float] = field(default_factory=dict)
+    error: float | None = None
 
     @classmethod
     def usable(
@@ -82,7 +84,7 @@ class Weights:
         return filled / filled[wanted].mean(), ""
 
     def raw(self, cluster: ClusterView) -> FloatArray:
-        """Returns the bytes per second of each flat partition, NaN if there is no estimate."""
+        """Returns the rate of each flat partition, NaN if there is no estimate."""
         raw = np.full(cluster.partition_total, np.nan)
         for (topic, partition), value in self.of.items():
             flat = cluster.flat(topic, partition)

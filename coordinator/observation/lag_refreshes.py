@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 from confluent_kafka.admin import AdminClient
 
+from bellwether_kafka.assignors.shared import WEIGHT_WINDOW_MS, OffsetRows, Weights
 from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, compacted_topics
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
 from bellwether_kafka.coordinator.observation.log_bounds import LogStarts, StableEnds
@@ -64,6 +65,10 @@ class LagRefreshes:
     def counts(self) -> Counts:
         """The topics of the last refresh and their partition counts."""
         return self._history.counts
+
+    def weights(self) -> Weights:
+        """Returns the weights of partitions that follow from the offsets read so far."""
+        return weights_of(self._history)
 
     async def refresh(
         self,
@@ -122,6 +127,12 @@ class LagRefreshes:
 
     def _is_compacted(self, topic: str) -> bool:
         return self._kinds.get(topic, (0, False))[1]
+
+
+def weights_of(history: OffsetHistory) -> Weights:
+    """Returns the weights of partitions that follow from this history. Pure."""
+    window = history.since(WEIGHT_WINDOW_MS)
+    return OffsetRows(window.counts, window.at_ms, window.committed, window.ends, window.starts).weights()
 
 
 def _deleted(lag: GroupLag) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import RefusalError, Weights
 from bellwether_kafka.assignors.streams import STOCK, TaskPlan
 from bellwether_kafka.assignors.streams.application import TopologyError
@@ -137,8 +137,9 @@ class GroupObserver:
         self._on_seen = on_seen
         self._on_rebalance = on_rebalance
         self._on_unknown = on_unknown
-        self._weights = weights
-        self._lags = lags or LagRefreshes(config.group_id, rhythms=rhythms)
+        self._lags = lags = lags or LagRefreshes(config.group_id, rhythms=rhythms)
+        # Only `load-aware` uses those of the offsets; for other policies the plan may be reused.
+        self._weights = weights or (lags.weights if policy.name == LOAD_AWARE else None)
         self._unsubscribed = unsubscribed
         self._lag_partitions_max = lag_partitions_max
         self._solver = solver
@@ -151,6 +152,10 @@ class GroupObserver:
     def policy(self) -> Policy:
         """The policy of the shadow plan."""
         return self._policy
+
+    def weights(self) -> Weights:
+        """Returns the weights that `load-aware` would use now."""
+        return (self._weights or self._lags.weights)()
 
     async def refresh(self) -> None:
         """Observes the group and notifies the listeners. If brokers answer with an error or not at all, only the

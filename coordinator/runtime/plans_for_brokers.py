@@ -37,7 +37,7 @@ class PlansForBrokers:
         registry: CollectorRegistry,
         on_decision: DecisionObserver,
         *,
-        weights: Callable[[], Weights] | None = None,
+        weights: Callable[[str], Weights] | None = None,
     ) -> None:
         self._groups, self._topics = KnownGroups(), TopicNames()
         self._metrics = ServedMetrics(registry)

@@ -14,6 +14,7 @@ from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipView
 from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observation, Rhythms
 from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
+from bellwether_kafka.coordinator.runtime.group_weights import GroupWeights
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, spare_collections
 from bellwether_kafka.coordinator.runtime.observers import Observers
@@ -62,9 +63,16 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         metrics.expect(group.name, lead=group.mode == "lead", ghosts=group.ghost_options is not None)
     reader = weight_reader(settings)
     weights = reader.usable if reader is not None else None
+    rhythms = Rhythms(state_file("rhythms", settings.properties.get("bootstrap.servers", "")))
+    lag_metrics, trends, exporter = LagMetrics(metrics), LagTrends(), _exporter(settings, metrics)
+    of_lags = (lag_metrics, exporter) if exporter is not None else (lag_metrics,)
+    lags = LagWatch(rebalances, [each.on_lag for each in (*of_lags, trends)], rhythms=rhythms)
+    group_weights = GroupWeights(weights, lags.lags_of)
     try:
         policies = policies_of([group for group in settings.named if group.streams is None])
-        applications = {g.name: load_application(g.streams, weights) for g in settings.named if g.streams}
+        applications = {
+            g.name: load_application(g.streams, group_weights.source(g.name)) for g in settings.named if g.streams
+        }
         selection = ConfiguredSelection(settings, weights)
     except (ApplicationError, UnknownNameError) as error:
         return ServiceOutcome(EXIT_CONFIG, (str(error),))
@@ -80,19 +88,13 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
     def policy_of(group: str) -> Policy | None:
         return observed_policy(service, group)
 
-    watches = [LoadWatch(weights, policies, wanted)] if weights is not None else []
-    exporter = LagExporterMetrics(settings.lag_exporter_cluster_name) if settings.lag_exporter_cluster_name else None
-    if exporter is not None:
-        metrics.registry.register(exporter)
-    lag_metrics, trends = LagMetrics(metrics), LagTrends()
-    of_lags = (lag_metrics, exporter) if exporter is not None else (lag_metrics,)
-    rhythms = Rhythms(state_file("rhythms", settings.properties.get("bootstrap.servers", "")))
-    costs, lags = (
-        CostMetrics(metrics, settings.cost, weights),
-        LagWatch(rebalances, [each.on_lag for each in (*of_lags, trends)], rhythms=rhythms),
-    )
+    costs = CostMetrics(metrics, settings.cost, weights)
     brokers = PlansForBrokers(
-        settings.assignor_address, policy_of, metrics.registry, rebalances.on_decision, weights=weights
+        settings.assignor_address,
+        policy_of,
+        metrics.registry,
+        rebalances.on_decision,
+        weights=lambda group: group_weights.of_observed(service.observed.get(group)),
     )
     observers = Observers.of(
         metrics,
@@ -100,7 +102,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         Observers(on_decision=(log_decision,), on_role=(log_role,), beside=(warm_up_soon,)),
         rebalances,
         *events.observers,
-        *watches,
+        LoadWatch(group_weights.of_led, policies, wanted),
         costs,
         lags,
         *of_lags,
@@ -168,6 +170,14 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         await asyncio.to_thread(events.close)
         if reader is not None:
             await asyncio.to_thread(reader.close)
+
+
+def _exporter(settings: Settings, metrics: Metrics) -> LagExporterMetrics | None:
+    if not settings.lag_exporter_cluster_name:
+        return None
+    exporter = LagExporterMetrics(settings.lag_exporter_cluster_name)
+    metrics.registry.register(exporter)
+    return exporter
 
 
 def observed_policy(service: Service, group: str) -> Policy | None:

@@ -310,7 +310,8 @@ class Service:
         policy = self._policies.get(group_id, self._policy)
         foreign = planning.foreign_code(*policy.assignors.values(), *policy.stages)
         solver = self._solver_of[group_id] = self._solvers.make(policy, always=foreign)
-        kind = planning.ConsumerKind(sources.reader, policy, weights=self._weights)
+        weights = self._weights or self._lags_of(group_id).weights
+        kind = planning.ConsumerKind(sources.reader, policy, weights=weights)
         planner = planning.Planner(group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
         deciders = (self._owners.on_decision, *self._observers.on_decision, *self._observers.on_consumer_decision)
         hear = deciders, self._hear_notes, self._hear_roles

@@ -62,7 +62,7 @@ class RefusedError(Exception):
 
 class Answers:
     """Answers requests. `policy_of` returns the configured policy of a group, None for a group that is not configured.
-    `on_served` is called in the thread of the connection."""
+    `weights` returns those of a group, "" if it is not known. `on_served` is called in the thread of the connection."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Answers:
         policy_of: Callable[[str], Policy | None],
         on_served: Callable[[Served], None],
         *,
-        weights: Callable[[], Weights] | None = None,
+        weights: Callable[[str], Weights] | None = None,
     ) -> None:
         self._groups = groups
         self._topics = topics
@@ -129,7 +129,7 @@ class Answers:
         if policy.name == KAFKA:
             return replace(policy, assignors={})
         if policy.name == LOAD_AWARE and self._weights is not None:
-            return policy.with_weights(self._weights())
+            return policy.with_weights(self._weights(group))
         return policy
 
     def _report(self, made: _Made) -> None:

@@ -32,12 +32,12 @@ def would_move(decision: Decision[PartitionPlan], policy: Policy, weights: Weigh
 
 
 class LoadWatch:
-    """Watches all groups led by `load-aware`. Its `on_*` methods are observers for the runtime. `policies` is by group;
-    `wanted` is called with (group, reason)."""
+    """Watches all groups led by `load-aware`. Its `on_*` methods are observers for the runtime. `weights` returns those
+    of a group; `policies` is by group; `wanted` is called with (group, reason)."""
 
     def __init__(
         self,
-        weights: Callable[[], Weights],
+        weights: Callable[[str], Weights],
         policies: Mapping[str, Policy],
         wanted: Callable[[str, str], None],
         *,
@@ -72,11 +72,10 @@ class LoadWatch:
 
     async def refresh(self) -> None:
         """Checks every group that is due."""
-        weights = self._weights()
         for group, decision in list(self._last.items()):
             if self._clock() - self._asked_at.get(group, float("-inf")) < PAUSE_S:
                 continue
-            moved = await asyncio.to_thread(would_move, decision, self._policies[group], weights)
+            moved = await asyncio.to_thread(would_move, decision, self._policies[group], self._weights(group))
             if moved and self._last.get(group) is decision:
                 self._asked_at[group] = self._clock()
                 self._wanted(group, f"the load of members is uneven, {moved} partitions would move")

@@ -1,4 +1,5 @@
-"""Reads the lags of led groups for the page, more often while it is open. No decision depends on them."""
+"""Reads the lags of led groups for the page, more often while it is open. Of decisions only those of `load-aware`
+depend on them, where there is no topic of weights."""
 
 import asyncio
 import time
@@ -120,7 +121,10 @@ class LagWatch:
         self._loop: asyncio.AbstractEventLoop | None = None  # where lags are read; pages are made in another thread
 
     def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
-        self._led.add(planned.chosen.decision.raw.group_id)
+        group = planned.chosen.decision.raw.group_id
+        self._led.add(group)
+        if group not in self._lags and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._asked.set)  # `load-aware` needs two refreshes before it has weights
 
     def on_note(self, group: str, note: Note) -> None:
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):

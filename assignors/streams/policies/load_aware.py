@@ -44,7 +44,8 @@ class StreamsLoadAware(StreamsHighAvailability):
         if others.any():
             stateful = self.place.owners(self.stateful)
             base += np.bincount(stateful, self._weight[self.stateful], self.view.size)
-        items = Items(self._weight[tasks], self._cores, base, self._load.rules, terms_of(self.view, tasks))
+        rules = self._load.rules.for_error(self._load.weights.error, self.view.size)
+        items = Items(self._weight[tasks], self._cores, base, rules, terms_of(self.view, tasks))
         kept = owner[tasks].copy()
         before = kept.copy()
         orphans = np.flatnonzero(kept == NOBODY)

@@ -32,7 +32,7 @@ class World:
     def __init__(self, configured: Policy | None = None) -> None:
         self.groups, self.topics, self.served = KnownGroups(), TopicNames(), list[Served]()
         self.answers = Answers(
-            self.groups, self.topics, lambda _: configured, self.served.append, weights=lambda: Weights({})
+            self.groups, self.topics, lambda _: configured, self.served.append, weights=lambda _: Weights({})
         )
 
     def answer(self, asking: Asking) -> bytes:

@@ -34,7 +34,7 @@ def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
     decision = decided()
     weights = {"now": EVEN}
     asked: list[tuple[str, str]] = []
-    watch = LoadWatch(lambda: weights["now"], {"group": POLICY}, lambda *why: asked.append(why))
+    watch = LoadWatch(lambda _: weights["now"], {"group": POLICY}, lambda *why: asked.append(why))
     watch.on_consumer_decision(
         PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t",)), Timings(0, 0, 0))
     )
