@@ -6,7 +6,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
@@ -16,6 +15,7 @@ from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.protocol.bulk.consumer import owner_of
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from tests.support.decisions import decided
 from tests.unit.assignors.consumer.wire import kafka_go, sticky_v1, subscription
 
 TOPICS = ("t", "u", "v", "unseen")
@@ -88,9 +88,9 @@ def check(decision: Decision[PartitionPlan]) -> None:
 def test_two_rebalances_of_any_bytes_are_decided_and_valid(
     first: RawGroup, second: RawGroup, before: ClusterView, after: ClusterView, policy: Policy
 ) -> None:
-    one = decide(first, before, Memory.empty(), policy, now_ms=0)
+    one = decided(first, before, Memory.empty(), policy, now_ms=0)
     check(one)
-    check(decide(second, after, one.plan.memory, policy, now_ms=1))
+    check(decided(second, after, one.plan.memory, policy, now_ms=1))
 
 
 def joined_again(decision: Decision[PartitionPlan]) -> RawGroup:
@@ -115,14 +115,14 @@ def test_a_group_settles_and_then_nothing_moves(raw: RawGroup, cluster: ClusterV
     # kafka-go carries its rack where the others carry history, so members of one more round cannot be imitated.
     raw = replace(raw, protocol="cooperative-sticky" if raw.protocol == "rack-affinity" else raw.protocol)
     raw = replace(raw, generation=20)
-    decision = decide(raw, cluster, Memory.empty(), policy, now_ms=0)
+    decision = decided(raw, cluster, Memory.empty(), policy, now_ms=0)
     for _ in range(4):
-        decision = decide(joined_again(decision), cluster, decision.plan.memory, policy, now_ms=0)
+        decision = decided(joined_again(decision), cluster, decision.plan.memory, policy, now_ms=0)
         check(decision)
         if not decision.followup:
             break
     assert not decision.followup
-    calm = decide(joined_again(decision), cluster, decision.plan.memory, policy, now_ms=0)
+    calm = decided(joined_again(decision), cluster, decision.plan.memory, policy, now_ms=0)
     assert (calm.moves.moved, calm.moves.new, calm.moves.lost, calm.followup) == (0, 0, 0, False)
     owned = np.flatnonzero(calm.plan.owner != NOBODY)
     assert calm.moves.kept == len(owned)
@@ -131,5 +131,5 @@ def test_a_group_settles_and_then_nothing_moves(raw: RawGroup, cluster: ClusterV
 @settings(max_examples=50, deadline=None)
 @given(raw_groups(), clusters(), policies)
 def test_deciding_the_same_twice_gives_the_same_bytes(raw: RawGroup, cluster: ClusterView, policy: Policy) -> None:
-    one, two = (decide(raw, cluster, Memory.empty(), policy, now_ms=0) for _ in range(2))
+    one, two = (decided(raw, cluster, Memory.empty(), policy, now_ms=0) for _ in range(2))
     assert one.assignments == two.assignments

@@ -48,7 +48,9 @@ STEP = st.one_of(
 )
 
 
-def played(steps: list[tuple[str, int, int]], own: str, theirs: str, process: tuple[str | None, str | None]) -> tuple:
+def played(
+    steps: list[tuple[str, int, int]], own: str, theirs: str, process: tuple[str | None, str | None]
+) -> tuple[Group, SeenMembers]:
     """The group, and what the guard has seen. Its own process has joined as soon as one of its members is there."""
     group, seen = Group(), SeenMembers()
     for what, number, host in steps:

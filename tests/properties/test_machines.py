@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.shared.dense_views import ClusterView
@@ -32,6 +31,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR
 from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.support.decisions import decided
 from tests.unit.assignors.consumer.wire import LiveMember, given, live_group
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, random_process_id
 
@@ -136,7 +136,7 @@ class Membership(RuleBasedStateMachine):
         if decide_.dry:
             ready = e.ComparisonReady(decide_.generation, data.draw(st.booleans()), "drawn", ("t",))
             failed = e.ComparisonFailed(decide_.generation, "drawn")
-            self._send(data.draw(st.sampled_from((ready, failed))))
+            self._send(ready if data.draw(st.booleans()) else failed)
             return
         if data.draw(st.booleans()):
             self._plan(decide_, pending=data.draw(st.booleans()))
@@ -366,7 +366,7 @@ class Consumers(RuleBasedStateMachine):
         for _ in range(4):
             self.generation += 1
             raw = live_group(self.members, self.generation, self.protocol)
-            decision = decide(raw, cluster, self.memory, Policy(self.policy), 0)
+            decision = decided(raw, cluster, self.memory, Policy(self.policy), 0)
             holds = decision.plan.group.protocol != "sticky"
             assert validate(decision.plan.group, decision.cluster, decision.plan.target, holds_claims=holds) == ()
             self._one_owner(given(decision))

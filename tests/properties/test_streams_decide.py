@@ -100,7 +100,7 @@ def check(decision: Decision[TaskPlan] | Refusal, raw: RawGroup) -> None:
     if decision.plan.shutdown or not raw.others:
         return
     assert validate_plan(decision.plan.view, decision.plan.target) == ()
-    kept_back = {decision.plan.view.tasks.task_id(t) for t in np.flatnonzero(decision.plan.pending)}
+    kept_back = {decision.plan.view.tasks.task_id(t) for t in np.flatnonzero(decision.plan.pending).tolist()}
     assert len(given_out) == decision.plan.view.tasks.size - len(kept_back)
     # Who waits for something rejoins at once, alone or with everybody, or alone when the owner had time to let go.
     called_at_ms = decision.plan.out.next_rebalance_ms

@@ -143,7 +143,7 @@ def test_the_plan_is_valid_whatever_a_plug_in_does(
     assert accepted == (not isinstance(answer, BaseException) and _is_valid(view, configs, answer))
     if not accepted:
         assert run.plan.deadlines == ((0, run.health.retry_at_ms),)
-        owned = [set() for _ in range(view.tasks.size)]
+        owned: list[set[int]] = [set() for _ in range(view.tasks.size)]
         for process in range(view.size):
             for task in view.previous_active[process]:
                 owned[task].add(process)

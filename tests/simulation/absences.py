@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.protocol.primitives.types import TaskId
 from tests.simulation.applications import RECORDS
 from tests.simulation.faults import Faults
+from tests.simulation.instance import Instance
 from tests.simulation.members import Member
 from tests.simulation.streams import Process, Thread
 
@@ -195,12 +196,14 @@ def guarded(world: "World") -> "World":
 
 def chaos(world: "World", interval_s: float) -> None:
     """All faults, with guards; then everything heals."""
-    for number, process in enumerate([*world.members, *world.hostile, world.instances[0]]):
+    starts: list[Member | Instance] = [*world.members, *world.hostile, world.instances[0]]
+    for number, process in enumerate(starts):
         world.clock.after(number * 0.5, process.start)
     faults = Faults(world, interval_s)
     world.run_until(CHAOS_S)
     faults.heal()
-    asleep = (process.paused_until for process in (*world.members, *world.instances))
+    processes: list[Member | Instance] = [*world.members, *world.instances]
+    asleep = (process.paused_until for process in processes)
     world.run_until(max(world.clock.now, *asleep))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
@@ -19,6 +18,7 @@ from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation.brokers.broker import NODES, node
 from tests.simulation.brokers.topics import Sizes
+from tests.support.decisions import decided
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -257,7 +257,7 @@ class Member:
         """A Java leader knows what the members say, and nothing else."""
         members = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         raw = RawGroup("g", answer.generation, answer.protocol, members, frozenset())
-        return decide(raw, self.world.topics.view(self._planned), Memory.empty(), Policy(), 0).assignments
+        return decided(raw, self.world.topics.view(self._planned), Memory.empty(), Policy(), 0).assignments
 
     def _sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
         if self._node is None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.config import Adopt
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.simulation.absences import remove
@@ -73,7 +74,7 @@ class Ghosts:
         return [member_id for member_id in listed if member_id[: -UUID_LENGTH - 1] == thread]
 
 
-def led_by_a_member(world: "World", adopt: str = "take-over") -> Instance:
+def led_by_a_member(world: "World", adopt: Adopt = "take-over") -> Instance:
     """At rest; then a sidecar comes, which may remove no live leader."""
     for thread in world.members:
         thread.start()

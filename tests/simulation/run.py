@@ -5,6 +5,7 @@ import logging
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,8 @@ from tests.simulation.applications import INPUT, OTHER, PROBING_MS
 from tests.simulation.checks import ViolationError
 from tests.simulation.faults import Faults
 from tests.simulation.hostile import believe_everything
+from tests.simulation.instance import Instance
+from tests.simulation.members import Member
 from tests.simulation.world import World
 
 CHAOS_S = 600.0
@@ -83,7 +86,7 @@ class Result:
 def live(world: World) -> None:
     """Safety while things go wrong, then liveness. Raises ViolationError."""
     instances = world.instances if world.config.standby else world.instances[:1]
-    starts = [*world.members, *world.hostile, *instances]
+    starts: list[Member | Instance] = [*world.members, *world.hostile, *instances]
     world.rng.shuffle(starts)
     for number, process in enumerate(starts):
         world.clock.after(number * world.rng.choice((0.01, 1.0, 6.0)), process.start)
@@ -91,7 +94,8 @@ def live(world: World) -> None:
     world.run_until(CHAOS_S)
     faults.heal()
     # Whoever stands still wakes up when he was to: what he has put off until then cannot be called back.
-    asleep = (process.paused_until for process in (*world.members, *world.instances))
+    processes: list[Member | Instance] = [*world.members, *world.instances]
+    asleep = (process.paused_until for process in processes)
     world.run_until(max(world.clock.now, *asleep))
     must_settle(world)
     must_lead(world)
@@ -218,9 +222,11 @@ def _must_wait(world: World) -> None:
         second = next(instance for instance in world.instances if instance is not first)
         # Who was killed is started again at once, and may come back under the instance id a moment after the other one.
         heirs = world.instances if what == "killed" else [second]
-        if not world.run_until(
-            began + STANDBY_S, lambda heirs=heirs: any(s.leads for s in heirs) and world.checks.bellwether_leads()
-        ):
+
+        def led(heirs: Sequence[Instance] = heirs) -> bool:
+            return any(instance.leads for instance in heirs) and world.checks.bellwether_leads()
+
+        if not world.run_until(began + STANDBY_S, led):
             world.violate(f"{first.name} was {what} {STANDBY_S:.0f} s ago, and {second.name} does not lead")
         if world.broker.group.generation != generation:
             world.violate(f"{first.name} was {what}, and that began a round")

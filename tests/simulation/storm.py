@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -56,7 +57,7 @@ class Storm:
             world.instances[0].start()
             world.run_until(5.0)
             for member in world.members:
-                world.clock.after(world.rng.expovariate(10 / STORM_S), lambda member=member: self._come(member))
+                world.clock.after(world.rng.expovariate(10 / STORM_S), partial(self._come, member))
             world.run_until(5.0 + STORM_S)
             self._calm()
         except ViolationError as violation:

@@ -317,7 +317,7 @@ class Group:
 
     def _joined(self, member_entry: GroupMember) -> JoinAnswer:
         leads = member_entry.member_id == self.leader
-        members = ()
+        members: tuple[JoinedMember, ...] = ()
         if leads:
             members = tuple(
                 JoinedMember(s.member_id, s.instance_id, s.metadata(self.protocol)) for s in self.table.listed()

@@ -6,6 +6,7 @@ are read one after the other: what is behind a parked one waits for its answer
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bellwether_kafka.coordinator.membership.events import Failure
@@ -100,13 +101,13 @@ class Network:
         """All connections of a client are reset."""
         for call in list(self._calls):
             if call.client == client and not call.over:
-                self.clock.after(self._latency(), lambda call=call: call.fail(Failure.DISCONNECTED))
+                self.clock.after(self._latency(), partial(call.fail, Failure.DISCONNECTED))
 
     def kill_node(self, node: int) -> None:
         self.down.add(node)
         for call in list(self._calls):
             if call.node == node and not call.over:
-                self.clock.after(self._latency(), lambda call=call: call.fail(Failure.DISCONNECTED))
+                self.clock.after(self._latency(), partial(call.fail, Failure.DISCONNECTED))
 
     def _fate(self) -> str:
         if not self.loss or self._rng.random() >= self.loss:
