@@ -25,6 +25,7 @@ import time
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
@@ -74,8 +75,8 @@ def main() -> int:
     for name in THIRD_PARTIES:
         importlib.import_module(name)
     packages = [top for top in TESTS if any(_within(top, part) or _within(part, top) for part in options.parts)]
-    with FORK.Pool(1) as survey:
-        called = survey.apply(_survey, ([path for top in packages for path in TESTS[top]],))
+    with _forked(1) as survey:
+        called = survey.submit(_survey, [path for top in packages for path in TESTS[top]]).result()
     paths = sorted(str(file.relative_to(ROOT)) for part in options.parts for file in (ROOT / part).rglob("*.py"))
     mutants = [mutant for path in paths for mutant in mutants_of(ROOT, path)]
     drawn = random.Random(options.seed).sample(mutants, min(options.sample, len(mutants)))
@@ -85,13 +86,18 @@ def main() -> int:
         print(f"listed as equivalent, but not there any more: {path} {function}: {before} {after}")
     tally: dict[str, Counter[str]] = defaultdict(Counter)
     trials = [(mutant, _tests_of(mutant, called)) for mutant in drawn]
-    with FORK.Pool(options.jobs) as pool:
-        for mutant, found in zip(drawn, pool.imap(_fate, trials), strict=True):
+    with _forked(options.jobs) as pool:
+        for mutant, found in zip(drawn, pool.map(_fate, trials), strict=True):
             fate = "equivalent" if found == "survived" and _met(equivalent, [mutant]) else found
             tally[str(Path(mutant.path).parent)][fate] += 1
             if fate == "survived":
                 print(mutant, flush=True)
     return int(_report(tally, len(mutants), options) or bool(stale))
+
+
+def _forked(workers: int) -> ProcessPoolExecutor:
+    """Processes that, unlike those of a Pool, may have children: some tests start processes."""
+    return ProcessPoolExecutor(workers, mp_context=FORK)
 
 
 def _options() -> argparse.Namespace:
