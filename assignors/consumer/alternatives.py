@@ -26,7 +26,7 @@ def alternatives(plan: "PartitionPlan", flat: int, most: int) -> tuple[Alternati
 def _alternative(plan: "PartitionPlan", flat: int, member: int, held: int, now: int, spread: int) -> Alternative:
     view = plan.group.members[member]
     if member == plan.owner[flat]:
-        return Alternative(view.member_id, view.rack, held, True, True, 0, spread, "It is the plan's answer.")
+        return Alternative(view.member_id, view.rack, held, True, True, 0, spread, "The plan chose it.")
     moved = np.array(plan.owner)
     moved[flat] = member
     then = _crossing(plan, flat, moved) - now

@@ -79,7 +79,7 @@ def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[shared.StageRep
     if findings:
         reason = f"no valid plan for group {problem.group.group_id}: {findings}"
         raise shared.RefusalError(shared.RefusalCause.PLAN, reason)
-    return plan, stages, (f"policy {policy.name} gave no valid plan, sticky was used instead: {reason}",)
+    return plan, stages, (f"policy {policy.name} gave no valid plan, so sticky was used: {reason}",)
 
 
 def _tried(
@@ -142,11 +142,11 @@ def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> 
     unknown = wanted - cluster.unreadable - cluster.index.keys()
     kinds = (
         *(([members.ids[m] for m in rows], f"{reason}: member") for reason, rows in group.distrusted),
-        (degraded, "cannot be decoded, keeps what is remembered of it: member"),
+        (degraded, "cannot be decoded and keeps its last known partitions: member"),
         ([members.ids[m] for m in topicless], "subscribes to no topic: member"),
         ([members.ids[m] for m in rackless], f"{RACKLESS}: member"),
         (sorted(unreadable), "metadata could not be read, its assignment is frozen: topic"),
-        (sorted(unknown), "does not exist, nobody gets it: topic"),
+        (sorted(unknown), "does not exist, so no member gets it: topic"),
     )
     return tuple(f"{text} {_listed(names)}" for names, text in kinds if names)
 

@@ -37,7 +37,7 @@ def explain(decision: Decision[GroupPlan], item: int, names: Mapping[str, str] =
     orders = next((report.orders for report in decision.stages if report.stage == stage), "")
     had, has = (owner and names.get(owner, owner) for owner in (before, after))
     sentence = _sentence(name, had, has, f"{stage}: {orders}" if orders else stage, pending=pending)
-    sentence += "".join(f" Not believed: {claim}." for claim in plan.disbelieved(item))
+    sentence += "".join(f" Rejected: {claim}." for claim in plan.disbelieved(item))
     return Explanation(name, before, after, stage, pending, sentence, plan.alternatives(item, ALTERNATIVES_MAX))
 
 

@@ -178,7 +178,7 @@ def _plan(work: _Planning, view: StreamsView) -> StreamsPlan:
             reason = repr(error)
         if not reason:
             return plan
-        work.warnings.append(f"policy {work.policy} gave no valid plan, the fallback was used instead: {reason}")
+        work.warnings.append(f"policy {work.policy} gave no valid plan, so the fallback was used: {reason}")
     plan = work.assignors.fallback(view, work.configs)
     _refuse(sending.validate_plan(view, plan), "no valid plan")
     return plan

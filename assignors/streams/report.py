@@ -153,7 +153,7 @@ def _alternative(plan: "TaskPlan", task: int, process: int, held: LongArray, now
         if owner != NOBODY:
             counts[owner] -= 1
     spread = int(counts.max() - counts.min())
-    verdict = "It is the plan's answer." if chosen else _verdict(plan, task, process, cross)
+    verdict = "The plan chose it." if chosen else _verdict(plan, task, process, cross)
     return Alternative(str(who.process_id), who.rack, int(held[process]), True, chosen, cross, spread, verdict)
 
 

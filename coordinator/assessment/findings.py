@@ -79,9 +79,9 @@ def _stuck(facts: AssessedFacts) -> Iterator[Finding]:
         yield Finding(
             "stuck rebalance",
             f"The group is {seen.state}{lasted}, and in an eager group nobody consumes meanwhile.",
-            avoided="Members that are proven dead are removed, so that the round does not wait for them.",
-            cannot="A live member that does not join again is waited for: max.poll.interval.ms of the application"
-            " limits that, and no setting here.",
+            avoided="Bellwether removes members that are proven dead, so that the rebalance does not wait for them.",
+            cannot="The rebalance waits for a live member that does not join again: only max.poll.interval.ms of the"
+            " application limits that.",
             setting=ASSIST,
         )
     lag = seen.group_lag
@@ -90,9 +90,9 @@ def _stuck(facts: AssessedFacts) -> Iterator[Finding]:
         yield Finding(
             "lag",
             f"Partitions are {verdict.words}.",
-            avoided="Partitions that nobody has are given to members." if verdict is LagVerdict.STOPPED else "",
-            cannot="A member that heartbeats and does not read is alive to the broker: Bellwether moves nothing off it"
-            " unless it is ordered to (bellwether evacuate).",
+            avoided="Bellwether gives partitions without an owner to members." if verdict is LagVerdict.STOPPED else "",
+            cannot="To the broker a member that sends heartbeats is alive, even if it does not read: Bellwether moves"
+            " nothing off it unless it is ordered to (bellwether evacuate).",
         )
 
 
@@ -113,7 +113,7 @@ def _racks(facts: AssessedFacts) -> Iterator[Finding]:
     now, to = facts.now, facts.best
     named = [member for member in facts.seen.members if member.rack]
     if now is not None and now.cross_rack is None and not named:
-        cannot = "Without client.rack nobody can tell what crosses racks; set it on the members."
+        cannot = "Without client.rack it is unknown what crosses racks; set it on the members."
         yield Finding("cross rack", "No member names a rack.", cannot=cannot)
         return
     if now is None or not now.cross_rack:
@@ -153,8 +153,8 @@ def _storms(facts: AssessedFacts) -> Iterator[Finding]:
             "rebalance storm",
             f"{storm.rebalances} rebalances within {minutes} min{behind}.",
             avoided="Each would move no more than the change asks for, under any protocol name (sticky-min-churn).",
-            cannot="Who joins and leaves is up to the application: look at the members named here, at their poll loop"
-            " and at their deployment.",
+            cannot="The application decides who joins and leaves: check the members named here, their poll loop"
+            " and their deployment.",
             setting=CALM,
         )
 

@@ -36,7 +36,7 @@ def page(assessments: Sequence[Assessment], title: str = "Bellwether: assessment
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{for_html(title)}</title><style>{_STYLE}</style></head>"
-        f"<body><h1>{for_html(title)}</h1><p class=dim>{DASH} stands for what is not known; times are UTC.</p>"
+        f"<body><h1>{for_html(title)}</h1><p class=dim>{DASH} marks unknown values; times are UTC.</p>"
         f"<ul>{index}</ul>{parts}</body></html>\n"
     )
 

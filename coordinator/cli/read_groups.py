@@ -160,7 +160,7 @@ def observe_group(
 def of_a_group(seen: Observation) -> Observation:
     """Returns the observation. Ends the process with a sentence if the group is missing or not visible."""
     if seen.kind in ("missing", "unknown"):
-        fail(f"The group {seen.group_id} cannot be looked at: {seen.trouble}. {_remedy(seen)}.")
+        fail(f"The group {seen.group_id} cannot be described: {seen.trouble}. {_remedy(seen)}.")
     return seen
 
 

@@ -219,7 +219,7 @@ async def _top(
                     observers[name] = observer_for(group_config, name, sources)
             rows = await _refresh([observer for name, observer in observers.items() if wanted in name], urls, silent)
             if names and rows and all(row.type in ("missing", "unknown") for row in rows):
-                fail(f"No group of these can be looked at: {', '.join(names)}. See 'bellwether groups'.")
+                fail(f"None of these groups can be described: {', '.join(names)}. See 'bellwether groups'.")
             return rows
 
         if interval_s is None:

@@ -195,7 +195,7 @@ class Stopped:
     def sentence(self) -> str:
         """The reason for the removal, for the broker's log and for display."""
         why = f" ({self.reason})" if self.reason else ""
-        return f"its process has ended, says {self.owner}{why}"
+        return f"its process has ended, as {self.owner} has stated{why}"
 
     def to_json(self) -> Mapping[str, Any]:
         return {"v": VERSION, "kind": STOPPED, **asdict(self)}

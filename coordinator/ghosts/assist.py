@@ -193,7 +193,11 @@ class GhostWatch:
             return
         suspect = self._wedges.to_evict(wedged, time.monotonic())
         if suspect is not None and await self._remove({suspect.member_id: "its subscription does not parse"}):
-            self._note(Note(NoteKind.ALERT, f"removed {suspect.member_id} ({suspect.client_host}) to end the wedge"))
+            self._note(
+                Note(
+                    NoteKind.ALERT, f"removed {suspect.member_id} ({suspect.client_host}) so that the rebalance can end"
+                )
+            )
 
     async def _remove(self, reasons: Mapping[str, str]) -> RemovedMembers | None:
         if self._node is None:

@@ -94,9 +94,9 @@ class Wedged:
     @property
     def reason(self) -> str:
         if not self.suspects:
-            who = "no member has joined since the group last rested, so a member has changed its subscription"
+            who = "no member has joined since the group was last Stable, so a member has changed its subscription"
         else:
-            who = f"since the group last rested came {named(self.suspects)}"
+            who = f"since the group was last Stable came {named(self.suspects)}"
         return (
             f"the broker has answered UNKNOWN_SERVER_ERROR for {self.since_s:.0f} s: brokers up to 4.3 cannot end a"
             f" rebalance while the subscription of a member does not parse (KAFKA-20570); {who}; stop that client,"

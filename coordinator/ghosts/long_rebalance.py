@@ -27,10 +27,10 @@ class LongRebalance:
     @property
     def reason(self) -> str:
         if not self.awaited:
-            whom = "the members that it waits for are not known, because the group was never seen at rest"
+            whom = "the members that it waits for are not known, because the group was never seen Stable"
         else:
             whom = f"it waits for one or more of {named(self.awaited)}"
-        since = f"; since the group last rested came {named(self.came)}" if self.awaited and self.came else ""
+        since = f"; since the group was last Stable came {named(self.came)}" if self.awaited and self.came else ""
         return (
             f"the rebalance has waited for {self.waited_s:.0f} s: after transaction.timeout.ms"
             f" ({TRANSACTION_TIMEOUT_S:.0f} s unless set) the transactions of all instances are aborted; {whom}{since};"

@@ -175,7 +175,7 @@ class GhostFinder:
         if twins:
             self._warnings.append(
                 f"the client id '{client_id}' came back within {RETURN_S:.0f} s after one of its members had gone: its"
-                " process crashes again and again, or two live ones share it; none is removed until the group rests"
+                " process crashes again and again, or two live ones share it; none is removed until the group is Stable"
             )
 
     def _warn_of_unprovable(self, seen: DescribeAnswer) -> None:
@@ -191,8 +191,8 @@ class GhostFinder:
             return
         self._shared[client_id] = None
         self._warnings.append(
-            f"the client id '{client_id}' is shared by live members: its ghosts are left to their sessions; give every"
-            " instance a client.id and a state directory of its own"
+            f"the client id '{client_id}' is shared by live members: its ghosts stay until their sessions end; give"
+            " every instance a client.id and a state directory of its own"
         )
 
     def _prove(self, client_id: str, member: DescribedMember) -> None:

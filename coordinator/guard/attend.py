@@ -67,7 +67,7 @@ class Attendance:
             await self._end_memberships()
             await self._planned_stop.end()
         else:
-            self._echo("It runs on, and is guarded no more.")
+            self._echo("It runs on and is no longer guarded.")
 
     async def _stop(self) -> None:
         """Evacuates and stops a child. A process that the guard did not start is stopped by its own parent; for that
@@ -170,7 +170,7 @@ class Attendance:
         if not (own.member_ids or self._own.process_id or self._own.streams_closed):
             self._echo(NOBODY)
         elif not await self._nothing_left():
-            self._echo("Something of it still runs, so none of its members is removed.")
+            self._echo("A process of it still runs, so none of its members is removed.")
         else:
             ended = time.monotonic() if self._process.ended_at is None else self._process.ended_at
             producers = self._closed_producers | self._removal.producers(own)

@@ -15,7 +15,7 @@ NO_RIGHT = SizeLimit(
     unknown=f"Bellwether may not read the brokers' {GROUP_SIZE_MAX}",
     remedy="grant Bellwether's principal the ACL DESCRIBE_CONFIGS on the cluster",
 )
-AGAIN = "wait, Bellwether asks again"
+AGAIN = "wait until Bellwether asks again"
 
 
 def read_size_limit(admin: AdminClient, limit_s: float) -> SizeLimit:
@@ -23,7 +23,7 @@ def read_size_limit(admin: AdminClient, limit_s: float) -> SizeLimit:
     try:
         settings = read_broker_config(admin, GROUP_SIZE_MAX, limit_s)
     except (KafkaException, TimeoutError) as error:
-        return SizeLimit(unknown=f"the brokers have not said what their {GROUP_SIZE_MAX} is ({error})", remedy=AGAIN)
+        return SizeLimit(unknown=f"the brokers have not sent their {GROUP_SIZE_MAX} ({error})", remedy=AGAIN)
     return size_limit({node: whole_number(s) if isinstance(s, str) else s for node, s in settings.items()})
 
 
@@ -38,7 +38,7 @@ def size_limit(answers: Mapping[int, int | KafkaError | None]) -> SizeLimit:
         return NO_RIGHT
     if refused:
         why = "; ".join(f"broker {node}: {error.str()}" for node, error in sorted(refused.items()))
-        unread = f"{len(refused)} of {len(answers)} brokers have not said what their {GROUP_SIZE_MAX} is ({why})"
+        unread = f"{len(refused)} of {len(answers)} brokers have not sent their {GROUP_SIZE_MAX} ({why})"
         return SizeLimit(unknown=unread, remedy=AGAIN)
     sizes = [size for size in answers.values() if isinstance(size, int)]
     if not sizes or len(sizes) < len(answers):

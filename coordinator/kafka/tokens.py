@@ -89,7 +89,7 @@ class TokenKeeper:
             raise
         except Exception as error:  # a source may raise anything, and callers handle one error
             raise TokenError(
-                f"No token could be had ({type(error).__name__}); check the login of sasl.mechanism."
+                f"No token was obtained ({type(error).__name__}); check the login of sasl.mechanism."
             ) from (error)
 
     def _kept(self, fresh: Token) -> Token:

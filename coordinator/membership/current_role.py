@@ -98,7 +98,7 @@ class CurrentRole:
             return Obstacle(NotLeading.EMPTY, sentence)
         if not sighting.others:
             return self._alone()
-        since = f"; Bellwether gave it back: {set_back.sentence}" if set_back is not None else ""
+        since = f"; Bellwether handed the lead back: {set_back.sentence}" if set_back is not None else ""
         if config.adopt != "take-over":
             text = f'a member leads, and adopt = "{config.adopt}" waits {WAITS[config.adopt]}'
             return Obstacle(NotLeading.MEMBER_LEADS, text + self._named_leader() + since)
@@ -108,8 +108,8 @@ class CurrentRole:
         if obstacle is not None:
             return obstacle
         if sighting.state == GroupState.PREPARING:
-            return Obstacle(NotLeading.REBALANCING, "the group rebalances, and is taken over when it is at rest")
-        return Obstacle(NotLeading.TAKING_OVER, "a plan is being rehearsed before the lead is taken" + since)
+            return Obstacle(NotLeading.REBALANCING, "the group rebalances; Bellwether takes it over when it is Stable")
+        return Obstacle(NotLeading.TAKING_OVER, "a dry run of the plan comes before the lead is taken" + since)
 
     def _waits(self) -> Obstacle | None:
         """Returns why an attempt has to wait: a broker assigns, a hand-back lacks its proof, or a setback is not

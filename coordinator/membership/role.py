@@ -48,7 +48,7 @@ REMEDIES: Mapping[NotLeading, str] = {
     " once members do.",
     NotLeading.JOINING: "Wait: the broker holds the rebalance open until its members are back.",
     NotLeading.TAKING_OVER: "Wait: this takes seconds.",
-    NotLeading.REBALANCING: "Wait: a group is taken over when it is at rest.",
+    NotLeading.REBALANCING: "Wait: Bellwether takes a group over when it is Stable.",
     NotLeading.MEMBER_LEADS: (
         'With adopt = "when-empty", set "succeed" or "take-over"; otherwise restart the instances one after another, as'
         " `bellwether doctor` says."

@@ -176,7 +176,7 @@ class TakeoverPolicy:
             return self._config.takeover_obstacle
         if self._in_vain.times >= self._config.takeovers_in_vain_max:
             sentence = (
-                f"an attempt has disturbed these members and came to nothing ({self._in_vain.reason}), so there is no"
+                f"an attempt has interrupted these members without success ({self._in_vain.reason}), so there is no"
                 " other (takeovers_in_vain_max); restart one of them, or order leave and resume"
             )
             return Obstacle(NotLeading.BLOCKED, sentence)

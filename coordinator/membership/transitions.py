@@ -33,34 +33,32 @@ class State(Enum):
     """States of a membership; the values are their descriptions."""
 
     WATCHING = "not a member; the group is described from time to time and joined only when that disturbs no member"
-    APPROACHING = "on the way into a group that a member leads, to lead it: the steps of a take-over"
+    APPROACHING = "joins a group that a member leads, to take the lead: the steps of a take-over"
     JOINING = "joins the next generation; JoinGroup is under way, or about to be"
     DECIDING = "leads a generation that has no assignment yet"
-    SYNCING = "the assignment is on its way to the broker"
+    SYNCING = "has sent the assignment to the broker"
     STABLE = "leads"
-    COALESCING = (
-        "the broker calls all members back, and Bellwether holds the rebalance open for a moment so that more fit in"
-    )
-    LEAVING = "LeaveGroup is on its way"
+    COALESCING = "a rebalance has begun, and Bellwether holds it open for a moment, so that more changes fit in"
+    LEAVING = "has sent LeaveGroup, or is about to"
     STOPPED = "the end"
 
 
 class Step(Enum):
     """Steps of a take-over; the values are their descriptions."""
 
-    GATHERING = "reserves ids for temporary members, while the group is at rest"
-    GROWING = "temporary members are coming into the rebalance, so that the broker's table of members grows"
+    GATHERING = "reserves ids for temporary members, while the group is Stable"
+    GROWING = "temporary members join the rebalance, so that the broker's table of members grows"
     SHRINKING = "temporary members leave; the table does not shrink"
     ROLLING = "requests member ids until one sorts first"
     CLEARING = "gives ids back that are not needed"
-    BARRING = "reserves the barrier, a pending id that holds the rebalance open"
+    BARRING = "reserves the blocker, a pending id that holds the rebalance open"
     PARKING = "in the rebalance; Bellwether's own id has not been seen yet"
-    REPLACING = "in the rebalance, and on the way to another id under the same instance id"
-    PARKED = "in the rebalance with a good id; waits for its end"
-    WORKING = "has synced as a follower: the leader's assignment is to take effect first"
-    REOPENING = "in a second rebalance with a barrier, into which the others are coming"
-    HOLDING = "the leader has been removed, and Bellwether keeps the rebalance open until it is back"
-    RETURNING = "waits for the answer after that"
+    REPLACING = "in the rebalance; joins again, to get another id under the same instance id"
+    PARKED = "in the rebalance with an id that sorts first; waits for the end of the rebalance"
+    WORKING = "has sent SyncGroup as a follower, because the leader's assignment must take effect first"
+    REOPENING = "in a second rebalance with a blocker, which the other members join"
+    HOLDING = "the leader has been removed, and Bellwether holds the rebalance open until that member is back"
+    RETURNING = "waits for the answer to its last JoinGroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +104,19 @@ class Position(Generic[S]):
         self.on_edge(edge)
 
 
-NOTHING_TO_LEAVE = "it can never work, and there is nothing to leave"
-NEVER_WORKS = "it can never work: the reason is fatal"
-NO_PATIENCE = "errors without an explanation have gone on for too long"
-ORDER = "an operator has ordered Bellwether out"
-ORDER_EARLY = "an operator has ordered Bellwether out, and there is nothing to leave"
+NOTHING_TO_LEAVE = "the error is fatal, and there is nothing to leave"
+NEVER_WORKS = "the error is fatal"
+NO_PATIENCE = "unexplained errors have lasted too long"
+ORDER = "an operator has ordered Bellwether to leave"
+ORDER_EARLY = "an operator has ordered Bellwether to leave, and there is nothing to leave"
 HANDED_BACK = "an earlier process has handed the lead back, and nothing has shown yet that Bellwether may return"
 HANDED_BACK_EARLY = f"{HANDED_BACK}: there is nothing to leave"
 STOP = "Bellwether is shutting down"
 STOP_SILENTLY = "Bellwether is shutting down, and its session keeps its membership"
-STOP_LATE = "what the end waited for has not come: Bellwether is shutting down"
+STOP_LATE = "Bellwether is shutting down, and what it waited for has not come"
 STOP_EARLY = "Bellwether is shutting down, and there is nothing to leave"
 SESSION_OVER = "woke up after its session had expired"
-FATAL_OR_FENCED = "it can never work, or its instance id has been taken: there is nothing to leave"
+FATAL_OR_FENCED = "the error is fatal, or its instance id has been taken: there is nothing to leave"
 THROWN_OUT = {State.WATCHING: "another instance of Bellwether has its instance id", State.STOPPED: FATAL_OR_FENCED}
 EXPELLED = {State.WATCHING: "no longer a member", State.STOPPED: FATAL_OR_FENCED}
 
@@ -128,10 +126,10 @@ MEMBERSHIP: Transitions[State] = {
         events.DescribeAnswer: {
             State.JOINING: "the group is empty, or its instance is still a member",
             State.APPROACHING: "a rebalance waits for a member that does not come, perhaps the leader",
-            State.WATCHING: "the broker answers that Bellwether is no member, or fenced",
+            State.WATCHING: "the broker answers that Bellwether is not a member, or is fenced",
             State.STOPPED: "Bellwether can never lead this group, or may not see it",
         },
-        events.ComparisonReady: {State.APPROACHING: "the plan for a group that a member leads has been rehearsed"},
+        events.ComparisonReady: {State.APPROACHING: "the dry run of a plan for a group that a member leads has ended"},
         events.DeathsProven: {State.APPROACHING: "dead members are about to be removed, perhaps the leader"},
         events.RequestFailed: {State.STOPPED: NOTHING_TO_LEAVE},
         events.StopRequested: {State.STOPPED: STOP_EARLY},
@@ -139,16 +137,16 @@ MEMBERSHIP: Transitions[State] = {
     State.APPROACHING: {
         events.JoinAnswer: {
             State.JOINING: "the answer names Bellwether as the leader; it is handled as in JOINING",
-            State.LEAVING: "another leads and may not be removed, or the broker refuses",
-            State.WATCHING: "no good id, or the broker refuses, before it is in the rebalance",
+            State.LEAVING: "another member leads and may not be removed, or the broker refuses",
+            State.WATCHING: "no id sorts first, or the broker refuses, before Bellwether is in the rebalance",
             State.STOPPED: FATAL_OR_FENCED,
         },
         events.SyncAnswer: {State.LEAVING: "refused as a follower", **THROWN_OUT},
         events.LeaveAnswer: {State.LEAVING: "the leader cannot be removed", **THROWN_OUT},
-        events.DescribeAnswer: {State.LEAVING: "no member can be seen, or there is no good id in time", **THROWN_OUT},
+        events.DescribeAnswer: {State.LEAVING: "no member can be seen, or no id sorts first in time", **THROWN_OUT},
         events.RequestFailed: {
             State.LEAVING: "a request got no answer",
-            State.WATCHING: "a request got no answer, before it is in the rebalance",
+            State.WATCHING: "a request got no answer, before Bellwether is in the rebalance",
         },
         events.OrdersInForce: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
         events.HandBackRemembered: {State.LEAVING: HANDED_BACK, State.WATCHING: HANDED_BACK_EARLY},
@@ -158,10 +156,10 @@ MEMBERSHIP: Transitions[State] = {
     State.JOINING: {
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS, State.STOPPED: NOTHING_TO_LEAVE},
         events.JoinAnswer: {
-            State.DECIDING: "it names Bellwether as the leader, of others too",
-            State.SYNCING: "it names Bellwether as the leader of no other member, or of a group that goes on as it was",
-            State.JOINING: "the generation is void",
-            State.LEAVING: "another leads, no other member is there, it has been converted, or Bellwether gives up",
+            State.DECIDING: "the answer names Bellwether as the leader of other members",
+            State.SYNCING: "the answer names Bellwether as the leader of no other member, or of an unchanged group",
+            State.JOINING: "the generation is outdated",
+            State.LEAVING: "another member leads, the group is empty or has been converted, or Bellwether gives up",
             **EXPELLED,
         },
         events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
@@ -177,19 +175,19 @@ MEMBERSHIP: Transitions[State] = {
     },
     State.DECIDING: {
         events.DecisionReady: {
-            State.SYNCING: "the plan is there",
+            State.SYNCING: "the plan is ready",
             State.JOINING: "the plan comes after the session has expired",
             State.LEAVING: "the plan comes after the session has expired, while Bellwether is shutting down",
         },
-        events.DecisionFailed: {State.LEAVING: "there is no plan that may be sent"},
+        events.DecisionFailed: {State.LEAVING: "no plan may be sent"},
         Timer.DECISION: {State.LEAVING: "no plan before the deadline"},
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
         events.Wake: {State.JOINING: SESSION_OVER, State.LEAVING: "the session has expired during the shutdown"},
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
         events.HeartbeatAnswer: {
-            State.JOINING: "the broker calls all members back",
-            State.COALESCING: "the broker calls all members back, and more may come",
-            State.LEAVING: "the generation is void during the shutdown, or Bellwether gives up",
+            State.JOINING: "a rebalance has begun",
+            State.COALESCING: "a rebalance has begun, and more changes may follow",
+            State.LEAVING: "the generation is outdated during the shutdown, or Bellwether gives up",
             **EXPELLED,
         },
         events.RequestFailed: {State.LEAVING: NEVER_WORKS},
@@ -200,17 +198,17 @@ MEMBERSHIP: Transitions[State] = {
     State.SYNCING: {
         events.SyncAnswer: {
             State.STABLE: "the broker has the plan",
-            State.JOINING: "the generation is void, or the broker may not have the plan: the next rebalance shows",
-            State.LEAVING: "the generation is void during the shutdown, or Bellwether gives up",
+            State.JOINING: "the generation is outdated, or it is unknown whether the broker has the plan",
+            State.LEAVING: "the generation is outdated during the shutdown, or Bellwether gives up",
             **EXPELLED,
         },
         events.CoordinatorAnswer: {
-            State.JOINING: "the coordinator node has moved: the next rebalance shows what the broker has",
+            State.JOINING: "the coordinator node has moved: the next rebalance shows whether the broker has the plan",
             State.LEAVING: NEVER_WORKS,
         },
         events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
         events.RequestFailed: {
-            State.JOINING: "the broker may not have the plan: the next rebalance shows",
+            State.JOINING: "it is unknown whether the broker has the plan: the next rebalance shows it",
             State.LEAVING: NEVER_WORKS,
         },
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
@@ -219,19 +217,21 @@ MEMBERSHIP: Transitions[State] = {
     },
     State.STABLE: {
         events.SyncAnswer: {
-            State.JOINING: "something is left to do that takes another rebalance",
+            State.JOINING: "another rebalance is needed",
             State.LEAVING: "no other member is in the group, or a stop has been requested meanwhile",
             State.STOPPED: "a stop has been requested meanwhile, and the session keeps the membership",
         },
         events.HeartbeatAnswer: {
-            State.JOINING: "the broker calls all members back",
-            State.COALESCING: "the broker calls all members back, and more may come",
+            State.JOINING: "a rebalance has begun",
+            State.COALESCING: "a rebalance has begun, and more changes may follow",
             State.LEAVING: NO_PATIENCE,
             **EXPELLED,
         },
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
         events.RequestFailed: {State.LEAVING: NEVER_WORKS},
-        events.RebalanceWanted: {State.JOINING: "a rebalance is wanted, and the last one is long enough ago"},
+        events.RebalanceWanted: {
+            State.JOINING: "a rebalance is wanted, and the interval since the last one has passed"
+        },
         events.ComparisonReady: {State.JOINING: "another plan is worth a rebalance"},
         Timer.REBALANCE: {State.JOINING: "a rebalance that is wanted may begin"},
         Timer.FOLLOWUP: {State.JOINING: "pending partitions are to be handed out"},
@@ -243,7 +243,7 @@ MEMBERSHIP: Transitions[State] = {
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_SILENTLY},
     },
     State.COALESCING: {
-        Timer.COALESCE: {State.JOINING: "the time is up"},
+        Timer.COALESCE: {State.JOINING: "the time to wait is over"},
         events.DescribeAnswer: {State.JOINING: "no member has come for a while, or members cannot be counted"},
         events.Wake: {State.JOINING: SESSION_OVER},
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
@@ -255,8 +255,8 @@ MEMBERSHIP: Transitions[State] = {
     },
     State.LEAVING: {
         events.LeaveAnswer: {
-            State.WATCHING: "Bellwether is out",
-            State.STOPPED: "Bellwether is out, and shuts down",
+            State.WATCHING: "Bellwether has left the group",
+            State.STOPPED: "Bellwether has left the group, and shuts down",
             State.LEAVING: NO_PATIENCE,
         },
         Timer.LEAVE: {
@@ -273,69 +273,67 @@ MEMBERSHIP: Transitions[State] = {
 }
 
 NO_OWN_LEAD = {
-    Step.HOLDING: "another leads a Streams application: it has been removed at once",
-    Step.REOPENING: "another leads cooperative members, which come into a second rebalance before it is removed",
-    Step.WORKING: "another leads members that stop for a rebalance: its assignment is to take effect first",
+    Step.HOLDING: "another member leads a Streams application: it has been removed at once",
+    Step.REOPENING: "another member leads a cooperative group: all join a second rebalance before it is removed",
+    Step.WORKING: "another member leads an eager group: its assignment must take effect first",
 }
 
-GROW = "Bellwether has what holds the rebalance open"
+GROW = "Bellwether has the id that holds the rebalance open"
 
 TAKEOVER: Transitions[Step] = {
     Step.GATHERING: {
         events.JoinAnswer: {
-            Step.ROLLING: "all temporary members have ids; Bellwether needs one",
-            Step.BARRING: "all temporary members have ids; Bellwether needs a barrier",
+            Step.ROLLING: "all temporary members have ids; Bellwether needs its own",
+            Step.BARRING: "all temporary members have ids; Bellwether needs a blocker",
         }
     },
     Step.GROWING: {
-        events.DescribeAnswer: {Step.SHRINKING: "all temporary members are listed, or time is up"},
+        events.DescribeAnswer: {Step.SHRINKING: "the broker lists all temporary members, or the time to wait is over"},
         events.JoinAnswer: {Step.SHRINKING: "the broker refuses a temporary member"},
     },
     Step.SHRINKING: {
         events.LeaveAnswer: {
-            Step.PARKED: "they are out, and Bellwether has a good id",
-            Step.PARKING: "they are out, and Bellwether comes under its instance id",
+            Step.PARKED: "temporary members have left, and Bellwether has an id that sorts first",
+            Step.PARKING: "temporary members have left, and Bellwether joins under its instance id",
         }
     },
     Step.ROLLING: {
         events.JoinAnswer: {
-            Step.CLEARING: "ids that are not needed are to be given back",
+            Step.CLEARING: "Bellwether gives back ids that it does not need",
             Step.GROWING: GROW,
-            Step.PARKED: "the id is good",
+            Step.PARKED: "the id sorts first",
             **NO_OWN_LEAD,
         }
     },
     Step.CLEARING: {
         events.LeaveAnswer: {
             Step.GROWING: GROW,
-            Step.PARKED: "Bellwether has a good id",
-            Step.ROLLING: "it has none yet",
+            Step.PARKED: "Bellwether has an id that sorts first",
+            Step.ROLLING: "no id sorts first yet",
         }
     },
-    Step.BARRING: {events.JoinAnswer: {Step.GROWING: GROW, Step.PARKING: "the barrier is reserved"}},
+    Step.BARRING: {events.JoinAnswer: {Step.GROWING: GROW, Step.PARKING: "the blocker is reserved"}},
     Step.PARKING: {
         events.DescribeAnswer: {
-            Step.PARKED: "the id that the broker has made is good",
-            Step.REPLACING: "the id that the broker has made is not good",
+            Step.PARKED: "the id from the broker sorts first",
+            Step.REPLACING: "the id from the broker does not sort first",
         },
         events.JoinAnswer: {**NO_OWN_LEAD},
     },
-    Step.REPLACING: {
-        events.JoinAnswer: {Step.PARKING: "the id before has gone, so the next one is there", **NO_OWN_LEAD}
-    },
+    Step.REPLACING: {events.JoinAnswer: {Step.PARKING: "the broker has replaced the old id", **NO_OWN_LEAD}},
     Step.PARKED: {events.JoinAnswer: {**NO_OWN_LEAD}},
     Step.WORKING: {
         events.SyncAnswer: {Step.HOLDING: "the leader's assignment is in effect: it has been removed"},
-        Timer.TAKEOVER: {
-            Step.HOLDING: "the leader plans for so long that its SyncGroup will come later: it has been removed"
-        },
+        Timer.TAKEOVER: {Step.HOLDING: "the leader's SyncGroup has not come in time: it has been removed"},
     },
     Step.REOPENING: {
-        Timer.TAKEOVER: {Step.HOLDING: "members have had the time of the first rebalance: the leader has been removed"},
+        Timer.TAKEOVER: {Step.HOLDING: "the time for members to join has passed: the leader has been removed"},
         events.JoinAnswer: {**NO_OWN_LEAD},
     },
     Step.HOLDING: {
-        events.DescribeAnswer: {Step.RETURNING: "the leader is back under another id, or time is up"},
+        events.DescribeAnswer: {
+            Step.RETURNING: "the removed leader is back under another id, or the time to wait is over"
+        },
         events.JoinAnswer: {**NO_OWN_LEAD},
     },
     Step.RETURNING: {events.JoinAnswer: {**NO_OWN_LEAD}},

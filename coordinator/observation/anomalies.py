@@ -89,8 +89,8 @@ def _two_owners(double: Mapping[TopicPartition, Sequence[str]]) -> Iterator[Anom
     each = [f"{_named(partition)} ({listed(names)})" for partition, names in double.items()]
     message = f"Partitions have two owners or more: {listed(each)}."
     remedy = (
-        "Records of these are read twice, and commits of one owner overwrite those of the other. Restart these members,"
-        " and look at the assignor of the member that leads; a plan of Bellwether's has one owner for each partition."
+        "Their records are read twice, and commits of one owner overwrite those of the other. Restart these members,"
+        " and check the assignor of the member that leads; a plan of Bellwether has one owner for each partition."
     )
     yield Anomaly(AnomalyKind.TWO_OWNERS, len(double), message, remedy)
 
@@ -103,7 +103,7 @@ def _no_such_partition(absent: Sequence[tuple[TopicPartition, str]], counts: Map
         for partition, member in absent
     ]
     message = f"Members have partitions that do not exist: {listed(each)}."
-    remedy = "Was the topic made anew with fewer partitions? Restart the member that leads, so that it plans anew."
+    remedy = "Restart the member that leads: the topic may have been created again with fewer partitions."
     yield Anomaly(AnomalyKind.NO_SUCH_PARTITION, len(absent), message, remedy)
 
 
@@ -113,8 +113,8 @@ def _not_subscribed(foreign: Sequence[tuple[TopicPartition, str]]) -> Iterator[A
     each = [f"{_named(partition)} ({member})" for partition, member in foreign]
     message = f"Members have partitions of topics to which they do not subscribe: {listed(each)}."
     remedy = (
-        "Such a member may not read them, and nobody else does. A static member that came back with other topics keeps"
-        " what it had until a rebalance: restart the member that leads."
+        "Such a member may not read them, and no other member does. A static member that returned with other topics"
+        " keeps its partitions until a rebalance: restart the member that leads."
     )
     yield Anomaly(AnomalyKind.NOT_SUBSCRIBED, len(foreign), message, remedy)
 
@@ -173,8 +173,8 @@ def of_shares(plan: GroupPlan, present: IntArray | LongArray) -> tuple[Anomaly, 
         return ()
     worst = sorted(uneven.items(), key=lambda item: (item[1][1] - item[1][0], item[0]))
     each = [f"of the {count} partitions of {topic} members have {low} to {most}" for topic, (most, low, count) in worst]
-    message = f"Shares of a topic have drifted apart although the sum is even: {listed(each)}."
-    remedy = f"Where topics differ in load, have it led with {BY_TOPIC}: each topic is then spread evenly."
+    message = f"Members have unequal shares of a topic although their totals are equal: {listed(each)}."
+    remedy = f"If topics differ in load, lead the group with {BY_TOPIC}, which spreads each topic evenly."
     return (Anomaly(AnomalyKind.UNEVEN_TOPIC, len(uneven), message, remedy, BY_TOPIC),)
 
 

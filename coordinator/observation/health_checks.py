@@ -39,7 +39,7 @@ from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade
 from bellwether_kafka.protocol import messages
 
 NAMES_SHOWN = 4
-_EQUALLY_MANY = "Give these topics equally many partitions: what joins them needs it."
+_EQUALLY_MANY = "Give these topics the same number of partitions, because the application joins them."
 _COMPARE_FILES = "Compare the files of both versions: bellwether topology diff OLD NEW."
 BY_KAFKA = Policy()
 # The answers to a heartbeat of a member that does not exist which show that Bellwether may use the group.
@@ -153,7 +153,7 @@ def _kind(facts: DoctorFacts) -> Check:
             "group", CheckVerdict.WARN, message, "Nothing, if the application has not started; else check the name."
         )
     if seen.obstacle and seen.kind in ("consumer", "streams"):
-        remedy = "Observe it only; to have it led, set the clients' group.protocol to classic."
+        remedy = "Observe it only; to lead it, set the clients' group.protocol to classic."
         return Check("group", CheckVerdict.FAIL, _sentence(seen.obstacle), remedy)
     if seen.kind == "other":
         message = _sentence(seen.obstacle or "it is no group of consumers")
@@ -233,7 +233,7 @@ def _slot(facts: DoctorFacts) -> Check:
         remedy = "Set instance_id: a restart of Bellwether then costs no rebalance."
         return Check("instance id", CheckVerdict.WARN, "Bellwether joins without a group.instance.id.", remedy)
     if same_id:
-        remedy = "Set another instance_id: joining under this one would throw the member out."
+        remedy = "Set another instance_id: joining under this one would fence the member."
         message = f"The application's member {same_id[0].member_id} has Bellwether's group.instance.id '{instance}'."
         return Check("instance id", CheckVerdict.FAIL, message, remedy)
     who = "Bellwether" if facts.seen.bellwether_members else "no member"
@@ -249,7 +249,7 @@ def _session(facts: DoctorFacts) -> Check:
         )
     if low is None or high is None:
         remedy = (
-            "Grant DESCRIBE_CONFIGS on the cluster to have it checked; a wrong value is named when Bellwether joins."
+            "Grant DESCRIBE_CONFIGS on the cluster: without it only a join shows whether the broker allows the value."
         )
         return Check("session timeout", CheckVerdict.WARN, "The brokers' limits cannot be read.", remedy)
     if not low <= session <= high:
@@ -286,7 +286,10 @@ def _brokers(facts: DoctorFacts) -> Check:
     message = f"The brokers are of Kafka {version}." if version else "The brokers' version is not known."
     tried = ".".join(map(str, PROVEN_FROM))
     return Check(
-        "broker version", CheckVerdict.WARN, message, f"Tried is {tried} and newer; groups are not taken over here."
+        "broker version",
+        CheckVerdict.WARN,
+        message,
+        f"Use Kafka {tried} or newer: on others Bellwether takes no group over.",
     )
 
 
@@ -412,7 +415,9 @@ def _shown(facts: DoctorFacts) -> list[Check]:
     members = Check("members", CheckVerdict.PASS, "Every member's bytes can be read.")
     if broken:
         message = f"The bytes of {listed(broken)} cannot be read."
-        remedy = "They would keep what they have; check them with bellwether decode, and check those clients' versions."
+        remedy = (
+            "They would keep their partitions; check the bytes with bellwether decode, and those clients' versions."
+        )
         members = Check("members", CheckVerdict.WARN, message, remedy)
     hidden = _hidden(facts.seen)
     if hidden:
@@ -462,12 +467,12 @@ def _topology(facts: DoctorFacts) -> list[Check]:
         return _nothing_to_learn_from(facts)
     message = f"{origin}, "
     if config is None or config.topology is None:
-        remedy = "Keep it: bellwether topology learn writes it into a file for the setting topology."
+        remedy = "Save it: bellwether topology learn writes it into a file for the setting topology."
         return [Check("topology", CheckVerdict.WARN, f"{message}learned from the running application.", remedy)]
     if not config.topology_attested:
         remedy = (
-            "Set topology_attested = true where the file is deployed with the application; else Java leads after"
-            " restarts."
+            "Set topology_attested = true where the file is deployed with the application; else a Java member leads"
+            " after restarts."
         )
         return [Check("topology", CheckVerdict.WARN, f"{message}from a file that is not attested.", remedy)]
     return [Check("topology", CheckVerdict.PASS, f"{message}from a file, and attested.")]
@@ -580,7 +585,7 @@ def _plan_remedy(seen: Observation) -> str:
 def _unseen(facts: DoctorFacts) -> Check:
     """Lists what brokers do not show to observers, so that Bellwether does not guess it."""
     if facts.seen.protocol == STREAMS_PROTOCOL:
-        message = "processing.guarantee, in-memory stores and num.standby.replicas are not on the wire."
+        message = "Members do not send processing.guarantee, the kind of their stores and num.standby.replicas."
         return Check(
             "not visible", CheckVerdict.WARN, message, "Configure them for the group as the application has them."
         )

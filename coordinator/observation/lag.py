@@ -20,7 +20,7 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 WINDOW_MS = 300_000  # the time span of a verdict, unless the group's commits are further apart
 RHYTHM_UNKNOWN_MS = 4_500_000  # grace for the first commit in a partition that was read to its end: over an hour
 RHYTHM_MS_MAX = 86_400_000
-MARKER = "what is left may be the marker of a transaction, which no consumer reads, or one record"
+MARKER = "the last offset may be the marker of a transaction, which no consumer reads, or one record"
 RATE_MS_MIN = 5_000  # no rate is computed over a shorter span
 
 
@@ -369,10 +369,10 @@ def _note(committed: int | None, start: int, end: int | None, why: str, verdict:
     if end is None:
         return f"the end is not known{': ' * bool(why)}{why}"
     if committed is None:
-        waiting = ", and what was written meanwhile waits" if verdict is LagVerdict.STALLED else ""
-        return f"the group has committed nothing here{waiting}"
+        waiting = ", and records wait to be read" if verdict is LagVerdict.STALLED else ""
+        return f"the group has committed no offset here{waiting}"
     if committed > end:
-        return f"the committed offset {committed} is beyond the end {end}: the topic was made anew or lost records"
+        return f"the committed offset {committed} is beyond the end {end}: the topic was created again or lost records"
     if committed < start:
         return f"{start - committed} offsets from {committed} were deleted before the group read them"
     return ""

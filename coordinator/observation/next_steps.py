@@ -34,6 +34,6 @@ def _leading_on(facts: DoctorFacts) -> Iterator[str]:
     if leads_on and not seen.bellwether_members and facts.mode != "lead":
         kind = KIND_OF_PROTOCOL.get(seen.protocol)
         entry = [f"name = {for_toml(seen.group_id)}", 'mode = "lead"', *([f'kind = "{kind}"'] if kind else [])]
-        yield f"Have it led: give it a [[groups]] with {', '.join(entry)}, and start bellwether run."
+        yield f"Lead it: add a [[groups]] entry with {', '.join(entry)}, and start bellwether run."
     yield f"Watch it: bellwether describe {for_shell(seen.group_id)} --watch"
     yield "Watch all groups: bellwether top"

@@ -15,20 +15,20 @@ def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
     """Returns a sentence on what the member named by `where` ("member:ID") still lacks of its planned items and their
     state; "" if nothing. `rules` are the operator's rules in force."""
     if seen.state != GroupState.STABLE:
-        return f"The group is not at rest ({seen.state or 'it is not there'})."
+        return f"The group is not Stable ({seen.state or 'it does not exist'})."
     if seen.shadow is None:
-        return f"Nothing is known of its plan: {seen.no_plan}."
+        return f"There is no plan for it: {seen.no_plan}."
     plan, present = seen.shadow.decision.plan, seen.shadow.present
     its = plan.named(where)
     if not its.any():
         return f"{where} is not in the group."
     if any(rule.empties and (plan.named(rule.where) & its).any() for rule in rules):
-        return f"{where} is being emptied, or the order has not ended yet; see 'bellwether orders'."
+        return f"{where} is being evacuated, or the order has not ended yet; see 'bellwether orders'."
     coming = np.flatnonzero(_among(plan.owner, its) & ~_among(present, its))
     if len(coming):
         names = plan.names(coming)
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-        return f"{where} is still to get {', '.join(names[:NAMES_SHOWN])}{more}."
+        return f"{where} does not have {', '.join(names[:NAMES_SHOWN])}{more} yet."
     return _warming_up(plan, its, where)
 
 

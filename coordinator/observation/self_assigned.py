@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, Lag
 
 Committed = Mapping[str, Sequence[int] | LongArray]  # by topic those of partitions 0..n-1, negative for none
 
-SELF_ASSIGNED = "consumers assign themselves: offsets move without members"
+SELF_ASSIGNED = "consumers assign themselves partitions: offsets are committed without members"
 LASTS_MS_MIN = 300_000
 PAUSES = 3  # the last move counts for this many times the longest pause between two moves
 

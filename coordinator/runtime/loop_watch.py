@@ -45,7 +45,7 @@ class LoopWatch:
     def stuck(self) -> str | None:
         """Returns a sentence if the loop has not run for long, else None."""
         idle_s = self._clock() - self._turned
-        return f"the event loop has not turned for {idle_s:.0f} s" if idle_s > STUCK_S else None
+        return f"the event loop has not run for {idle_s:.0f} s" if idle_s > STUCK_S else None
 
 
 def spare_collections() -> None:

@@ -102,17 +102,19 @@ class GroupSettings(StreamsSettings):
 
     @model_validator(mode="after")
     def _names_or_matches(self) -> Self:
-        """Refuses to lead by a pattern, because it would also take groups that are created later."""
+        """Refuses to lead by a pattern, because it would also select groups that are created later."""
         if not self.name and not self.match:
             raise ValueError("it has neither name nor match; set one of them")
         if self.name and self.match:
             raise ValueError(f"it has both name and match; remove match, or give {self.match} a [[groups]] of its own")
         if self.exclude and not self.match:
-            raise ValueError("exclude is for groups that a pattern selects; write match for name, or remove exclude")
+            raise ValueError(
+                "exclude is for groups that a pattern selects; write match instead of name, or remove exclude"
+            )
         if self.match and self.mode != "observe":
             raise ValueError(
-                f'match with mode = "{self.mode}" is not possible, because it would also take groups that come later;'
-                f" remove mode, or give each group to {self.mode} a [[groups]] with its name"
+                f'match with mode = "{self.mode}" is not possible, because it would also select groups that are created'
+                f" later; remove mode, or give each group to {self.mode} a [[groups]] with its name"
             )
         own = [name for name in NAMED_FIELDS if self.match and name in self.model_fields_set]
         if own:
@@ -125,7 +127,9 @@ class GroupSettings(StreamsSettings):
         if self.mode != "lead" and idle:
             raise ValueError(f'{idle[0]} is for groups that are led; add mode = "lead" or remove it')
         if self.mode == "observe" and self.client_ids_unique:
-            raise ValueError('client_ids_unique is about removing ghosts; add mode = "assist" or "lead", or remove it')
+            raise ValueError(
+                'client_ids_unique is for the removal of ghosts; add mode = "assist" or "lead", or remove it'
+            )
         if self.ghosts is not None and (self.mode == "observe" or (self.mode == "assist" and not self.ghosts)):
             raise ValueError(
                 'ghosts is for groups that are led: mode = "assist" always removes them, mode = "observe" never does;'

@@ -135,7 +135,7 @@ class StreamsSettings(BaseModel):
             raise ValueError("replication.factor must be at least 1, or -1 for the brokers' default, but it is 0")
         given = sorted(_shown(name) for name in self.model_fields_set & NOT_FOR_STATEFUL)
         if given and self.kind == "stateful":
-            raise ValueError(f'{given[0]} means nothing to stateful members (kind = "stateful"); remove it')
+            raise ValueError(f'{given[0]} has no effect on stateful members (kind = "stateful"); remove it')
         return self
 
     def assignment_configs(self) -> AssignmentConfigs:

@@ -47,6 +47,6 @@ def recorded(
                 if offset + 1 >= left.get(number, 0):
                     left.pop(number, None)
             if time.monotonic() - heard > SILENCE_S:
-                raise HistoryUnreadError(f"The topic {topic} went silent before its end; try again.")
+                raise HistoryUnreadError(f"The topic {topic} sent nothing more before its end; try again.")
     finally:
         consumer.close()

@@ -123,7 +123,7 @@ class Metrics:
         self.unknown = gauge("observed_unknown", text)
         text = "1 for the reason why this process does not lead a group that it is to lead."
         self.not_leading = gauge("group_not_leading", text, "reason")
-        text = "Partitions, topics or applications with which something is wrong, by what that is."
+        text = "Anomalies by kind: a number of partitions, topics or applications."
         self.anomalies = gauge("anomalies", text, "kind")
         self.led_at = gauge("led_timestamp_seconds", "When this process last decided for the group or gave it up.")
         self.generation = gauge("generation", "Generation of the latest plan.")

@@ -35,9 +35,11 @@ class CostMetrics:
         self._partitions = Changing(gauge("cross_rack_read_partitions", text, *pair))
         text = "Read by members in another rack; only with weights."
         self._bytes = Changing(gauge("cross_rack_bytes_per_second", text, *pair))
-        text = "What that costs, in the configured currency; only with weights and a price."
+        text = "Cost of these reads, in the configured currency; only with weights and a price."
         self._money = Changing(gauge("cross_rack_cost_per_hour", text, *pair, "currency"))
-        self.weighed = gauge("weighed_partitions", "Partitions with an owner and a weight; others cost nothing here.")
+        self.weighed = gauge(
+            "weighed_partitions", "Partitions with an owner and a weight; the cost leaves out all others."
+        )
         self._cost, self._weights = cost or CostSettings(), weights
         self._near = bool(self._cost.follower_fetching)
         self._last: dict[str, tuple[Decision[GroupPlan], bool]] = {}

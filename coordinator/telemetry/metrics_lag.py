@@ -16,15 +16,17 @@ class LagMetrics:
             return common.gauge(f"lag_{name}", text)
 
         self.records = gauge("records", "Records that are not consumed yet, of all partitions whose lag is known.")
-        self.records_max = gauge("max_records", "The same of the partition with the most.")
-        text = "Since when the oldest unread record has waited; at least so long where it is older than the refreshes."
+        self.records_max = gauge("max_records", "The largest lag of one partition, in records.")
+        text = "Wait of the oldest unread record; a lower bound if it is older than the first refresh."
         self.seconds = gauge("seconds", text)
         self.unknown = gauge("unknown_partitions", "Partitions whose lag in records is not known.")
         self.written = gauge("written_per_second", "Records written, a mean over five minutes.")
         self.consumed = gauge("consumed_per_second", "Records consumed, a mean over five minutes.")
-        self.catch_up = gauge("catch_up_seconds", "Until all is read, at these rates; NaN where that is never.")
+        self.catch_up = gauge(
+            "catch_up_seconds", "Time until all records are read, at these rates; NaN if that is never."
+        )
         self.read_at = gauge("timestamp_seconds", "When offsets were last read.")
-        self.verdicts = common.gauge("lag_partitions", "Partitions by how their lag is judged.", "verdict")
+        self.verdicts = common.gauge("lag_partitions", "Partitions by the verdict on their lag.", "verdict")
         plain = (self.records, self.records_max, self.seconds, self.unknown, self.written, self.consumed)
         self._plain = (*plain, self.catch_up)
 

@@ -24,10 +24,10 @@ FAMILIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     f"{_OF_PARTITION}latest_offset": ("The end of a partition.", ("cluster_name", "topic", "partition")),
     f"{_OF_GROUP}offset": ("The committed offset.", PARTITION),
     f"{_OF_GROUP}lag": ("Records that are not consumed yet.", PARTITION),
-    f"{_OF_GROUP}lag_seconds": ("Since when the oldest unread record has waited.", PARTITION),
+    f"{_OF_GROUP}lag_seconds": ("Wait of the oldest unread record.", PARTITION),
     f"{_OF_GROUP}max_lag": ("The largest known lag in records.", GROUP),
     f"{_OF_GROUP}max_lag_seconds": (
-        "The largest lag in time; at least so long where it is older than the refreshes.",
+        "The largest lag in time; a lower bound if it is older than the first refresh.",
         GROUP,
     ),
     f"{_OF_GROUP}sum_lag": ("Records that are not consumed yet, of all partitions whose lag is known.", GROUP),

@@ -23,7 +23,7 @@ class ObservedMetrics:
         self.members = gauge("members", "Members of an observed group.")
         self.can_be_led = gauge("can_be_led", "1 if a client could lead the group, 0 if its broker assigns.")
         self.unknown = common.unknown
-        self.seen_at = gauge("timestamp_seconds", "When the group was looked at.")
+        self.seen_at = gauge("timestamp_seconds", "When the group was last described.")
         self.unowned = gauge("unowned", "Partitions or tasks without an owner.", "plan")
         self.cross_rack = gauge("cross_rack_partitions", "Partitions without a replica in their owner's rack.", "plan")
         self.spread = gauge("spread", "Most minus fewest partitions per member, or tasks per process.", "plan")

@@ -19,7 +19,7 @@ class PauseMetrics:
     with the runtime."""
 
     def __init__(self, common: Metrics) -> None:
-        text = "Without an owner, as the leader or refreshes show it; a count for each moment that took some."
+        text = "Time that partitions or tasks had no owner; one count for each pause."
         self.pause = Histogram(
             "bellwether_pause_seconds", text, ["group", "cause"], buckets=PAUSE_BUCKETS, registry=common.registry
         )

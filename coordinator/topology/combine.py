@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.streams.application import DescribedSubtopology,
 from bellwether_kafka.coordinator.topology.learn import Learned
 
 _VERSION = "the text is of another version or configuration than the members"
-_USED = f", but it is in use: {_VERSION}, or it is of another application"
+_USED = f", but it is in use: {_VERSION}, or it belongs to another application"
 
 
 def serving(topology: Topology) -> Mapping[int, str]:
@@ -39,9 +39,9 @@ def _compare(text: Topology, members: Topology) -> None:
     for number in sorted({s.id for s in (*text.subtopologies, *members.subtopologies)}):
         described, run = text.find(number), members.find(number)
         if described is None:
-            raise TopologyError(f"members run tasks of subtopology {number}, which the text has not: {_VERSION}")
+            raise TopologyError(f"members run tasks of subtopology {number}, which the text does not have: {_VERSION}")
         if run is None:
-            raise TopologyError(f"members run no task of subtopology {number}, which the text has: {_VERSION}")
+            raise TopologyError(f"members run no task of subtopology {number}, which the text contains: {_VERSION}")
         if extra := sorted({*run.sources} - {*described.sources}):
             raise TopologyError(
                 f"subtopology {number} of the members reads {extra[0]}, in the text it does not: {_VERSION}"

@@ -210,11 +210,11 @@ def contradiction(
     subtopology (`stateful`) and none of the changelogs that the topology gives it exists.
     """
     if unconfirmed and (unplaced := sorted(set(learned.undecided) - set(given.changelogs))):
-        return f"the application has the changelog {unplaced[0]}, the topology file has not"
+        return f"the application has the changelog {unplaced[0]}, which the topology file lacks"
     for subtopology in learned.subtopologies:
         declared = given.find(subtopology.id)
         if declared is None:
-            return f"the application has a subtopology {subtopology.id}, the topology file has not"
+            return f"the application has a subtopology {subtopology.id}, which the topology file lacks"
         extra = set(subtopology.sources) - set(declared.sources)
         foreign = sorted(t for t in extra if declared.id not in given.fits_pattern(t))
         if foreign:
@@ -225,14 +225,11 @@ def contradiction(
         unsure = set(by_size) if explained and not unconfirmed else set()
         stores = sorted(set(subtopology.changelogs) - set(declared.changelogs) - served - unsure)
         if stores:
-            return (
-                f"subtopology {declared.id} of the application has the changelog {stores[0]}, in the topology file not"
-            )
+            missing = f"has the changelog {stores[0]}, which the topology file lacks"
+            return f"subtopology {declared.id} of the application {missing}"
         lost = sorted(
             set(declared.changelogs) - set(declared.sources) - set(subtopology.changelogs) - set(learned.undecided)
         )
         if unconfirmed and lost:
-            return (
-                f"subtopology {declared.id} of the application has no changelog {lost[0]}, in the topology file it has"
-            )
+            return f"subtopology {declared.id} of the application has no changelog {lost[0]}, the topology file has it"
     return ""

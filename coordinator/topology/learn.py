@@ -103,7 +103,7 @@ def _thread(member: AssignedMember) -> _Thread:
         raise TopologyError(f"member {member.member_id} is no Streams thread of a version that is known")
     tasks = (*given.active_tasks, *(task for task, _ in (*given.standby_tasks, *info.task_offset_sums)))
     if any(task.topology is not None for task in tasks):
-        raise TopologyError(f"member {member.member_id} uses named topologies, which are not led")
+        raise TopologyError(f"member {member.member_id} uses named topologies, which Bellwether does not lead")
     if len(partitions) != len(given.active_tasks):
         raise TopologyError(f"member {member.member_id} has not one active task for each of its partitions")
     rank = {topic: i for i, topic in enumerate(java_sorted({tp.topic for tp in partitions}))}

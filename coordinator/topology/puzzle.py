@@ -76,7 +76,7 @@ class Puzzle:
         if guess:
             notes.append("changelogs were distinguished by their offsets: " + ", ".join(sorted(guess)))
         left = sorted(t for t, number in guess.items() if number is None)
-        notes += [f"{topic} is taken for a leftover: copies have caught up without it" for topic in left]
+        notes += [f"{topic} counts as a leftover, because copies have caught up without it" for topic in left]
         still = {topic: numbers for topic, numbers in asked.open.items() if topic not in guess}
         for topic, numbers in sorted(still.items()):
             notes.append(asked.left.get(topic, f"{topic} may belong to subtopology {_or(numbers)}"))
@@ -149,11 +149,11 @@ class Puzzle:
     def _stranger(self, topic: str, same_size: Sequence[int]) -> str:
         """Returns why a changelog cannot belong to a store of this application; "" if it can."""
         if not same_size:
-            return f"{topic} fits no subtopology and is taken for a leftover"
+            return f"{topic} fits no subtopology, so it counts as a leftover"
         if other := owner_by_name(topic, self.application_id, self.applications):
             return f"{topic} is a changelog of the application {other}"
         if is_of_another_topic(self._store(topic), [t for topics in self.sources.values() for t in topics]):
-            return f"{topic} is named after a topic that the application does not read, and is taken for a leftover"
+            return f"{topic} is named after a topic that the application does not read, so it counts as a leftover"
         return ""
 
     def _uncertainty(self, topic: str, twin: str) -> str:

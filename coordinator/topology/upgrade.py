@@ -43,8 +43,8 @@ ROLLING = {
     Mixture.NUMBERS: (
         "Do not roll: stop all members of the old version, install the new file, and start the new version."
         " Nothing that members send shows which version they run, but tasks of the same number are not the same: a"
-        " thread fails of a task of the other version, under any leader. With the client tag bellwether.topology (the"
-        " digest that topology show prints) Bellwether at least does not lead a mixture."
+        " thread fails when it gets a task of the other version, under any leader. With the client tag"
+        " bellwether.topology (the digest that topology show prints) Bellwether at least does not lead a mixture."
     ),
 }
 

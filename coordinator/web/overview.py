@@ -215,7 +215,7 @@ RULES = (
         "warn",
         lambda now: bool(now.trouble),
         "not seen",
-        lambda now: f"The group cannot be looked at: {now.trouble}.",
+        lambda now: f"The group cannot be described: {now.trouble}.",
     ),
     OverviewRule(
         OverviewReason.SELF_ASSIGNED,

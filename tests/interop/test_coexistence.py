@@ -120,11 +120,11 @@ def test_a_wedged_rebalance_is_named_and_ended_only_on_request(kafka: KafkaClust
         assert "came raw-" in alert["reason"]
         if evict:
             wait_settled(members, partitions_of({name: PARTITIONS}), spread=0)
-            lead.wait_for_words("to end the wedge")
+            lead.wait_for_words("so that the rebalance can end")
             assert refused == [UNKNOWN_MEMBER_ID]
             assert last_rebalance(kafka, name).leader.startswith("bellwether")
         else:
-            assert "to end the wedge" not in lead.text()
+            assert "so that the rebalance can end" not in lead.text()
 
 
 @pytest.mark.broker

@@ -155,7 +155,7 @@ def test_a_group_that_does_not_exist_is_reported_so(kafka: KafkaCluster) -> None
     for command in ("describe", "plan", "explain", "simulate"):
         ended = run_to_end([command, "observed-nobody", "--bootstrap", kafka.bootstrap])
         assert (ended.code, ended.stdout) == (2, ""), ended.text
-        assert "observed-nobody cannot be looked at: there is no such group yet." in ended.stderr
+        assert "observed-nobody cannot be described: there is no such group yet." in ended.stderr
 
 
 @pytest.mark.timeout(300)

@@ -190,7 +190,7 @@ def _groups(part: Part, reading: _Reading) -> tuple[tuple[str, ...], ...]:
 def _general(reading: _Reading, *, patterns: bool) -> Iterable[str]:
     """Yields notes on what the text leaves open about the whole application."""
     if reading.topics is not None and not reading.started and (reading.internal or reading.plain or reading.unknown):
-        yield "none of its internal topics exists yet, so that this is from the text alone"
+        yield "none of its internal topics exists yet, so this comes from the text alone"
     if not reading.started:
         yield from _kinds(reading)
         sized = sorted(reading.full(topic) for topic in reading.internal if may_be_sized(topic))
@@ -198,10 +198,10 @@ def _general(reading: _Reading, *, patterns: bool) -> Iterable[str]:
             yield f"if repartition() gives it a number of partitions, write Partitions of {', '.join(sized)}"
     for part in reading.parts:
         if part.dynamic:
-            yield f"subtopology {part.number} chooses topics at run time: its sinks are not all known"
+            yield f"subtopology {part.number} chooses topics at run time, so not all of its sinks are known"
     if not reading.started:
         last = max(part.number for part in reading.parts)
-        yield f"the text ends with subtopology {last}, as it would where the rest is cut off: compare the last number"
+        yield f"the text ends with subtopology {last}; compare this number, because the rest may be cut off"
     if patterns:
         yield "pattern sources get their topics from what members subscribe to"
 

@@ -31,7 +31,9 @@ def check_members(decoded: DecodedStreams, process_map: ProcessMap) -> None:
         raise RefusalError(RefusalCause.MEMBERS, f"no member can be read; {decoded.members[row].member_id}: {reason}")
     if decoded.infos.named:
         member = decoded.members[min(decoded.infos.named)].member_id
-        raise RefusalError(RefusalCause.MEMBERS, f"member {member} uses named topologies, which are not led")
+        raise RefusalError(
+            RefusalCause.MEMBERS, f"member {member} uses named topologies, which Bellwether does not lead"
+        )
     if process_map.future and process_map.version < _PROBING_SINCE:
         reason = f"one member is newer than version 11 and another uses version {process_map.version}"
         raise RefusalError(RefusalCause.MEMBERS, reason)
@@ -90,7 +92,7 @@ def check_topics(topology: application.Topology, cluster: ClusterView) -> tuple[
         raise RefusalError(RefusalCause.INTERNAL_TOPICS, reason)
     if wrong := application.resized(counts, existing, internal):
         raise RefusalError(RefusalCause.INTERNAL_TOPICS, "; ".join(wrong[:_LISTED]))
-    unchecked = "Kafka Streams does not check this here, and records of one key do not meet"
+    unchecked = "Kafka Streams does not check this here, and records with the same key are not joined"
     return tuple(f"{line}; {unchecked}" for line in counts.unchecked)
 
 
@@ -139,12 +141,10 @@ def member_warnings(decoded: DecodedStreams, process_map: ProcessMap) -> list[st
     ids = [m.member_id for m in decoded.members]
     known = {m: reason for m, reason in decoded.bad.items() if m not in process_map.outsiders}
     lines = list(process_map.warnings)
-    for rows, fate in ((process_map.outsiders, "gets no tasks"), (known, "stays the thread that it was")):
+    for rows, fate in ((process_map.outsiders, "gets no tasks"), (known, "keeps its place and its tasks")):
         lines += [f"member {ids[m]} cannot be read ({rows[m]}) and {fate}" for m in list(rows)[:_LISTED]]
     if process_map.version < _DEADLINE_FROM and process_map.processes:
-        lines.append(
-            f"the group is served with version {process_map.version}, which carries no time of the next rebalance"
-        )
+        lines.append(f"the group uses version {process_map.version}, which cannot carry the time of the next rebalance")
     if process_map.future:
         lines.append(f"members newer than version {STREAMS_VERSION_MAX} take part as one process without state")
     return lines
@@ -153,9 +153,9 @@ def member_warnings(decoded: DecodedStreams, process_map: ProcessMap) -> list[st
 def state_warnings(claims: ThreadClaims, decoded: DecodedStreams, trouble: str | None) -> list[str]:
     """Returns warnings about unknown lags, refused claims, and members that did not rejoin."""
     ids = [m.member_id for m in decoded.members]
-    lines = [f"lags are not known, tasks stay where they are: {trouble}"] if trouble else []
+    lines = [f"lags are not known, so tasks stay where they are: {trouble}"] if trouble else []
     lines += [f"member {ids[m]} {what}" for m, what in list(claims.refused.reasons.items())[:_LISTED]]
     silent = [ids[m] for m in np.flatnonzero(claims.silent)[:_LISTED].tolist()]
     if silent and not decoded.raw.resting:
-        lines.append(f"did not join again, taken to hold what they were given: {', '.join(silent)}")
+        lines.append(f"members did not join again and count as owners of their last tasks: {', '.join(silent)}")
     return lines

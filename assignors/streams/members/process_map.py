@@ -71,7 +71,7 @@ def decode_streams(raw: RawGroup, led: Collection[str] = ()) -> DecodedStreams:
     infos = read_infos(columns.user_data)
     if infos.named and any(m.key in led for i, m in enumerate(members) if i not in infos.named):
         odd = [i for i in infos.named if members[i].key not in led]
-        infos = infos.without(dict.fromkeys(odd, "uses named topologies, which the application has not"))
+        infos = infos.without(dict.fromkeys(odd, "uses named topologies, which this application does not have"))
     return DecodedStreams(raw, members, columns, infos)
 
 

@@ -137,7 +137,9 @@ def missing_standbys(view: StreamsView, standbys: Standbys, tasks: Sequence[int]
     if not short:
         return ()
     first = view.tasks.task_id(short[0])
-    return (f"{len(short)} tasks have fewer than {replicas} standbys, for want of processes (first: {first})",)
+    return (
+        f"{len(short)} tasks have fewer than {replicas} standbys, because there are too few processes (first: {first})",
+    )
 
 
 def fill_lightest(place: Placement, wanted: dict[int, int]) -> None:

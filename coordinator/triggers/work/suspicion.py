@@ -75,7 +75,9 @@ class Suspicion:
         if not again and now_ms - self._changed_ms < patience_ms * (1 + self._asked):
             return ""
         self._asked, self._asked_ms = self._asked + 1, now_ms
-        return f"see what member {min(stuck)} makes of its tasks: it has records to read and has committed nothing yet"
+        return (
+            f"see whether member {min(stuck)} works on its tasks: it has records to read and has committed nothing yet"
+        )
 
 
 def _holders(decision: Decision[TaskPlan], partitions: BoolArray) -> set[str]:

@@ -71,7 +71,7 @@ class WorkWatch:
         verdict = self._short_lived()
         if verdict is None and ended and self.short_lives.has_input:
             what = f"all instances have ended within {AT_ONCE_MS // 1000} s of their first tasks, and committed nothing"
-            return Alert(f"{what}; see why they ended, and whether the topology is theirs")
+            return Alert(f"{what}; check why they ended, and whether the topology is that of the application")
         return verdict
 
     def _short_lived(self) -> HandBack | None:
@@ -80,8 +80,8 @@ class WorkWatch:
             return None
         named = ", ".join(map(str, found))
         return HandBack(
-            f"the topology is not the application's: no instance has lived on with a task of subtopology {named}; all"
-            f" that were given one ended within {AT_ONCE_MS // 1000} s"
+            f"the topology is not the application's: no instance has kept running with a task of subtopology {named};"
+            f" all that were given one ended within {AT_ONCE_MS // 1000} s"
         )
 
     def forget(self) -> None:

@@ -215,7 +215,7 @@ def _wedged(evict: bool, scene: Scene) -> float:
         if evict:
             group.members.append(group.member())
             return group.until_owned(began)
-        assert "to end the wedge" not in lead.text()
+        assert "so that the rebalance can end" not in lead.text()
         for member in describe(cluster.bootstrap, group.name).members:
             if member.client_id == "raw":
                 body = text(group.name) + text(member.member_id)

@@ -332,7 +332,7 @@ def test_a_broken_plug_in_is_replaced_by_sticky_with_a_warning(how: str) -> None
     raw = raw_group({"a": java(["t"]), "b": java(["t"]), "c": java([])}, protocol="range")
     decision = decide(raw, T6, Memory.empty(), Policy("explodes", {"explodes": Explodes(how)}), 0)
     assert [len(g) for g in given(decision).values()] == [3, 3, 0]
-    assert "sticky was used instead" in decision.warnings[0]
+    assert "so sticky was used" in decision.warnings[0]
 
 
 def test_a_protocol_that_nobody_knows_is_placed_sticky_with_a_warning() -> None:

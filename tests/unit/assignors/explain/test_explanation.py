@@ -59,14 +59,14 @@ def test_alternatives_say_what_they_would_do_to_the_counts() -> None:
     assert np.bincount(found.plan.owner).tolist() == [3, 2, 1]
     heaviest, lightest = (explain(found, int(np.flatnonzero(found.plan.owner == m)[0])) for m in (0, 2))
     assert {a.owner: a.verdict for a in heaviest.alternatives} == {
-        "a": "It is the plan's answer.",
+        "a": "The plan chose it.",
         "b": "No better and no worse: an equal plan.",
         "c": "The counts would be 2 closer.",
     }
     assert {a.owner: a.verdict for a in lightest.alternatives} == {
         "a": "But the counts would be 2 further apart.",
         "b": "But the counts would be 1 further apart.",
-        "c": "It is the plan's answer.",
+        "c": "The plan chose it.",
     }
 
 
@@ -180,7 +180,7 @@ def test_a_claim_that_is_not_believed_is_named_where_it_was_made() -> None:
     a, b = (RawMember(name, None, owning(generation)) for name, generation in (("a", 0), ("b", 7)))
     found = decided(a, b, protocol="cooperative-sticky")
     message = explain(found, 0).sentence
-    assert message.endswith("Not believed: b claims partitions in a generation that the group has not reached.")
+    assert message.endswith("Rejected: b claims partitions in a generation that the group has not reached.")
     assert "Not believed" not in explain(found, 1).sentence
 
 
@@ -190,4 +190,4 @@ def test_a_thread_that_is_not_believed_is_named_by_the_explanation_of_its_task()
     held = a.owned[0]
     again = led(group(a, replace(b, owned=(*b.owned, held)), generation=2), memory=first.plan.memory)
     tasks = [explain(again, task).sentence for task in range(again.plan.view.tasks.size)]
-    assert ["Not believed: b claims partitions that it was never given" in text for text in tasks].count(True) == 1
+    assert ["Rejected: b claims partitions that it was never given" in text for text in tasks].count(True) == 1

@@ -170,7 +170,7 @@ def test_a_storm_is_reported_with_what_was_behind_it(reported: dict[str, Any]) -
     (storm,) = period["storms"]
     assert storm["rebalances"] == period["rebalances"] >= 5
     assert "joined" in storm["behind"] or "left" in storm["behind"]
-    assert "up to the application" in about(one)["rebalance storm"]["cannot"]
+    assert "The application decides who joins" in about(one)["rebalance storm"]["cannot"]
     assert 'policy = "sticky-min-churn"' in one["configuration"]
 
 

@@ -71,5 +71,5 @@ def test_a_broker_that_does_not_answer_ends_with_what_to_do(
     with pytest.raises(typer.Exit):
         read_groups.of_a_group(seen)
     message = capsys.readouterr().err
-    assert "The group g cannot be looked at" in message
+    assert "The group g cannot be described" in message
     assert remedy in " ".join(message.split())

@@ -30,7 +30,8 @@ def test_the_danger_is_named_once_with_whom_the_rebalance_waits_for() -> None:
     assert found is not None
     assert "waited for 5 s: after transaction.timeout.ms (10 s unless set)" in found.reason
     assert (
-        "it waits for one or more of a-1 (/10.0.0.1); since the group last rested came a-2 (/10.0.0.1)" in found.reason
+        "it waits for one or more of a-1 (/10.0.0.1); since the group was last Stable came a-2 (/10.0.0.1)"
+        in found.reason
     )
     assert scenario.refresh("PreparingRebalance", A, B, A_AGAIN, after_s=3) is None, "once for each round"
 
@@ -43,7 +44,7 @@ def test_without_a_newcomer_any_of_them_may_be_dead() -> None:
     found = scenario.refresh("CompletingRebalance", A, B, own, after_s=6)
     assert found is not None
     assert [m.member_id for m in found.awaited] == ["a-1", "b-1"]
-    assert "since the group last rested" not in found.reason
+    assert "since the group was last Stable" not in found.reason
 
 
 def test_of_a_group_that_was_never_at_rest_nobody_is_named() -> None:

@@ -124,7 +124,7 @@ def test_what_the_process_has_left_running_keeps_its_members() -> None:
     on = stage(NAMED, plain("a"), process=process)
     message = on.play(killed)
     assert not on.brokers.removed
-    assert message[-1] == "Something of it still runs, so none of its members is removed."
+    assert message[-1] == "A process of it still runs, so none of its members is removed."
 
 
 def test_it_waits_for_the_time_between_two_heartbeats_and_no_longer() -> None:

@@ -133,7 +133,7 @@ def test_a_directory_that_another_process_holds_after_the_end_frees_nobody(held:
     message = on.play(killed)
     assert not on.brokers.removed
     assert not on.brokers.fenced
-    assert "Something of it still runs" in message[-1]
+    assert "A process of it still runs" in message[-1]
 
 
 def test_a_directory_that_another_process_holds_proves_nothing(held: Held) -> None:

@@ -318,6 +318,6 @@ def test_without_grace_it_is_stopped_without_an_order() -> None:
 def test_a_watched_process_that_outlives_its_guard_keeps_its_members() -> None:
     on = stage(replace(NAMED, grace_s=0.1), plain("a"), process=Process(own=False))
     message = on.play(stopped)
-    assert message == ["It runs on, and is guarded no more."]
+    assert message == ["It runs on and is no longer guarded."]
     assert not on.process.stopped
     assert not on.brokers.removed

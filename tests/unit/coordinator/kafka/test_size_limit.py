@@ -16,8 +16,8 @@ def test_one_silent_broker_leaves_it_unknown_and_is_named() -> None:
     """It may become the group's coordinator node, and the limit of the others would not be its own."""
     found = size_limit({1: 100, 2: SILENT, 3: 200})
     assert found.members is None
-    assert found.unknown.startswith("1 of 3 brokers have not said what their group.max.size is (broker 2: ")
-    assert found.remedy == "wait, Bellwether asks again"
+    assert found.unknown.startswith("1 of 3 brokers have not sent their group.max.size (broker 2: ")
+    assert found.remedy == "wait until Bellwether asks again"
 
 
 def test_a_missing_right_is_named_with_its_acl_and_not_as_silence() -> None:

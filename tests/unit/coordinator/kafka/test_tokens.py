@@ -370,7 +370,7 @@ def test_whatever_a_source_raises_is_one_sentence_and_renewals_go_on(monkeypatch
     assert keeper.token().value == "first-token"
     assert renewed.wait(60)
     assert keeper.token().value == "renewed"
-    with pytest.raises(TokenError, match=r"^No token could be had \(KeyError\); check .*\.$"):
+    with pytest.raises(TokenError, match=r"^No token was obtained \(KeyError\); check .*\.$"):
         TokenKeeper(lambda: {}["nothing"]).token()
 
 

@@ -124,14 +124,14 @@ def test_a_group_never_becomes_so_full_that_the_broker_would_refuse_its_members(
     assert len(joins(play)) == (9 if grows else 0)
 
 
-UNKNOWN_LIMIT = SizeLimit(unknown="2 of 3 brokers are silent", remedy="wait, Bellwether asks again")
+UNKNOWN_LIMIT = SizeLimit(unknown="2 of 3 brokers are silent", remedy="wait until Bellwether asks again")
 
 
 def test_an_unknown_limit_is_named_with_its_reason_and_what_helps() -> None:
     role = seeing(members=FOUR, size_limit=UNKNOWN_LIMIT).machine.role
     assert role.reason is NotLeading.BLOCKED
     assert "2 of 3 brokers are silent, so their table is not made to grow" in role.detail
-    assert "wait, Bellwether asks again, or restart it" in role.detail
+    assert "wait until Bellwether asks again, or restart it" in role.detail
 
 
 def test_a_take_over_is_considered_again_when_the_limit_becomes_known() -> None:

@@ -196,7 +196,7 @@ def test_members_that_an_attempt_has_disturbed_in_vain_are_not_disturbed_again()
     assert not begins(play)
     role = play.machine.role
     assert role.reason is NotLeading.BLOCKED
-    assert f"came to nothing ({OTHER} leads the group" in role.detail
+    assert f"without success ({OTHER} leads the group" in role.detail
     assert "restart one of them, or order leave and resume" in role.detail
 
 

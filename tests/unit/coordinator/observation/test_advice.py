@@ -170,7 +170,7 @@ def test_a_session_that_only_the_brokers_can_allow_is_theirs_to_change() -> None
 def test_the_step_to_a_lead_can_be_loaded(facts: DoctorFacts) -> None:
     seen = replace(facts.seen, group_id='a"b', state=STABLE)
     facts = replace(facts, mode="observe", seen=seen)
-    (step,) = (step for step in next_steps(facts, []) if step.startswith("Have it led"))
+    (step,) = (step for step in next_steps(facts, []) if step.startswith("Lead it"))
     written = dict(re.findall(r'(\w+) = ("(?:[^"\\]|\\.)*")', step))
     assert json.loads(written["name"]) == 'a"b'
     (entry,) = followed({}, step.replace('name = "a\\"b", ', ""))

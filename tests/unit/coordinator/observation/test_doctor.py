@@ -417,6 +417,6 @@ def test_consumers_that_are_seen_to_assign_themselves_outweigh_the_setting(mode:
     seen = Observation("g", "classic", "Empty", "", 0, group_lag=lag)
     facts = replace(consumers(3), seen=seen, mode=mode, config=MembershipConfig("g", subscribes=True))
     found = check(facts, "subscribes")
-    assert (found.verdict, "offsets move without members" in found.message) == (verdict, True)
+    assert (found.verdict, "offsets are committed without members" in found.message) == (verdict, True)
     assert 'mode = "observe"' in found.remedy
-    assert not any("Have it led" in step for step in next_steps(facts, examine(facts)))
+    assert not any("Lead it" in step for step in next_steps(facts, examine(facts)))

@@ -45,7 +45,7 @@ class TestRecords:
     def test_without_a_commit_nothing_is_known(self) -> None:
         found = partition([(10, -1, 8), (50, -1, 9)])
         assert (found.committed, found.lag, found.lag_ms, found.lag_ms_min) == (None, None, None, None)
-        assert (found.verdict, found.note) == (V.UNKNOWN, "the group has committed nothing here")
+        assert (found.verdict, found.note) == (V.UNKNOWN, "the group has committed no offset here")
 
     def test_an_end_that_is_not_known_makes_no_lag(self) -> None:
         found = partition([(10, 5, -1)])
@@ -54,7 +54,7 @@ class TestRecords:
     def test_a_committed_offset_beyond_the_end_is_no_lag_and_says_why(self) -> None:
         found = partition([(10, 12, 8)])
         assert (found.lag, found.lag_ms, found.verdict) == (None, None, V.UNKNOWN)
-        assert found.note == "the committed offset 12 is beyond the end 8: the topic was made anew or lost records"
+        assert found.note == "the committed offset 12 is beyond the end 8: the topic was created again or lost records"
 
 
 class TestTime:
@@ -162,7 +162,7 @@ class TestMarker:
         found = lag_of(steady(*self.IDLE))
         (only,) = found.partitions()
         assert (only.verdict, only.lag, only.lag_ms, only.lag_ms_min) == (V.UNKNOWN, 1, None, 0)
-        assert only.note == "what is left may be the marker of a transaction, which no consumer reads, or one record"
+        assert only.note == "the last offset may be the marker of a transaction, which no consumer reads, or one record"
         assert (found.summary().verdict, found.summary().lag_ms) == (V.UNKNOWN, 0)
 
     def test_its_time_does_not_grow_after_hours_nor_once_the_rhythm_is_known(self) -> None:
@@ -245,7 +245,7 @@ class TestNeverCommitted:
         found = lag_of(steady((-1,) * 12, self.UP))
         (only,) = found.partitions()
         assert (only.verdict, only.lag, found.summary().verdict) == (V.STALLED, None, V.STALLED)
-        assert only.note == "the group has committed nothing here, and what was written meanwhile waits"
+        assert only.note == "the group has committed no offset here, and records wait to be read"
 
     def test_it_speaks_for_a_group_that_reads_the_others(self) -> None:
         refreshes = [sample(n * 30, {"t": [at, -1]}, {"t": [at, at]}) for n, at in enumerate(self.UP)]

@@ -32,22 +32,22 @@ def test_what_is_still_to_come_is_named() -> None:
     held = decision.plan.owner.copy()
     held[its] = (1, NOBODY)
     names = ", ".join(decision.plan.names(its))
-    assert unready(seen(decision, held), "member:a-1", ()) == f"member:a-1 is still to get {names}."
+    assert unready(seen(decision, held), "member:a-1", ()) == f"member:a-1 does not have {names} yet."
 
 
 def test_one_that_is_not_there_or_whose_order_has_not_ended_is_not_ready() -> None:
     decision = decided(member("a-1", None), member("b-1", None))
     assert unready(seen(decision), "member:c-1", ()) == "member:c-1 is not in the group."
     empties = Rule("ban", "*", "member:a-1")
-    assert "is being emptied" in unready(seen(decision), "member:a-1", (empties,))
+    assert "is being evacuated" in unready(seen(decision), "member:a-1", (empties,))
     assert unready(seen(decision), "member:b-1", (empties, Rule("ban", "t-0", "member:b-1"))) == ""
 
 
 def test_of_a_group_that_moves_or_has_no_plan_nothing_is_known() -> None:
     decision = decided(member("a-1", None))
-    assert "is not at rest" in unready(seen(decision, state="PreparingRebalance"), "member:a-1", ())
+    assert "is not Stable" in unready(seen(decision, state="PreparingRebalance"), "member:a-1", ())
     bare = replace(seen(decision), shadow=None, trouble="its topics are unknown")
-    assert unready(bare, "member:a-1", ()) == "Nothing is known of its plan: its topics are unknown."
+    assert unready(bare, "member:a-1", ()) == "There is no plan for it: its topics are unknown."
 
 
 def test_state_that_warms_up_is_not_back_yet() -> None:

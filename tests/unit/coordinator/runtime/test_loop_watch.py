@@ -38,7 +38,7 @@ def test_a_loop_that_does_not_turn_is_late_now_and_stuck_later() -> None:
     assert abs(watch.lateness_s() - 5.0) < 1e-9
     assert watch.stuck() is None
     clock.now += STUCK_S
-    assert watch.stuck() == "the event loop has not turned for 35 s"
+    assert watch.stuck() == "the event loop has not run for 35 s"
 
 
 def test_a_call_that_blocks_the_loop_is_seen() -> None:

@@ -101,7 +101,7 @@ def test_a_bare_word_with_a_star_is_a_pattern() -> None:
         ('name = "a"\nexclude = ["b"]', "exclude is for groups that a pattern selects"),
         (
             'match = "*"\nmode = "lead"',
-            'match with mode = "lead" is not possible, because it would also take groups that',
+            'match with mode = "lead" is not possible, because it would also select groups that',
         ),
         ('match = "*"\nmode = "assist"', "give each group to assist a [[groups]] with its name"),
         ('match = "*"\ninstance_id = "a"', "instance_id belongs to one group; name that group by name = ..."),

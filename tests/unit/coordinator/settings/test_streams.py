@@ -174,9 +174,9 @@ def test_stateful_members_have_the_policy_streams_ha_and_weigh_by_capacity(tmp_p
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("topology_attested = true", "topology_attested means nothing to stateful members"),
-        ('processing.guarantee = "exactly_once_v2"', "processing.guarantee means nothing to stateful members"),
-        ("standby_lag_max = 5", "standby_lag_max means nothing to stateful members"),
+        ("topology_attested = true", "topology_attested has no effect on stateful members"),
+        ('processing.guarantee = "exactly_once_v2"', "processing.guarantee has no effect on stateful members"),
+        ("standby_lag_max = 5", "standby_lag_max has no effect on stateful members"),
         ('protocols = ["range"]', 'protocols must be ["bellwether-stateful"] for stateful members'),
         ("max.warmup.replicas = 0", "max.warmup.replicas must be at least 1"),
     ],

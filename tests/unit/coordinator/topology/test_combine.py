@@ -64,7 +64,7 @@ def test_what_grows_and_is_in_no_text_is_undecided_and_named() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (TEXT[: TEXT.index("  Sub-topology: 1")], "members run tasks of subtopology 1, which the text has not"),
+        (TEXT[: TEXT.index("  Sub-topology: 1")], "members run tasks of subtopology 1, which the text does not have"),
         (TEXT.replace("[u]", "[w]"), "subtopology 1 of the members reads u, in the text it does not"),
         (TEXT.replace("[u]", "[u, w]"), "subtopology 1 of the text reads w, the members do not"),
         (TEXT.replace("[r]", "[]"), "subtopology 1 keeps state, but no store of it in the text has a changelog"),

@@ -119,7 +119,7 @@ def test_changelogs_that_all_grow_are_all_in_use() -> None:
 def test_copies_that_have_caught_up_without_a_changelog_show_that_it_is_left_over() -> None:
     found = found_with_both(copies(49_900))
     assert found.topology.digest == ONE.digest
-    assert f"{OLD} is taken for a leftover: copies have caught up without it" in found.notes
+    assert f"{OLD} counts as a leftover, because copies have caught up without it" in found.notes
 
 
 def test_copies_that_have_read_more_than_either_has_show_that_both_are_in_use() -> None:

@@ -177,7 +177,8 @@ def test_a_file_wins_and_a_live_group_that_contradicts_it_is_reported() -> None:
     reported = keeper(other)
     run(reported.observe(shown()))
     assert (
-        reported.mismatch == f"subtopology 1 of the application has the changelog {CHANGELOG}, in the topology file not"
+        reported.mismatch
+        == f"subtopology 1 of the application has the changelog {CHANGELOG}, which the topology file lacks"
     )
 
 

@@ -137,7 +137,8 @@ def test_tasks_that_make_no_progress_raise_an_alert_once_and_their_members_are_a
         assert not [event for event in heard if isinstance(event, StepAsideWanted)]
         asked = [event.reason for event in heard if isinstance(event, RebalanceWanted)]
         assert (
-            asked == ["see what member a makes of its tasks: it has records to read and has committed nothing yet"] * 3
+            asked
+            == ["see whether member a works on its tasks: it has records to read and has committed nothing yet"] * 3
         )
         alerts = [event.reason for event in heard if isinstance(event, WorkSuspected)]
         assert len(alerts) == 2

@@ -132,5 +132,6 @@ def test_consumers_that_assign_themselves_are_shown_with_their_lag_and_progress(
     (pain,) = pains_of(EXAMPLES[OverviewReason.SELF_ASSIGNED])
     assert pain.level == "info"
     assert pain.detail == (
-        "Consumers assign themselves: offsets move without members. 100 records wait, and 1.0 per second are read."
+        "Consumers assign themselves partitions: offsets are committed without members."
+        " 100 records wait, and 1.0 per second are read."
     )

@@ -278,7 +278,7 @@ def test_a_body_of_many_chunks_arrives_whole() -> None:
 
 
 def test_a_loop_that_does_not_turn_is_not_alive() -> None:
-    web = Web(CollectorRegistry(), lambda: None, stuck=lambda: "the event loop has not turned for 31 s")
+    web = Web(CollectorRegistry(), lambda: None, stuck=lambda: "the event loop has not run for 31 s")
     assert web.answer("GET", "/livez").status == 503
 
 

@@ -56,7 +56,9 @@ def test_a_member_that_is_gone_is_shown_with_what_it_had() -> None:
 
 
 def test_warnings_are_shown() -> None:
-    assert "does not exist, nobody gets it: topic nowhere" in drawn(None, decided({"a": ("nowhere",)}, {"orders": 1}))
+    assert "does not exist, so no member gets it: topic nowhere" in drawn(
+        None, decided({"a": ("nowhere",)}, {"orders": 1})
+    )
 
 
 @pytest.mark.parametrize("width", [60, 100, 200])

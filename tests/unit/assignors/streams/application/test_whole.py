@@ -33,7 +33,7 @@ def test_a_text_without_its_end_is_refused(case: Recorded) -> None:
         cut = parsed("\n".join(lines[:n]) + "\n")
         if cut is not None and shape(cut) != shape(whole):
             assert not lines[n - 1] or not lines[n], lines[n - 1]
-            assert any("as it would where the rest is cut off" in note for note in cut.notes)
+            assert any("because the rest may be cut off" in note for note in cut.notes)
 
 
 @pytest.mark.parametrize("case", ALL)

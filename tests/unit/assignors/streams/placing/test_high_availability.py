@@ -82,7 +82,7 @@ def test_standbys_are_never_beside_their_active_task() -> None:
 def test_fewer_standbys_than_asked_for_are_noted() -> None:
     plan = plan_of(fresh([(6, 1000)], [1, 1]), AssignmentConfigs(num_standby_replicas=2))
     assert len(plan.standby_task) == 6
-    assert plan.notes == ("6 tasks have fewer than 2 standbys, for want of processes (first: 0_0)",)
+    assert plan.notes == ("6 tasks have fewer than 2 standbys, because there are too few processes (first: 0_0)",)
 
 
 def test_stateless_tasks_have_no_standbys_and_fill_up_the_least_loaded() -> None:

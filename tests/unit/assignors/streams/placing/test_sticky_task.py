@@ -72,7 +72,7 @@ def test_an_owner_that_lost_its_task_may_keep_a_standby() -> None:
 def test_too_few_processes_for_the_standbys_are_noted() -> None:
     plan = assign_sticky(group(2, ([0, 1], [], 1)).view(), ONE)
     assert len(plan.standby_task) == 0
-    assert plan.notes == ("2 tasks have fewer than 1 standbys, for want of processes (first: 0_0)",)
+    assert plan.notes == ("2 tasks have fewer than 1 standbys, because there are too few processes (first: 0_0)",)
 
 
 def test_the_internal_class_makes_way_for_more_threads_and_the_public_one_does_not() -> None:

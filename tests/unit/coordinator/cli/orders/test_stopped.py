@@ -76,7 +76,7 @@ def test_the_lead_is_wanted_while_an_instance_reports_that_it_is_to_lead(
 def test_a_statement_is_read_as_it_was_written() -> None:
     record = Stopped("shop", ("a",), ("b",), "ann@host", 1, 2, "a restart")
     assert decode(*encode(record)) == record
-    assert record.sentence == "its process has ended, says ann@host (a restart)"
+    assert record.sentence == "its process has ended, as ann@host has stated (a restart)"
 
 
 @pytest.mark.embedded

@@ -169,7 +169,7 @@ def test_a_watch_hands_back_where_all_instances_have_ended_three_times_and_alert
         verdicts.append(watch.alone(app.at_ms + 9_000))
     assert [type(verdict) for verdict in verdicts] == [Alert, Alert, HandBack]
     assert verdicts[-1] is not None
-    assert "no instance has lived on with a task of subtopology 0, 1" in verdicts[-1].reason
+    assert "no instance has kept running with a task of subtopology 0, 1" in verdicts[-1].reason
     assert watch.alone(app.at_ms + 9_500) is None
 
 
