@@ -161,9 +161,8 @@ bench-live: setup  ## what leading costs on a real broker: share of a rebalance,
 	$(BIN)/python -m tests.measure.bench.fleet
 	$(BIN)/python -m tests.measure.bench.records
 
-failover: setup  ## how the lead passes between sidecars, and what a death at each step of a round costs
+failover: setup  ## how fast the lead passes between instances; `make faults ROWS="deaths nodes"` kills at each step of a rebalance
 	$(BIN)/python -m tests.measure.failover --trials 20
-	$(BIN)/python -m tests.measure.kill_points
 
 .PHONY: mixed-versions
 mixed-versions: setup  ## an instance of an older COMMIT beside one of this: the lead passes twenty times each way; needs a JDK, half an hour

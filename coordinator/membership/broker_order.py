@@ -1,7 +1,7 @@
 """Predicts which member of a classic group leads when its leader goes: the first in the order of the broker's hash
 table.
 
-Two orders are known. `tests/measure/succession` has tried both on real brokers:
+Two orders are known. `tests/interop/lead/test_succession.py` has tried both on real brokers:
 
 JAVA   java.util.HashMap, the group coordinator of Kafka 4: by bucket, then by arrival. The table doubles above 3/4.
 SCALA  scala.collection.mutable.HashMap, the coordinator of 3.9 and before: by bucket, then by the signed hash. The

@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.membership.table_growth import Forecast, forec
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
-PROVEN_FROM = (3, 9)  # see tests/measure/succession
+PROVEN_FROM = (3, 9)  # see tests/interop/lead/test_succession.py
 # A rebalance that has been open this long waits for a lost member: live members notice it at their next heartbeat,
 # which Java and librdkafka send every 3 s by default.
 WAITING_S = 4.0

@@ -144,7 +144,7 @@ class StreamsSettings(BaseModel):
 
     def takeover_obstacle(self) -> Obstacle | None:
         """Returns why no leader of this application may be removed, None if one may
-        (docs/reference/reliability.md#ways-to-become-leader)."""
+        (docs/guides/adoption.md#safeguards)."""
         if self.kind != "streams" or self.takeover_forced:
             return None
         if "processing_guarantee" not in self.model_fields_set:

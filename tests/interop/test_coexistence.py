@@ -14,7 +14,7 @@ from tests.interop.support.members import Flock, Member, partitions_of, wait_set
 from tests.interop.support.page import Page, served
 from tests.interop.support.raw import RawError, RawMember, describe
 from tests.interop.support.rebalances import last_rebalance
-from tests.measure.ghosts import assisting, freed_of_a_ghost
+from tests.interop.support.scenes.ghosts import assisting, freed_of_a_ghost
 
 PARTITIONS = 4
 UNKNOWN_MEMBER_ID = 25

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.interop.support.brokers import KafkaCluster
-from tests.measure.ghosts import assisting, freed_of_a_ghost, measure
+from tests.interop.support.scenes.ghosts import assisting, freed_of_a_ghost, measure
 
 FAR_BELOW_THE_SESSION_S = 15.0
 

@@ -230,18 +230,18 @@ def keep(release: str, outcomes: Sequence[Outcome]) -> None:
 
 
 def document(reported: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
-    """The page of what was found: by release, by line, by step, and the line's "when", "load" and "commit"."""
-    parts: list[str] = []
+    """The page of what was found: by line, by step, by release, and the line's "when", "load" and "commit"."""
+    parts = [f"| client | rebalance | {', s | '.join(STEPS)}, s |", "| --- " * 7 + "|"]
     measured = failed = 0
-    for release, (_, version) in RELEASES.items():
-        parts += [f"## Broker {version}", "", f"| client | rebalance | {', s | '.join(STEPS)}, s |", "| --- " * 7 + "|"]
-        for line in (*LINES, *STREAMS_LINES):
-            cells = [_cell(line, reported.get(release, {}).get(line.name, {}), step) for step in STEPS]
+    for line in (*LINES, *STREAMS_LINES):
+        figures = []
+        for step in STEPS:
+            cells = [_cell(line, reported.get(release, {}).get(line.name, {}), step) for release in RELEASES]
             measured += sum(cell.endswith((" s", "no rebalance")) for cell in cells)
             failed += cells.count("FAILED")
-            figures = map(_figure, STEPS, cells)
-            parts.append(f"| {line.client} | {line.way} | {' | '.join(figures)} |")
-        parts.append("")
+            figures.append("n/a" if set(cells) == {"n/a"} else "; ".join(_figure(step, cell) for cell in cells))
+        parts.append(f"| {line.client} | {line.way} | {' | '.join(figures)} |")
+    parts.append("")
     lines = [cells for found in reported.values() for cells in found.values()]
     days = " and ".join(sorted({cells["when"][:10] for cells in lines}))
     loads = sorted(int(cells.get("load", "0")) for cells in lines) or [0]
@@ -282,8 +282,9 @@ each of {STREAMS_TASKS} tasks is restored and runs. `make matrix` writes this pa
 
 SUMMARY
 
-The start of a process is not included. `plan` is the first plan for three members (two instances of Streams). `crash`
-includes the session timeout, {SESSION_MS // 1000} s. The generation stayed in every static return without a note.
+A cell has a figure for each broker: {"; ".join(version for _, version in RELEASES.values())}. `plan` is the first plan
+for three members (two instances of Streams), the start of a process not included. `crash` includes the session timeout,
+{SESSION_MS // 1000} s. The generation stayed in every static return without a note.
 A cell fails after {LIMIT_S * PATIENCE:.0f} s, where two members held a partition, or where Bellwether did not lead.
 "n/a": {NO_COOPERATIVE} (aiokafka and kafka-go); {NO_STATIC} (kafka-go);
 {NO_EAGER}.

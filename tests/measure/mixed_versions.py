@@ -19,17 +19,8 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.instances import InstanceSet, LeaderPlace, strangers
 from tests.interop.support.members import Flock
 from tests.interop.support.rebalances import last_rebalance
-from tests.measure.failover import (
-    CONTROL,
-    DRAINED_S_MAX,
-    GROUP,
-    KILLED_S_MAX,
-    PARTITIONS,
-    TOPIC,
-    Stage,
-    Trials,
-    table,
-)
+from tests.interop.support.scenes.failover import CONTROL, GROUP, KILLED_S_MAX, PARTITIONS, TOPIC, Stage, Trials
+from tests.measure.failover import DRAINED_S_MAX, table
 from tests.paths import ROOT
 
 INSTALL_S = 600

@@ -8,8 +8,8 @@ import pytest
 from tests.paths import DOCS, ROOT
 
 # By folder; the pages at the top of the repository are read like guides.
-WORDS_MAX = {"guides": 2_500, "get-started": 1_200, "reference": 3_500, "evidence": 3_000}
-OTHER_WORDS_MAX = 2_500
+WORDS_MAX = {"guides": 2_500, "get-started": 1_000, "reference": 3_100, "evidence": 2_500}
+OTHER_WORDS_MAX = 2_200
 REMEDY = (
     "shorten it, move what is looked up to docs/reference, or divide it by task and list the new page in mkdocs.yml"
 )

@@ -14,8 +14,8 @@ from tests.interop.support.groups import PATIENT, PATIENT_WITH_APPLICATIONS
 from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.members import Flock, double_ownership, partitions_of, wait_settled, why_unavailable
 from tests.interop.support.rebalances import last_rebalance
-from tests.measure.takeover_streams import take_over_application
-from tests.measure.takeovers import COOPERATIVE, MIXED, PARTITIONS, start, take_over
+from tests.interop.support.scenes.application_takeover import take_over_application
+from tests.interop.support.scenes.takeovers import COOPERATIVE, MIXED, PARTITIONS, start, take_over
 
 pytestmark = pytest.mark.broker
 
@@ -111,7 +111,7 @@ def test_a_leader_that_died_is_succeeded_in_the_rebalance_that_waits_for_it(kafk
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("assignor", [COOPERATIVE, "range"])
 def test_twelve_members_in_four_languages_are_taken_over(kafka: KafkaCluster, topic: str, assignor: str) -> None:
-    """Whoever leads them: `python -m tests.measure.takeovers` takes leaders of each kind in turn, and measures."""
+    """A client of any of them may lead; that one is removed."""
     kinds = [kind for kind in MIXED if why_unavailable(kind) is None] * 3
     group = f"adoption-mixed-{assignor}"
     with Flock(kafka.bootstrap) as flock:

@@ -1,5 +1,5 @@
-"""Sidecars that stand by for one another, and operators' orders, on real brokers. The long version with figures is
-`python -m tests.measure.failover` and `python -m tests.measure.kill_points`."""
+"""Instances that stand by for one another, and operators' orders, on real brokers. `make failover` and `make faults
+ROWS="deaths nodes"` try each many times and print figures."""
 
 import json
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ from tests.interop.support.instances import InstanceSet, LeaderPlace, strangers
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.raw import describe
 from tests.interop.support.rebalances import last_rebalance, rebalances
-from tests.measure.failover import SETTLE_S, Stage, Trials
-from tests.measure.kill_points import OPTIONS, killed, plain_rebalance
-from tests.measure.kill_points import PARTITIONS as POINT_PARTITIONS
-from tests.measure.kill_points import TOPIC as POINT_TOPIC
+from tests.interop.support.scenes.failover import SETTLE_S, Stage, Trials
+from tests.interop.support.scenes.kill_points import OPTIONS, killed, plain_rebalance
+from tests.interop.support.scenes.kill_points import PARTITIONS as POINT_PARTITIONS
+from tests.interop.support.scenes.kill_points import TOPIC as POINT_TOPIC
 
 pytestmark = pytest.mark.broker
 

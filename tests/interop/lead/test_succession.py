@@ -3,7 +3,7 @@
 import pytest
 
 from tests.interop.support.brokers import KafkaCluster
-from tests.measure.succession import trials
+from tests.interop.support.scenes.succession import trials
 
 pytestmark = pytest.mark.broker
 

@@ -10,11 +10,11 @@ from confluent_kafka import ElectionType, TopicPartition
 from tests.interop.support.members import wait_until
 from tests.interop.support.proxy import Fate, honest
 from tests.interop.support.raw import describe
+from tests.interop.support.scenes.kill_points import LIMIT_S, NODE_S, Outcome, coordinator_killed, killed
+from tests.interop.support.scenes.killed_at import POINTS
 from tests.measure.faults.rows import Row
 from tests.measure.faults.scene import Scene, Stage, load, measure, print_result
 from tests.measure.faults.wire import JOIN, SYNC, once
-from tests.measure.kill_points import LIMIT_S, NODE_S, Outcome, coordinator_killed, killed
-from tests.measure.killed_at import POINTS
 
 STEPS = {
     "before-join": "before JoinGroup is sent",
@@ -33,7 +33,7 @@ PARKED_S = 1.5
 
 
 def deaths(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
-    """As `kill_points` measures them."""
+    """Bellwether ends, alone or with a standby."""
     early = [point for point in POINTS if point != "leaving"]
     each = [("kill", False, POINTS), ("kill", True, early), ("term", False, early), ("break", True, early)]
     for how, standby, points in each:

@@ -9,7 +9,7 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignme
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.interop.support.members import wait_until
 from tests.interop.support.raw import RawError, RawMember
-from tests.measure.kill_points import LIMIT_S, PARTITIONS, TOPIC
+from tests.interop.support.scenes.kill_points import LIMIT_S, PARTITIONS, TOPIC
 
 HEARTBEAT_S = 0.2
 

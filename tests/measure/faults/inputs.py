@@ -23,11 +23,11 @@ from tests.interop.support.bellwether import COMMAND
 from tests.interop.support.members import Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.proxy import Fate, honest
 from tests.interop.support.raw import LEAVE, RawError, RawMember, connect_to_coordinator, describe, text
+from tests.interop.support.scenes.kill_points import LIMIT_S, PARTITIONS, TOPIC, Group
 from tests.measure.faults.crowd import crowd
 from tests.measure.faults.rows import Row
 from tests.measure.faults.scene import DECISION_S, Scene, Stage, measure
 from tests.measure.faults.wire import JOIN, SYNC, once
-from tests.measure.kill_points import LIMIT_S, PARTITIONS, TOPIC, Group
 
 PLUGINS = """
 from tests.unit.coordinator import plugins_gone_wrong as gone_wrong

@@ -19,11 +19,11 @@ from confluent_kafka.admin import (
 from tests.interop.security.test_lead_refusals import refused, run
 from tests.interop.support.bellwether import INSTANCE, Bellwether, Ended
 from tests.interop.support.members import wait_until
+from tests.interop.support.scenes.kill_points import LIMIT_S, OPTIONS
 from tests.interop.support.tls import REAUTH_MS, Authority
 from tests.measure.faults.rows import Row
 from tests.measure.faults.scene import load, print_result
 from tests.measure.faults.secure import DAY_S, PARTITIONS, SECRET, LoginScene, Secure, mutual, sign, testbed
-from tests.measure.kill_points import LIMIT_S, OPTIONS
 
 OTHER_SECRET = "another-word-for-tests"  # noqa: S105 - as `SECRET`
 REFUSED_S = 15.0  # our ten seconds to connect, and the start of a process

@@ -22,11 +22,7 @@ from tests.interop.support.instances import LeaderPlace
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import LEAVE, connect_to_coordinator, describe, text
 from tests.interop.support.rebalances import last_rebalance, rebalances
-from tests.interop.support.streams_app import Application, StreamsApp
-from tests.interop.support.streams_led import application, failures, led, strangers, topology_of
-from tests.measure.faults.rows import Row
-from tests.measure.faults.scene import Scene, Stage, load, measure, print_result
-from tests.measure.kill_points import (
+from tests.interop.support.scenes.kill_points import (
     LIMIT_S,
     MARGIN_S,
     OPTIONS,
@@ -36,6 +32,10 @@ from tests.measure.kill_points import (
     TOPIC,
     Group,
 )
+from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_led import application, failures, led, strangers, topology_of
+from tests.measure.faults.rows import Row
+from tests.measure.faults.scene import Scene, Stage, load, measure, print_result
 
 FENCED = 3
 ENDS_S = 3.0  # a heartbeat, and the end of a process

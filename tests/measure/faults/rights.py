@@ -21,10 +21,10 @@ from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.rebalances import last_rebalance
+from tests.interop.support.scenes.kill_points import LIMIT_S, MARGIN_S, OPTIONS, SESSION_S
 from tests.measure.faults.logins import ended
 from tests.measure.faults.rows import Row
 from tests.measure.faults.scene import DECISION_S, load, print_result
-from tests.measure.kill_points import LIMIT_S, MARGIN_S, OPTIONS, SESSION_S
 
 GROUP = "orders"  # and its topic
 EVERY = partitions_of({GROUP: 4})

@@ -13,8 +13,17 @@ from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, Node, PortLease
 from tests.interop.support.members import Flock
 from tests.interop.support.proxy import Proxy, honest
+from tests.interop.support.scenes.kill_points import (
+    LIMIT_S,
+    MARGIN_S,
+    OPTIONS,
+    PARTITIONS,
+    SESSION_S,
+    TOPIC,
+    Group,
+    plain_rebalance,
+)
 from tests.measure.faults.rows import Row
-from tests.measure.kill_points import LIMIT_S, MARGIN_S, OPTIONS, PARTITIONS, SESSION_S, TOPIC, Group, plain_rebalance
 
 NODES = 3
 HEAP_MB = 256

@@ -12,9 +12,9 @@ from pathlib import Path
 from tests.interop.support.brokers import LOOPBACK, Node
 from tests.interop.support.members import Flock, Member, double_ownership, partitions_of, wait_settled
 from tests.interop.support.proxy import Proxy
+from tests.interop.support.scenes.kill_points import LIMIT_S, Group, plain_rebalance
 from tests.interop.support.tls import PASSWORD, Authority, TlsCluster, keytool, tls_cluster_of
 from tests.measure.faults.scene import Promises
-from tests.measure.kill_points import LIMIT_S, Group, plain_rebalance
 
 SECRET = "a-word-for-tests"  # noqa: S105 - of a broker that lives as long as a run
 PARTITIONS = 12

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from tests.interop.support.bellwether import COMMAND
 from tests.interop.support.proxy import Fate, Frame, Rule, Ruling, honest
+from tests.interop.support.scenes.killed_at import BLOCK_S, KILLED_AT
 from tests.measure.faults.rows import Row
 from tests.measure.faults.scene import Scene, Stage, Work, measure, stage
-from tests.measure.killed_at import BLOCK_S
 
 JOIN, HEARTBEAT, SYNC = 11, 12, 14
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
@@ -119,7 +119,14 @@ def processes(stage: Stage, wanted: Callable[[str], bool]) -> Iterator[Row]:
     if wanted("blocked"):
         with tempfile.TemporaryDirectory(prefix="bellwether-block-") as directory:
             trigger = Path(directory) / "trigger"
-            command = (sys.executable, "-m", "tests.measure.killed_at", "deciding", "block", str(trigger))
+            command = (
+                sys.executable,
+                "-m",
+                KILLED_AT,
+                "deciding",
+                "block",
+                str(trigger),
+            )
             reported = f"the event loop is blocked for {BLOCK_S:.0f} s, when a plan is to be made"
             promised_s = BLOCK_S + stage.at_once_s
             yield measure(stage, "pause", "blocked", reported, promised_s, blocked(trigger), command=command)

@@ -16,9 +16,9 @@ from PIL import Image
 from rich.console import Console
 
 from tests.browser import Browser
-from tests.measure.observed_fleet.__main__ import running
 from tests.measure.screenshots.fleet import Varied, VariedBrokers
 from tests.paths import ROOT
+from tests.support.observing_process import running
 
 FOLDER = ROOT / "docs" / "guides" / "page"
 COLOURS = 256  # a palette: a third of the size, and nobody sees it

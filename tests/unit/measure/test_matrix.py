@@ -10,12 +10,12 @@ MEASURED = re.compile(r"\d+\.\d(, a rebalance)?")
 def cells_of(page: str) -> dict[tuple[str, str, str], list[str]]:
     """By version of the broker, client and way to rebalance."""
     found = {}
-    for section in page.split("\n## Broker ")[1:]:
-        version, *lines = section.splitlines()
-        for line in lines:
-            client, way, *cells = [cell.strip() for cell in line.strip("|").split("|")] if line[:1] == "|" else ["", ""]
-            if len(cells) == len(STEPS) and cells[0] not in ("plan, s", "---"):
-                found[version, client, way] = cells
+    for line in page.splitlines():
+        client, way, *cells = [cell.strip() for cell in line.strip("|").split("|")] if line[:1] == "|" else ["", ""]
+        if len(cells) == len(STEPS) and cells[0] not in ("plan, s", "---"):
+            for number, (_, version) in enumerate(RELEASES.values()):
+                each = (cell if cell == "n/a" else cell.split("; ")[number] for cell in cells)
+                found[version, client, way] = list(each)
     return found
 
 

@@ -1,5 +1,5 @@
-"""Small worlds for assignor tests: groups, readable plans, and clusters with the rack fixture of
-docs/reference/assignors.md#scenarios-of-other-clients-tests."""
+"""Small worlds for assignor tests: groups, readable plans, and clusters with the racks that other clients' tests
+use."""
 
 from collections.abc import Mapping, Sequence
 

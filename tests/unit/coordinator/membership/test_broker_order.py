@@ -1,4 +1,4 @@
-"""The two hash orders, from member ids alone. What brokers really do is tried in tests/measure/succession."""
+"""The two hash orders, from member ids alone. tests/interop/lead/test_succession.py asks real brokers."""
 
 import random
 import uuid

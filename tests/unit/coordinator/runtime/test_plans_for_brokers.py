@@ -16,8 +16,8 @@ from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from bellwether_kafka.coordinator.serving import wire
 from tests.interop.support.members import wait_until
-from tests.measure.observed_fleet.__main__ import running
 from tests.support.answering_brokers import Size
+from tests.support.observing_process import running
 from tests.unit.coordinator.serving.requests import Asking, owners
 from tests.unit.coordinator.web.test_observed import SKEWED
 

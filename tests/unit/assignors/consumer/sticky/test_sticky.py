@@ -1,4 +1,4 @@
-"""Small sticky scenarios (docs/reference/assignors.md#scenarios-of-other-clients-tests), with exact lists."""
+"""Small sticky scenarios of other clients' tests, in Bellwether's words, with exact lists."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Racks (KIP-881) in sticky plans: the grids of docs/reference/assignors.md#scenarios-of-other-clients-tests.
+"""Racks (KIP-881) in sticky plans: grids of broker and member racks, as other clients' tests have them.
 
 Topics of 6, 7 and 2 partitions, three members. The figures are what the JVM reaches; the plan is never further away
 from its racks and always as balanced.

@@ -1,5 +1,4 @@
-"""Large groups, at which other clients' sticky assignors take seconds or minutes, or loop
-(docs/reference/assignors.md#scenarios-of-other-clients-tests).
+"""Large groups, at which other clients' sticky assignors take seconds or minutes, or loop.
 
 Bounds are generous, an order of magnitude above what is measured; they catch a wrong complexity, not a slow machine.
 """

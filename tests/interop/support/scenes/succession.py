@@ -1,25 +1,19 @@
-"""Who leads when a leader goes, tried on real brokers: `python -m tests.measure.succession --groups 200 --members 100`.
+"""Who leads when a leader goes, tried on real brokers.
 
 Each group has a random number of raw members, some have been larger once. A newcomer comes with an id that should sort
 first; then leaders are removed one after another. Every time it is compared who leads with who was predicted: by the
 listing of DescribeGroups, and by the hashes of the member ids alone.
 """
 
-import argparse
 import random
 import struct
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from rich.console import Console
-from rich.table import Table as Grid
-
 from bellwether_kafka.coordinator.membership.broker_order import HashOrder, sorts_first, spread_hash, tables
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.jvm import BROKER_39, CURRENT, Release
+from tests.interop.support.jvm import BROKER_39, CURRENT
 from tests.interop.support.raw import (
     DESCRIBE,
     JOIN,
@@ -240,46 +234,3 @@ def _try(bootstrap: str, group: str, draw: random.Random, members_max: int, tall
         else:
             return
         time.sleep(1)
-
-
-def attempt(release: Release, groups: int, members_max: int, seed: int) -> Tally:
-    """Runs the trials on one broker of this release."""
-    with KafkaCluster(nodes=1, racks=(None,), release=release, initial_rebalance_delay_ms=0) as cluster:
-        return trials(cluster.bootstrap, groups, members_max, seed)
-
-
-def show(found: dict[str, Tally]) -> None:
-    grid = Grid(title="Who leads next")
-    heads = ("broker", "groups", "members", "successions", "as listed", "as hashed", "newcomer led", "ids", "order")
-    for head in heads:
-        grid.add_column(head)
-    for name, t in found.items():
-        row = (
-            t.groups,
-            f"{min(t.members)}-{max(t.members)}",
-            t.successions,
-            t.by_listing,
-            f"{t.by_hash} of {t.hash_sure}",
-            f"{t.first_at_once} of {t.first_expected} foretold",
-            round(t.rolls / t.groups),
-            ", ".join(f"{order} {count}" for order, count in sorted(t.orders.items())),
-        )
-        grid.add_row(name, *map(str, row))
-    Console(width=140).print(grid)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--groups", type=int, default=200)
-    parser.add_argument("--members", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--release", choices=RELEASES, action="append")
-    given = parser.parse_args()
-    names = given.release or RELEASES
-    found = {name: attempt(RELEASES[name], given.groups, given.members, given.seed) for name in names}
-    show(found)
-    return 0 if all(t.by_listing == t.successions for t in found.values()) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,30 +1,23 @@
-"""Measures what restarts cost a Streams application: `python -m tests.measure.ghosts --how java --how assist`.
+"""What restarts cost a Streams application, with and without the removal of members that have died.
 
 Default session of 45 s, default heartbeats of 3 s unless said otherwise, default client ids. Instances get SIGTERM and
-start again at once on their old state, one after the other, each after the group has come to rest. What differs is who
-looks after ghosts:
+start again at once on their old state, one after the other, each after the group has come to rest. `how` is one of:
 
-java     nobody: the application leads itself
-assist   the application leads itself, Bellwether removes ghosts from outside
-lead     Bellwether leads and removes ghosts
+java     the application leads itself, and nothing removes dead members
+assist   the application leads itself, Bellwether removes dead members from outside
+lead     Bellwether leads and removes dead members
 """
 
-import argparse
-import json
 import os
 import re
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.interop.support.bellwether import Bellwether
@@ -35,7 +28,6 @@ from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, Application, St
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, check_leader, write_topology
 
-HOWS = ("java", "assist", "lead")
 PARTITIONS = 4
 SESSION_MS = 45_000
 KEYS = 5_000
@@ -209,65 +201,3 @@ def _local_second_of_day(at: float) -> float:
     """The broker writes local time; runs over midnight are not measured."""
     local = time.localtime(at)
     return local.tm_hour * 3600 + local.tm_min * 60 + local.tm_sec
-
-
-def table(costs: Sequence[Cost]) -> Table:
-    shown = Table(title="Restarts of one Streams application: seconds without an owner")
-    for column in (
-        "who looks",
-        "instances x threads",
-        "restarts",
-        "max/task",
-        "total",
-        "group back",
-        "took",
-        "removed",
-    ):
-        shown.add_column(column)
-    for cost in costs:
-        shown.add_row(
-            cost.how,
-            f"{cost.instances} x {cost.threads}",
-            str(cost.restarts),
-            f"{cost.unowned_s_max:.1f}",
-            f"{cost.unowned_s_sum:.1f}",
-            " ".join(f"{wait:.1f}" for wait in cost.back_s),
-            f"{cost.took_s:.1f}",
-            str(cost.removed),
-        )
-    return shown
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--how", choices=HOWS, action="append", help="repeat for more; all by default")
-    parser.add_argument("--instances", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--restarts", type=int, help="as many as instances by default: a rolling restart")
-    parser.add_argument("--heartbeat-ms", type=int, default=3_000)
-    options = parser.parse_args()
-    costs: list[Cost] = []
-    hows = options.how or HOWS
-    with KafkaCluster(nodes=1) as cluster:
-        for how in hows:
-            restarts = options.restarts or options.instances
-            try:
-                cost = measure(
-                    cluster,
-                    how,
-                    instances=options.instances,
-                    threads=options.threads,
-                    restarts=restarts,
-                    heartbeat_ms=options.heartbeat_ms,
-                )
-            except AssertionError as failure:
-                print(f"{how}: {failure}", file=sys.stderr, flush=True)
-            else:
-                costs.append(cost)
-                print(json.dumps(asdict(cost)), file=sys.stderr, flush=True)
-    Console(width=140 if not sys.stdout.isatty() else None).print(table(costs))
-    return 0 if len(costs) == len(hows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,4 @@
-"""A running Streams application of two instances that is taken over, and what its tasks were without: for the tests,
-and measured by `python -m tests.measure.takeovers`.
-"""
+"""A running Streams application of two instances that is taken over, and what its tasks were without."""
 
 import time
 from collections.abc import Mapping

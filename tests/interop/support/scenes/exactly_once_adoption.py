@@ -1,16 +1,13 @@
-"""Adopts a live exactly-once application by restarting its instances one after another:
-`python -m tests.measure.exactly_once_adoption --guard no --static no --first leader`.
+"""Adopts a live exactly-once application by restarting its instances one after another.
 
 Three instances with default client ids, sessions of 45 s and heartbeats of 3 s, under load. Bellwether has the default
 settings and declares `exactly_once_v2`, so it may remove no live member. What is restarted first is the instance whose
 thread leads, or that one last.
 """
 
-import argparse
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -195,27 +192,3 @@ def adopt(cluster: KafkaCluster, variant: Variant, *, cycles: int = 1) -> Adopti
             if entry.get("event") in ("membership", "ghosts")
         ]
     return found
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--guard", choices=("yes", "no"), default="no")
-    parser.add_argument("--static", choices=("yes", "no"), default="no")
-    parser.add_argument("--first", choices=("leader", "others"), default="leader")
-    parser.add_argument("--cycles", type=int, default=2)
-    parser.add_argument("--times", type=int, default=1)
-    given = parser.parse_args()
-    topic = "bellwether-control" if given.guard == "yes" else ""
-    variant = Variant(given.guard == "yes", given.static == "yes", given.first == "others", topic)
-    adopted = 0
-    with KafkaCluster(nodes=1) as cluster:
-        for _ in range(given.times):
-            found = adopt(cluster, variant, cycles=given.cycles)
-            print(f"{found.variant}: adopted {found.adopted} after {found.restarts} restarts, pauses {found.pauses_s}")
-            print("\n".join((*found.transcript, *found.bellwether, *found.guards, *found.overlaps)), flush=True)
-            adopted += found.adopted and not found.overlaps
-    return 0 if adopted == given.times else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,24 +1,17 @@
-"""`python -m tests.measure.kill_points`: kill -9 of the sidecar at each step of a round, SIGTERM, a bug of ours, and
-the end of the coordinator node at each step, on three real brokers with Java members. Exit code 1 if a promise was
-broken.
+"""kill -9 of Bellwether at each step of a rebalance, SIGTERM, an error of its own, and the end of the coordinator node
+at each step, on real brokers with Java members. `make faults ROWS="deaths nodes"` tries them all.
 
-What a death may cost is our session timeout, and then what the same round takes among the members themselves, which is
-measured first. With a standby it is three beats and a bit.
+A death may cost the session timeout of Bellwether, and then what the same rebalance takes among the members themselves,
+which is measured first. With a standby it costs three missed heartbeats and a little more.
 """
 
-import argparse
-import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
 
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
@@ -26,7 +19,7 @@ from tests.interop.support.instances import InstanceSet
 from tests.interop.support.members import Flock, Member, double_ownership, partitions_of, wait_settled, wait_until
 from tests.interop.support.raw import RawError, describe
 from tests.interop.support.rebalances import Rebalance, last_rebalance, rebalances
-from tests.measure.killed_at import POINTS
+from tests.interop.support.scenes.killed_at import KILLED_AT
 
 TOPIC, PARTITIONS = "kill-points", 12
 SESSION_S = 6.0
@@ -199,63 +192,10 @@ def armed(
     """A sidecar that does what `how` says at this point once the file exists."""
     with tempfile.TemporaryDirectory(prefix="bellwether-point-") as directory:
         trigger = Path(directory) / "trigger"
-        command = (sys.executable, "-m", "tests.measure.killed_at", point, how, str(trigger))
+        command = (sys.executable, "-m", KILLED_AT, point, how, str(trigger))
         if standby:
             with InstanceSet(cluster, [group], f"{group}-control", command=command, options=OPTIONS) as both:
                 yield both.processes[0], trigger
         else:
             with Bellwether(cluster, [group], command=command, options=OPTIONS) as alone:
                 yield alone, trigger
-
-
-def run(cluster: KafkaCluster, points: Sequence[str], node_points: Sequence[str], how: Sequence[str]) -> list[Outcome]:
-    cluster.create_topic(TOPIC, PARTITIONS, rf=3)
-    with Flock(cluster.bootstrap) as flock:
-        ordinary_s = max(plain_rebalance(cluster, flock) for _ in range(2))
-        # A static leader with a standby does not leave on SIGTERM: it hands over.
-        early = [point for point in points if point != "leaving"]
-        each = [
-            *(("kill", False, point) for point in points),
-            *(("kill", True, point) for point in early),
-            *(("term", False, point) for point in early),
-            *(("break", True, point) for point in early),
-        ]
-        trials: list[partial[Outcome]] = [
-            *(partial(killed, cluster, flock, p, ordinary_s, standby=s, how=h) for h, s, p in each if h in how),
-            *(partial(coordinator_killed, cluster, flock, p) for p in node_points),
-        ]
-        found = []
-        for trial in trials:
-            try:
-                found.append(trial())
-            except AssertionError as late:
-                p, what = str(trial.args[2]), trial.func.__name__
-                found.append(Outcome(p, what, LIMIT_S, 0.0, "nobody", (str(late)[:300],)))
-            print(found[-1], flush=True)
-        return found
-
-
-def table(outcomes: Sequence[Outcome]) -> Table:
-    shown = Table(title=f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    for column in ("killed at", "what", "all owned after", "promised", "then led by", "broken"):
-        shown.add_column(column)
-    for o in outcomes:
-        row = (o.point, o.what, f"{o.took_s:.2f} s", f"{o.promised_s:.1f} s", o.led_by, "; ".join(o.broken) or "none")
-        shown.add_row(*row)
-    return shown
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--points", nargs="*", default=list(POINTS))
-    parser.add_argument("--how", nargs="*", default=list(HOW))
-    parser.add_argument("--node-points", nargs="*", default=list(POINTS))
-    arguments = parser.parse_args()
-    with KafkaCluster() as cluster:
-        found = run(cluster, arguments.points, arguments.node_points, arguments.how)
-    Console(width=140).print(table(found))
-    return 0 if all(outcome.passed for outcome in found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,36 +1,22 @@
-"""Groups in several languages that are taken over, and what each member was without: for the tests, and measured by
-`python -m tests.measure.takeovers --runs 10`, which takes Streams applications over first. Exit code 1 if a promise was
-broken.
-"""
+"""Groups with members in several languages that are taken over, and what each member was without."""
 
-import argparse
-import os
-import sys
-import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table as Grid
 
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS, without_rival
+from tests.interop.support.groups import without_rival
 from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.members import (
     Flock,
     Member,
     partitions_of,
     wait_settled,
-    why_unavailable,
 )
 from tests.interop.support.rebalances import last_rebalance
-from tests.measure.takeover_streams import take_over_application
 
 MIXED = ("java", "confluent", "franz-go", "kafka-python")
 PARTITIONS = 26  # two for each of thirteen members
@@ -89,11 +75,6 @@ def longest_ms(found: Sequence[Pause]) -> int:
     return max((pause.pause_ms for pause in found), default=0)
 
 
-def stops(found: Sequence[Pause]) -> int:
-    """How often the member stopped that did so most often."""
-    return max(Counter(pause.member for pause in found).values(), default=0)
-
-
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What a take-over did. `ordinary_ms`: the longest pause as one member more comes, and as it goes again."""
@@ -120,21 +101,6 @@ class Taken:
         return found
 
 
-def ordinary(
-    flock: Flock, group: str, members: list[Member], assignor: str, topic: str, heartbeat_ms: int
-) -> tuple[int, int]:
-    """The longest pause as one member more comes, and as it goes again."""
-    came_ms = int(time.time() * 1000)
-    more = flock.member("confluent", group, [topic], [assignor], heartbeat_ms=str(heartbeat_ms))
-    wait_settled([*members, more], partitions_of({topic: PARTITIONS}), spread=1, limit_s=90)
-    went_ms = int(time.time() * 1000)
-    # Whom it took partitions from gets them back when it goes: only who stopped for the round is counted.
-    came = longest_ms([p for p in pauses(members, came_ms) if p.pause_ms < went_ms - came_ms])
-    more.stop()
-    wait_settled(members, partitions_of({topic: PARTITIONS}), limit_s=90)
-    return came, longest_ms(pauses(members, went_ms))
-
-
 def take_over(kafka: KafkaCluster, members: list[Member], config: MembershipConfig, topic: str) -> Taken:
     """Takes the group, which is at rest, and hands it back at the end."""
     group = config.group_id
@@ -159,67 +125,3 @@ def take_over(kafka: KafkaCluster, members: list[Member], config: MembershipConf
             message=tuple(led.message(*NoteKind)),
             each=tuple(found),
         )
-
-
-def row(number: int, assignor: str, leader: str, taken: Taken, usual: tuple[int, int]) -> tuple[str, ...]:
-    return (
-        str(number),
-        assignor,
-        leader,
-        str(taken.rebalances),
-        str(taken.moved),
-        f"{taken.removed_ms}",
-        f"{taken.others_ms} ({taken.others})",
-        str(stops(taken.each)),
-        f"{usual[0]} / {usual[1]}",
-        "; ".join(taken.broken(assignor)) or "kept",
-    )
-
-
-def measure(runs: int, assignors: Sequence[str], heartbeat_ms: int, applications: int, *, dynamic: bool) -> bool:
-    columns = ("run", "assignor", "leader", "rebalances", "moves", "removed ms", "others ms", "stops", "ordinary ms")
-    grid = Grid(*columns, "promises")
-    console, topic, kept = Console(width=160), "takeovers", True
-    kinds = [kind for kind in MIXED if why_unavailable(kind) is None]
-    with KafkaCluster() as kafka:
-        kafka.create_topic(topic, PARTITIONS, rf=3)
-        for number in range(applications):
-            with tempfile.TemporaryDirectory(prefix="takeovers-") as folder:
-                name = f"takeovers-streams-{number}"
-                application = take_over_application(kafka, name, Path(folder), 10_000, PATIENT_WITH_APPLICATIONS)
-            print(application, flush=True)
-            kept = kept and application.moved == 0 and max(application.unowned_ms.values()) <= BACK_MS_MAX
-        for assignor in assignors:
-            for number in range(runs):
-                group, leader = f"takeovers-{assignor}-{number}", kinds[number % len(kinds)]
-                config = MembershipConfig(
-                    group, "lead", "take-over", None if dynamic else "bellwether", watch_interval_ms=500
-                )
-                with Flock(kafka.bootstrap) as flock:
-                    members = start(kafka, flock, group, kinds * 3, assignor, topic, leader, heartbeat_ms)
-                    usual = ordinary(flock, group, members, assignor, topic, heartbeat_ms)
-                    taken = take_over(kafka, members, config, topic)
-                kept = kept and not taken.broken(assignor)
-                print(*row(number, assignor, leader, taken, usual), taken.message, taken.each, flush=True)
-                grid.add_row(*row(number, assignor, leader, taken, usual))
-    console.print(grid)
-    console.print(f"load average {os.getloadavg()[0]:.1f}")
-    return kept
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--assignors", nargs="+", default=[COOPERATIVE, "range"])
-    parser.add_argument("--dynamic", action="store_true", help="without an instance id")
-    parser.add_argument("--heartbeat-ms", type=int, default=3_000, help="of the members; the default is most clients'")
-    parser.add_argument("--applications", type=int, default=3)
-    reported = parser.parse_args()
-    kept = measure(
-        reported.runs, reported.assignors, reported.heartbeat_ms, reported.applications, dynamic=reported.dynamic
-    )
-    return 0 if kept else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,8 @@
-"""`python -m tests.measure.killed_at POINT HOW TRIGGER run ...`: Bellwether that, once the file TRIGGER exists, kills
-itself (HOW: kill), gets a SIGTERM (term), waits a moment (hold), blocks its event loop (block) or meets a bug of its
-own (break) when it reaches POINT, and makes TRIGGER.reached.
+"""`python -m tests.interop.support.scenes.killed_at POINT HOW TRIGGER run ...`: Bellwether that, once the file TRIGGER
+exists, kills itself (HOW: kill), gets a SIGTERM (term), waits a moment (hold), blocks its event loop (block) or raises
+an error of its own (break) when it reaches POINT, and makes TRIGGER.reached.
 
-The points stand around the steps of one round. The product knows nothing of this.
+The points are the steps of one rebalance. The product knows nothing of this.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 
+KILLED_AT = "tests.interop.support.scenes.killed_at"
 POINTS = (
     "before-join",
     "join-sent",
