@@ -174,7 +174,7 @@ def _consumer(member: Any) -> BrokerMember:
 
 
 def _streams(member: Any) -> BrokerMember:
-    held = member.assignment
+    assignment = member.assignment
     return BrokerMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -182,8 +182,8 @@ def _streams(member: Any) -> BrokerMember:
         client_id=member.client_id,
         client_host=member.client_host,
         topics=(),
-        assigned=_tasks(held.active_tasks),
-        standby=(*_tasks(held.standby_tasks), *_tasks(held.warmup_tasks)),
+        assigned=_tasks(assignment.active_tasks),
+        standby=(*_tasks(assignment.standby_tasks), *_tasks(assignment.warmup_tasks)),
         process_id=member.process_id,
         tags=tuple((tag.key, tag.value) for tag in member.client_tags),
         offsets=tuple((o.subtopology_id, o.partition, o.offset) for o in member.task_offsets),

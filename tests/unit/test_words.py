@@ -255,6 +255,7 @@ WITHOUT_EMPTY_NAMES = (
     "coordinator/assessment",
     "coordinator/cli",
     "coordinator/control",
+    "coordinator/kafka",
     "coordinator/observation",
     "coordinator/telemetry",
     "coordinator/web",
