@@ -8,7 +8,14 @@ from bellwether_kafka.coordinator.assessment.model import Finding, Measures, Per
 from bellwether_kafka.coordinator.assessment.policies import best
 from bellwether_kafka.coordinator.membership import AT_REST, STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.names import for_shell, for_toml
-from bellwether_kafka.coordinator.observation import BY_TOPIC, OF_ASSIGNMENT, SELF_ASSIGNED, LagVerdict, Observation
+from bellwether_kafka.coordinator.observation import (
+    BY_TOPIC,
+    OF_ASSIGNMENT,
+    SELF_ASSIGNED,
+    LagVerdict,
+    Observation,
+    how_to_name_racks,
+)
 from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.settings import GroupSettings
 
@@ -113,7 +120,7 @@ def _racks(facts: AssessedFacts) -> Iterator[Finding]:
     now, to = facts.now, facts.best
     named = [member for member in facts.seen.members if member.rack]
     if now is not None and now.cross_rack is None and not named:
-        cannot = "Without client.rack it is unknown what crosses racks; set it on the members."
+        cannot = f"What crosses racks is unknown without client.rack. {how_to_name_racks(facts.seen)}"
         yield Finding("cross rack", "No member names a rack.", cannot=cannot)
         return
     if now is None or not now.cross_rack:

@@ -69,4 +69,5 @@ from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.self_assigned import MemberlessCommits
 from bellwether_kafka.coordinator.observation.shared import SharedGroups, SharedOffsets
 from bellwether_kafka.coordinator.observation.short_ids import full_ids, short_ids
+from bellwether_kafka.coordinator.observation.spoken_versions import how_to_name_racks
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_values

@@ -33,7 +33,7 @@ from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.removals import removals
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
-from bellwether_kafka.coordinator.observation.spoken_versions import spoken_versions
+from bellwether_kafka.coordinator.observation.spoken_versions import how_to_name_racks, spoken_versions
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed
 from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade
 from bellwether_kafka.protocol import messages
@@ -551,15 +551,12 @@ def _racks(facts: DoctorFacts) -> Check:
     if foreign:
         remedy = f"client.rack must be spelled as broker.rack is: {', '.join(sorted(brokers))}."
         return Check("racks", CheckVerdict.FAIL, f"Members name racks without a broker: {listed(foreign)}.", remedy)
-    rackless = [m.client_id or m.member_id for m in members if not m.rack]
-    if rackless and len(rackless) < len(members):
-        message = f"{listed(rackless)} name no rack while others do."
-        return Check(
-            "racks", CheckVerdict.WARN, message, "Set client.rack on them: they are placed without regard to racks."
-        )
+    rackless = [m for m in members if not m.rack]
     if rackless:
-        remedy = "Set client.rack on the members, or expect no rack awareness."
-        return Check("racks", CheckVerdict.WARN, "No member names a rack.", remedy)
+        names = listed([m.client_id or m.member_id for m in rackless])
+        some = len(rackless) < len(members)
+        message = f"{names} name no rack while others do." if some else "No member names a rack."
+        return Check("racks", CheckVerdict.WARN, message, how_to_name_racks(facts.seen))
     return Check("racks", CheckVerdict.PASS, f"Brokers and members agree on {', '.join(sorted(brokers))}.")
 
 

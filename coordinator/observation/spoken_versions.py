@@ -4,9 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bellwether_kafka.assignors.shared import RawMember
+from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
+
+RACK_VERSION = 3  # the first version of a subscription that has the member's rack
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,26 @@ def spoken_versions(members: Iterable[RawMember], *, streams: bool) -> SpokenVer
     versions = sorted({*version_of.values()})
     shown = ", ".join(f"v{version}" for version in versions)
     return SpokenVersion(f"Members send {words.what} {shown}{words.mixed * (len(versions) > 1)}.")
+
+
+def how_to_name_racks(seen: Observation) -> str:
+    """Returns what to do for the subscribed members that name no rack. A subscription before v3 has no field for it, so
+    client.rack has no effect on its member (docs/reference/client-quirks.md#what-each-client-writes)."""
+    raw = seen.shadow.decision.raw.others if seen.shadow is not None else ()
+    version_of = {m.member_id: _version(m.metadata, streams=False) for m in raw}
+    rackless = [m for m in seen.members if m.topics and not m.rack]
+    unable = [
+        m.client_id or m.member_id
+        for m in rackless
+        if (version := version_of.get(m.member_id)) is not None and version < RACK_VERSION
+    ]
+    if not unable:
+        return "Set client.rack on them: they are placed without regard to racks."
+    others = "Set client.rack on the others. " if len(unable) < len(rackless) else ""
+    return (
+        f"{others}The subscriptions of {listed(unable)} have no field for client.rack: upgrade Java clients to 3.5 and"
+        " librdkafka to 2.2; some other clients never send a rack (docs/reference/client-quirks.md)."
+    )
 
 
 def _version(metadata: bytes, *, streams: bool) -> int | None:

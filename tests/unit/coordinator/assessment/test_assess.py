@@ -136,6 +136,8 @@ def test_topics_that_drifted_apart_are_found_and_balance_by_topic_is_the_setting
         'policy = "topic-balance"'
     ]
     assert 'policy = "topic-balance"' in one.configuration
+    (racks,) = [finding for finding in one.findings if finding.about == "cross rack"]
+    assert racks.cannot.startswith("What crosses racks is unknown without client.rack. Set client.rack on them")
 
 
 def test_an_application_is_compared_with_its_policies_and_its_broker() -> None:

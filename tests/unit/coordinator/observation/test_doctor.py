@@ -174,6 +174,22 @@ def test_racks_of_members_are_those_of_brokers() -> None:
     assert racks(one, replace(two, rack=None))[0] is CheckVerdict.WARN
 
 
+def test_client_rack_is_asked_only_of_members_that_can_send_it() -> None:
+    def remedy(*versions: int) -> str:
+        facts = consumers(*versions)
+        members = tuple(
+            ObservedMember(raw.member_id, None, f"client-{n}", "/h", topics=("orders",))
+            for n, raw in enumerate(facts.seen.shadow.decision.raw.others if facts.seen.shadow else ())
+        )
+        assert len(members) == len(versions)
+        facts = replace(facts, broker_racks=("az1", "az2"), seen=replace(facts.seen, members=members))
+        return check(facts, "racks").remedy
+
+    assert remedy(3, 3) == "Set client.rack on them: they are placed without regard to racks."
+    assert remedy(0, 2).startswith("The subscriptions of client-0, client-1 have no field for client.rack: upgrade")
+    assert remedy(3, 1).startswith("Set client.rack on the others. The subscriptions of client-1 have no field")
+
+
 def test_before_a_first_start_without_a_file_a_java_member_leads_first() -> None:
     found = check(NOBODY_YET, "topology")
     assert (found.verdict, "a Java member leads first" in found.message) == (CheckVerdict.WARN, True)
