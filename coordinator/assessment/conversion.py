@@ -87,9 +87,13 @@ def _brokers(facts: ConversionFacts) -> Check:
         return Check("brokers", CheckVerdict.WARN, "The brokers' version is not known.", "Ask again.")
     if facts.broker_version < needed:
         wanted = ".".join(map(str, needed))
-        message = f"The brokers are of Kafka {name}; the protocol {facts.protocol} needs {wanted}."
+        message = f"The broker that was asked is of Kafka {name}; the protocol {facts.protocol} needs {wanted}."
         return Check("brokers", CheckVerdict.FAIL, message, "Upgrade the brokers first.")
-    return Check("brokers", CheckVerdict.PASS, f"The brokers are of Kafka {name} or newer.")
+    return Check(
+        "brokers",
+        CheckVerdict.PASS,
+        f"The broker that was asked is of Kafka {name}; all of them have to be of {'.'.join(map(str, needed))} or newer.",
+    )
 
 
 def _migration(facts: ConversionFacts) -> Check:
