@@ -82,18 +82,15 @@ def _checks(facts: ConversionFacts) -> list[Check]:
 
 
 def _brokers(facts: ConversionFacts) -> Check:
-    needed, name = BROKERS_FROM[facts.protocol], ".".join(map(str, facts.broker_version))
+    name = ".".join(map(str, facts.broker_version))
+    wanted = ".".join(map(str, BROKERS_FROM[facts.protocol]))
     if not facts.broker_version:
         return Check("brokers", CheckVerdict.WARN, "The brokers' version is not known.", "Ask again.")
-    if facts.broker_version < needed:
-        wanted = ".".join(map(str, needed))
+    if facts.broker_version < BROKERS_FROM[facts.protocol]:
         message = f"The broker that was asked is of Kafka {name}; the protocol {facts.protocol} needs {wanted}."
         return Check("brokers", CheckVerdict.FAIL, message, "Upgrade the brokers first.")
-    return Check(
-        "brokers",
-        CheckVerdict.PASS,
-        f"The broker that was asked is of Kafka {name}; all of them have to be of {'.'.join(map(str, needed))} or newer.",
-    )
+    message = f"The broker that was asked is of Kafka {name}; all of them have to be of {wanted} or newer."
+    return Check("brokers", CheckVerdict.PASS, message)
 
 
 def _migration(facts: ConversionFacts) -> Check:
