@@ -69,6 +69,7 @@ class GroupLink:
         if node is None:
             return None
         answer = await self.transport.request(membership.Describe(0, node, self.group_id, REQUEST_TIMEOUT_MS))
+        self._protocol = None
         if isinstance(answer, DescribeAnswer) and membership.assigned_by_broker(answer):
             answer = await self._describe_by_broker(node)
         if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
@@ -80,9 +81,9 @@ class GroupLink:
     async def _describe_by_broker(self, node: Node) -> DescribeAnswer | RequestFailed:
         """Returns the description of a group whose broker assigns."""
         for protocol in PROTOCOLS:
-            asked = DescribeByBroker(node, self.group_id, protocol, REQUEST_TIMEOUT_MS)
+            describe = DescribeByBroker(node, self.group_id, protocol, REQUEST_TIMEOUT_MS)
             try:
-                group = await self.transport.ask(asked)
+                group = await self.transport.ask(describe)
             except TransportError as error:
                 return RequestFailed(0, error.failure, str(error))
             if group.error != Code.GROUP_ID_NOT_FOUND:
@@ -121,8 +122,8 @@ class GroupLink:
             member_id: await self.transport.ask(RemoveStreamsMember(node, self.group_id, member_id, REQUEST_TIMEOUT_MS))
             for member_id in member_ids
         }
-        refused = {*codes.values()} - {*DONE}
-        return RemovedMembers(min(refused, default=0), codes)
+        of_group = next((code for code in codes.values() if code in (*PASSING, Code.GROUP_AUTHORIZATION_FAILED)), 0)
+        return RemovedMembers(of_group, codes)
 
     def lost(self, why: str, *, passes: bool = True) -> None:
         """Records the failure and forgets the coordinator node, so that the next request finds it again."""

@@ -54,6 +54,31 @@ def test_members_of_an_application_whose_broker_assigns_leave_by_their_own_heart
     assert not [request for request in on.brokers.asked if isinstance(request, RemoveMembers)]
 
 
+def test_a_member_that_a_broker_refuses_to_remove_is_named_and_the_others_are_removed() -> None:
+    on = stage(replace(NAMED, client_ids=("app-1", "app-2")))
+    on.brokers.by_broker = replace(of_consumer_protocol("app-1", "app-2"), protocol="streams")
+    on.brokers.codes[RemoveStreamsMember] = [110]
+    message = on.play(killed)
+    assert on.brokers.removed == ["m-1"]
+    assert any("The broker did not remove m-0: error 110." in line for line in message)
+    assert any("Removed 1 of its 2 members" in line for line in message)
+
+
+def test_an_application_that_is_classic_again_is_left_by_leavegroup() -> None:
+    async def converted_back(on: Stage) -> None:
+        await on.refreshed()
+        on.brokers.by_broker = None
+        on.brokers.show(plain("a"))
+        await on.refreshed(4)
+        on.process.end()
+
+    on = stage(NAMED)
+    on.brokers.by_broker = replace(of_consumer_protocol("app-1"), protocol="streams")
+    on.play(converted_back)
+    assert on.brokers.removed == ["a"]
+    assert not [request for request in on.brokers.asked if isinstance(request, RemoveStreamsMember)]
+
+
 def test_a_share_group_is_left_alone() -> None:
     on = stage(NAMED)
     on.brokers.by_broker = replace(of_consumer_protocol("app-1"), protocol="share")  # type: ignore[arg-type]
