@@ -206,7 +206,7 @@ conformance: setup  ## the model of the simulation against a real broker, SEEDS=
 matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/evidence/interoperability.md; RELEASE=4.3 for a piece; half an hour
 	$(BIN)/python -m tests.measure.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))
 
-faults: setup  ## what goes wrong around a sidecar on three real brokers; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
+faults: setup  ## what goes wrong around an instance on three real brokers; root and libfaketime for all rows; twenty minutes, and as many for ROWS="deaths nodes storm topology"
 	$(BIN)/python -m tests.measure.faults $(ROWS)
 
 hanging-calls: setup  ## two groups led on three real brokers while one call outside of them hangs for twelve seconds; needs a C compiler; ten minutes, or ROWS="name oidc"

@@ -211,7 +211,7 @@ def _must_wait(world: World) -> None:
     """The leader dies, or is told to stop, while its group is at rest: it is led again, in the same generation."""
     for what in ("killed", "stopped"):
         if not world.run_until(world.clock.now + ADOPT_S, lambda: all(s.up for s in world.instances)):
-            world.violate("the supervisor does not start a sidecar")
+            world.violate("the supervisor does not start an instance")
         world.run_until(world.clock.now + 10.0)  # until each has heard the other
         first = next((instance for instance in world.instances if instance.leads), None)
         if first is None:

@@ -136,7 +136,7 @@ def test_a_bug_of_bellwethers_hands_the_group_to_the_standby(kafka: KafkaCluster
     kafka.ensure_topic(POINT_TOPIC, POINT_PARTITIONS)
     with Flock(kafka.bootstrap) as flock:
         outcome = killed(kafka, flock, "deciding", SETTLE_S, standby=True, how="break")
-    assert (outcome.broken, outcome.led_by) == ((), "a sidecar")
+    assert (outcome.broken, outcome.led_by) == ((), "an instance")
 
 
 def test_the_order_on_the_wire_is_documented_json(stage: Stage, kafka: KafkaCluster, operator: Operator) -> None:

@@ -55,8 +55,8 @@ class LeaderPlace:
         return self.changes[-1][1]
 
     def next_holder(self, after: str, limit_s: float) -> float:
-        """When, on the monotonic clock, somebody else than `after` had the seat."""
-        wait_until(lambda: self.holder not in ("", after), limit_s, lambda: f"{after} still has the seat")
+        """When, on the monotonic clock, somebody else than `after` has the instance id."""
+        wait_until(lambda: self.holder not in ("", after), limit_s, lambda: f"{after} still has the instance id")
         return next(at for at, holder in reversed(self.changes) if holder == self.holder)
 
     def _watch(self) -> None:
@@ -96,7 +96,7 @@ class InstanceSet:
                 options={"leave_on_stop": False, **(options or {})},
                 standby=True,
                 control_topic=topic,
-                instance_name=f"sidecar-{number}",
+                instance_name=f"instance-{number}",
                 command=WATCHED if number else command,
             )
             for number in range(count)
@@ -146,7 +146,7 @@ class InstanceSet:
         return began
 
     def tails(self) -> str:
-        return "\n".join(f"--- sidecar {i}\n{process.tail(25)}" for i, process in enumerate(self.processes))
+        return "\n".join(f"--- instance {i}\n{process.tail(25)}" for i, process in enumerate(self.processes))
 
     @staticmethod
     def _last(process: Bellwether, group: str) -> str:
@@ -155,7 +155,7 @@ class InstanceSet:
 
 
 def strangers(cluster: KafkaCluster, group: str, after: int) -> list[Rebalance]:
-    """Rounds above generation `after` that somebody else than a sidecar led."""
+    """Rebalances above generation `after` that no instance of Bellwether led."""
     return [r for r in rebalances(cluster, group, after) if not r.leader.startswith(f"{INSTANCE}-")]
 
 

@@ -13,7 +13,7 @@ ASSIGNED = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rebalance:
-    """A generation whose leader delivered a plan; `members` counts everybody, a sidecar included."""
+    """A generation whose leader delivered a plan; `members` counts all, an instance of Bellwether included."""
 
     generation: int
     leader: str

@@ -35,7 +35,7 @@ def application(cluster: KafkaCluster, name: str, **settings: Any) -> Applicatio
 
 
 def create_internal_topics(cluster: KafkaCluster, app: Application) -> None:
-    """What a sidecar makes in the first round where nobody vouches for its topology file, if it has the time."""
+    """What an instance makes in the first rebalance where no setting attests its topology file, if it has the time."""
     made = {t for number, topics in app.sources.items() if number for t in topics}
     for topic in sorted(made.union(*app.changelogs.values())):
         cluster.create_topic(topic, app.partitions)

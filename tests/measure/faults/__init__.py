@@ -1,1 +1,1 @@
-"""What goes wrong around a sidecar, row by row: `python -m tests.measure.faults`."""
+"""What goes wrong around an instance, row by row: `python -m tests.measure.faults`."""

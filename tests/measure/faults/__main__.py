@@ -57,7 +57,7 @@ def run(names: Sequence[str]) -> Iterator[Row]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What goes wrong around a sidecar, and what it costs its group.")
+    parser = argparse.ArgumentParser(description="What goes wrong around an instance, and what it costs its group.")
     parser.add_argument("rows", nargs="*", help=f"only these, or these groups: {', '.join((*ON_STAGE, *APART))}")
     options = parser.parse_args()
     found: list[Row] = []

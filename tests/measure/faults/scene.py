@@ -124,7 +124,7 @@ def measure(
     reports_leader: bool = True,
     **how: Any,
 ) -> Row:
-    """One row, with a group and a sidecar of its own. `ends`: the fault may end the sidecar."""
+    """One row, with a group and an instance of its own. `ends`: the fault may end the instance."""
     cluster = stage.cluster
     group = make(stage, name) if make is not None else Group(cluster, stage.flock, name)
     login = {"bootstrap.servers": cluster.proxy.addresses}

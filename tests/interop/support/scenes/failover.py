@@ -33,7 +33,7 @@ class Trials:
 
 
 class Stage:
-    """Two sidecars and two Java members in one group, at rest."""
+    """Two instances and two Java members in one group, at rest."""
 
     def __init__(self, cluster: KafkaCluster, instances: InstanceSet, flock: Flock, member_entry: LeaderPlace) -> None:
         self.cluster, self.instances, self.flock, self.member_entry = cluster, instances, flock, member_entry
@@ -74,7 +74,7 @@ class Stage:
         self.settle()
 
     def drained(self, trials: Trials) -> None:
-        """An order to drain: from its sending to another member id in our seat."""
+        """An order to drain: from its sending to another member id under the instance id."""
         generation, seen = last_rebalance(self.cluster, GROUP).generation, self._seen()
         holder = self.member_entry.holder
         began = self.instances.drain()
@@ -101,7 +101,7 @@ class Stage:
             trials.broken.append("members noticed")
 
     def rolled(self, trials: Trials) -> None:
-        """Every sidecar is stopped and started, one after the other; the time is the longest hand-over."""
+        """Every instance is stopped and started, one after the other; the time is the longest hand-over."""
         generation, seen = last_rebalance(self.cluster, GROUP).generation, self._seen()
         took = 0.0
         for process in self.instances.processes:

@@ -57,7 +57,7 @@ class Outcome:
 
 
 class Group:
-    """A group with two Java members at rest; a third one joins, or leaves, to begin a round."""
+    """A group with two Java members at rest; a third one joins, or leaves, to begin a rebalance."""
 
     def __init__(self, cluster: KafkaCluster, flock: Flock, name: str) -> None:
         self.cluster, self.flock, self.name = cluster, flock, name
@@ -116,7 +116,7 @@ def plain_rebalance(
 def killed(
     cluster: KafkaCluster, flock: Flock, point: str, ordinary_s: float, *, standby: bool, how: str = "kill"
 ) -> Outcome:
-    """kill -9, SIGTERM or a bug (`how`: break) at one point; with or without another sidecar that stands by."""
+    """kill -9, SIGTERM or a bug (`how`: break) at one point; with or without another instance that stands by."""
     group = Group(cluster, flock, f"points-{point}-{how}-{'standby' if standby else 'alone'}")
     with armed(cluster, group.name, point, how, standby=standby) as (instance, trigger):
         group.start()
@@ -143,7 +143,7 @@ def killed(
             f"{HOW[how]}, {'a standby waits' if standby else 'alone'}",
             took,
             bound + ordinary_s + MARGIN_S,
-            "a sidecar" if group.last().leader.startswith(f"{INSTANCE}-") else "a member",
+            "an instance" if group.last().leader.startswith(f"{INSTANCE}-") else "a member",
             broken,
         )
         group.close()
@@ -151,7 +151,7 @@ def killed(
 
 
 def coordinator_killed(cluster: KafkaCluster, flock: Flock, point: str, how: str = "kill") -> Outcome:
-    """kill -9 or the orderly end (`how`: stop) of the node that coordinates the group, while the sidecar is at one
+    """kill -9 or the orderly end (`how`: stop) of the node that coordinates the group, while the instance is at one
     point; then that node comes back."""
     group = Group(cluster, flock, f"node-{point}-{how}")
     with armed(cluster, group.name, point, "hold", standby=False) as (instance, trigger):
@@ -178,7 +178,7 @@ def coordinator_killed(cluster: KafkaCluster, flock: Flock, point: str, how: str
             "coordinator node",
             took,
             NODE_S,
-            "a sidecar" if leader.startswith(f"{INSTANCE}-") else "a member",
+            "an instance" if leader.startswith(f"{INSTANCE}-") else "a member",
             group.trouble(),
         )
         group.close()
@@ -189,7 +189,7 @@ def coordinator_killed(cluster: KafkaCluster, flock: Flock, point: str, how: str
 def armed(
     cluster: KafkaCluster, group: str, point: str, how: str, *, standby: bool
 ) -> Iterator[tuple[Bellwether, Path]]:
-    """A sidecar that does what `how` says at this point once the file exists."""
+    """An instance that does what `how` says at this point once the file exists."""
     with tempfile.TemporaryDirectory(prefix="bellwether-point-") as directory:
         trigger = Path(directory) / "trigger"
         command = (sys.executable, "-m", KILLED_AT, point, how, str(trigger))

@@ -45,7 +45,7 @@ class Candidate:
         self._connection = connect_to_coordinator(bootstrap, group)
 
     def reserve(self) -> str:
-        """Asks for a member id, which holds the round open from now on."""
+        """Asks for a member id, which holds the rebalance open from now on."""
         self.member_id = ""
         self.send()
         code = self._answer()
@@ -63,7 +63,7 @@ class Candidate:
         self._connection.send(JOIN, body)
 
     def join(self) -> None:
-        """Takes the answer of the round."""
+        """Takes the answer of the rebalance."""
         code = self._answer()
         if code:
             raise RawError("JoinGroup", code)
@@ -128,7 +128,7 @@ class Trial:
         first, *others = self._members
         first.reserve()
         first.send()
-        first.join()  # the first round of an empty group ends without regard to pending ids
+        first.join()  # the first rebalance of an empty group ends without regard to pending ids
         for member in others:
             member.reserve()
         self._rebalance()
@@ -145,13 +145,13 @@ class Trial:
                 tally.first_at_once += leader == newcomer.member_id
 
     def _rebalance(self) -> None:
-        """All members in one round, which a pending id holds open until everybody has been added."""
+        """All members in one rebalance, which a pending id holds open until everybody has been added."""
         self._door.reserve()
         for member in self._members:
             member.send()
         limit = time.monotonic() + LIMIT_S
         while not {m.member_id for m in self._members} <= set(self._door.listing()):
-            assert time.monotonic() < limit, f"{self._group}: members are missing from its round"
+            assert time.monotonic() < limit, f"{self._group}: members are missing from its rebalance"
         self._door.leave()
         for member in self._members:
             member.join()

@@ -93,7 +93,7 @@ class Taken:
         """Which promises it broke."""
         found = [] if self.led else [f"we do not lead: {self.message}"]
         if self.rebalances > 2:
-            found.append(f"{self.rebalances} rounds")
+            found.append(f"{self.rebalances} rebalances")
         if assignor == COOPERATIVE:
             found += [f"{self.others} others noticed"] * (self.others > 0)
             found += [f"{self.moved} partitions have moved"] * (self.moved > 0)
