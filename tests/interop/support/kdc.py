@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, Node, PortLease
@@ -25,10 +25,18 @@ def missing_program() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Kdc:
-    """`environment` is for whoever logs in: where the KDC is. Tickets go where KRB5CCNAME says."""
+    """`environment` is for whoever logs in: where the KDC is. Tickets go where KRB5CCNAME says. `pid` is None until it
+    runs."""
 
     folder: Path
     environment: Mapping[str, str]
+    pid: int | None = None
+
+    @property
+    def tickets(self) -> int:
+        """How many requests for tickets of services it has answered."""
+        log = self.folder / "requests.log"
+        return log.read_text().count("TGS_REQ") if log.exists() else 0
 
     def keytab(self, principal: str) -> Path:
         """Makes the principal, and a file of its key."""
@@ -61,6 +69,7 @@ def kdc(folder: Path) -> Iterator[Kdc]:
     (folder / "kdc.conf").write_text(
         f"[kdcdefaults]\n kdc_listen = {LOOPBACK}:{lease.port}\n kdc_tcp_listen = {LOOPBACK}:{lease.port}\n"
         f"[realms]\n {REALM} = {{\n  database_name = {folder}/principal\n  key_stash_file = {folder}/stash\n }}\n"
+        f"[logging]\n kdc = FILE:{folder}/requests.log\n"
     )
     environment = {
         "KRB5_CONFIG": str(folder / "krb5.conf"),
@@ -76,7 +85,7 @@ def kdc(folder: Path) -> Iterator[Kdc]:
             stderr=subprocess.STDOUT,
         )
         try:
-            yield made
+            yield replace(made, pid=process.pid)
         finally:
             process.terminate()
             process.wait(30)
@@ -110,15 +119,22 @@ class KerberosCluster(KafkaCluster):
         return config
 
 
-def kerberos_cluster(keytab: Path) -> KerberosCluster:
-    """Not started yet; the JVM has to be told where the KDC is (JAVA_TOOL_OPTIONS)."""
+def by_kerberos(listener: str, keytab: Path) -> dict[str, str]:
+    """A broker's properties for a listener at which clients log in by GSSAPI."""
     module = "com.sun.security.auth.module.Krb5LoginModule"
     key = f'useKeyTab=true storeKey=true keyTab="{keytab}" principal="{SERVICE}"'
+    return {
+        f"listener.name.{listener}.sasl.enabled.mechanisms": "GSSAPI",
+        f"listener.name.{listener}.gssapi.sasl.jaas.config": f"{module} required {key};",
+        "sasl.kerberos.service.name": "kafka",
+    }
+
+
+def kerberos_cluster(keytab: Path) -> KerberosCluster:
+    """Not started yet; the JVM has to be told where the KDC is (JAVA_TOOL_OPTIONS)."""
     properties = {
         "listener.security.protocol.map": "CLIENTS:PLAINTEXT,KERBEROS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listener.name.kerberos.sasl.enabled.mechanisms": "GSSAPI",
-        "listener.name.kerberos.gssapi.sasl.jaas.config": f"{module} required {key};",
-        "sasl.kerberos.service.name": "kafka",
         "connections.max.reauth.ms": str(REAUTH_MS),
+        **by_kerberos("kerberos", keytab),
     }
     return KerberosCluster(nodes=1, racks=("az1",), properties=properties)

@@ -3,19 +3,24 @@ groups that different brokers coordinate.
 """
 
 import json
+import os
+import signal
 import subprocess
 import tempfile
 import threading
 import time
 import urllib.parse
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
 from bellwether_kafka.coordinator.kafka import tokens
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, Node, PortLease
+from tests.interop.support.kdc import CLIENT, SERVICE, Kdc, by_kerberos, kdc
 from tests.interop.support.members import Flock
 from tests.interop.support.proxy import Proxy
 from tests.interop.support.tls import PASSWORD, REAUTH_MS, Authority
@@ -24,6 +29,8 @@ NODES = 3
 NAMES = ("127.1", "127.0.1", "0x7f.1")  # of one address each, and looked up by both client libraries
 TOPIC, PARTITIONS = "hanging", 6
 TOKEN_LIFE_S = 80
+TICKET_REAUTH_MS = 60_000
+MAP = "CLIENTS:PLAINTEXT,NAMED:PLAINTEXT,LOGIN:SASL_SSL,CONTROLLER:PLAINTEXT"
 CREDENTIALS = """<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>
 <AccessKeyId>id</AccessKeyId><SecretAccessKey>key</SecretAccessKey><SessionToken>token</SessionToken>
 <Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult>
@@ -88,7 +95,7 @@ class NamedCluster(KafkaCluster):
     def _configuration(self, node: Node) -> dict[str, str]:
         config = super()._configuration(node)
         at = node.node_id - 1
-        for listener, host in (("NAMED", NAMES[at]), ("LOGIN", LOOPBACK)):
+        for listener, host in (("NAMED", NAMES[at]), *((each, LOOPBACK) for each in self.inner if each != "NAMED")):
             config["listeners"] += f",{listener}://{LOOPBACK}:{self.inner[listener][at].port}"
             config["advertised.listeners"] += f",{listener}://{host}:{self.proxies[listener][at].ports[0]}"
         return config
@@ -105,6 +112,29 @@ class NamedCluster(KafkaCluster):
 
 
 @dataclass(frozen=True, slots=True)
+class Realm:
+    """A KDC that can fall silent, and the login of Bellwether: its key, and where its tickets are."""
+
+    kdc: Kdc
+    keytab: Path
+    tickets: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**self.kdc.environment, "KRB5CCNAME": f"FILE:{self.tickets}"}
+
+    def silence(self, *, silent: bool) -> None:
+        assert self.kdc.pid is not None
+        os.kill(self.kdc.pid, signal.SIGSTOP if silent else signal.SIGCONT)
+
+    def forget_services(self) -> None:
+        """Logs in anew, so that each login at a broker needs the KDC."""
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("KRB5CCNAME", self.environment["KRB5CCNAME"])
+            self.kdc.run("kinit", "-k", "-t", str(self.keytab), CLIENT)
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """`groups` are coordinated by `coordinators`, two nodes. `library` is preloaded into Bellwether."""
 
@@ -114,20 +144,33 @@ class Stage:
     folder: Path
     library: Path
     certificate: Path
+    realm: Realm | None
     groups: tuple[str, ...]
     coordinators: tuple[int, ...]
 
 
 @contextmanager
-def stage() -> Iterator[Stage]:
-    with tempfile.TemporaryDirectory(prefix="bellwether-hanging-") as directory:
+def _realm(folder: Path) -> Iterator[Realm]:
+    """Brokers that start within it find the KDC."""
+    with kdc(folder) as running, pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JAVA_TOOL_OPTIONS", f"-Djava.security.krb5.conf={folder}/krb5.conf")
+        yield Realm(running, running.keytab(CLIENT), folder / "tickets")
+
+
+@contextmanager
+def stage(*, kerberos: bool) -> Iterator[Stage]:
+    """`kerberos`: with a KDC, and a listener where clients log in by it."""
+    with tempfile.TemporaryDirectory(prefix="bellwether-hanging-") as directory, ExitStack() as ends:
         folder = Path(directory)
+        realm = ends.enter_context(_realm(folder)) if kerberos else None
+        listeners = ("NAMED", "LOGIN", *(["TICKET"] if realm is not None else []))
         library = folder / "hang.so"
         source = Path(__file__).with_name("hang.c")
         subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True, timeout=60)
         authority = Authority.make(folder, "broker")
-        cluster = NamedCluster(nodes=NODES, heap_mb=256, properties=_properties(authority))
-        cluster.inner = {listener: [PortLease() for _ in range(NODES)] for listener in ("NAMED", "LOGIN")}
+        properties = _properties(authority) | (_by_tickets(realm.kdc) if realm is not None else {})
+        cluster = NamedCluster(nodes=NODES, heap_mb=256, properties=properties)
+        cluster.inner = {listener: [PortLease() for _ in range(NODES)] for listener in listeners}
         cluster.proxies = {
             name: [Proxy([p.port], frames=False) for p in ports] for name, ports in cluster.inner.items()
         }
@@ -136,7 +179,7 @@ def stage() -> Iterator[Stage]:
             with cluster, Flock(cluster.bootstrap) as flock:
                 cluster.create_topic(TOPIC, PARTITIONS, rf=NODES)
                 groups, nodes = _apart(cluster)
-                yield Stage(cluster, flock, outside, folder, library, authority.certificate, groups, nodes)
+                yield Stage(cluster, flock, outside, folder, library, authority.certificate, realm, groups, nodes)
         finally:
             outside.close()
             for proxy in (proxy for proxies in cluster.proxies.values() for proxy in proxies):
@@ -153,11 +196,19 @@ def _apart(cluster: NamedCluster) -> tuple[tuple[str, str], tuple[int, int]]:
     raise AssertionError("one node coordinates everything")
 
 
+def _by_tickets(kdc: Kdc) -> dict[str, str]:
+    return {
+        "listener.security.protocol.map": f"{MAP},TICKET:SASL_PLAINTEXT",
+        "listener.name.ticket.gssapi.connections.max.reauth.ms": str(TICKET_REAUTH_MS),
+        **by_kerberos("ticket", kdc.keytab(SERVICE)),
+    }
+
+
 def _properties(authority: Authority) -> dict[str, str]:
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     claim = 'unsecuredLoginStringClaim_sub="broker"'
     return {
-        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,NAMED:PLAINTEXT,LOGIN:SASL_SSL,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": MAP,
         "listener.name.login.sasl.enabled.mechanisms": "OAUTHBEARER",
         "listener.name.login.oauthbearer.sasl.jaas.config": f"{module} required {claim};",
         "connections.max.reauth.ms": str(REAUTH_MS),
