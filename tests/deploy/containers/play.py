@@ -78,7 +78,7 @@ def beside(replicas: int) -> Values:
 
 SHAPES: Mapping[str, Values] = {
     "deployment for many groups": {**COMMON, "config": LEAD},
-    "deployment, two with standby": {**COMMON, "config": STANDBY, "replicas": 2},
+    "deployment, two with standby": {**COMMON, "config": STANDBY, "replicaCount": 2},
     "beside an application": {**COMMON, **beside(1), "config": LEAD},
     "sidecar, two with standby": {**COMMON, **beside(2), "config": STANDBY},
     "assist only": {**COMMON, "config": ASSIST},
