@@ -6,7 +6,8 @@ kind, a slash and the target, such as `leave/orders`; a value is a JSON object w
 "at_ms" and "expires_ms" (wall clock, milliseconds since 1970) and "reason". Any principal with WRITE on the topic can
 give orders.
 
-A new kind of order needs a frozen class with `kind`, `key`, `expires_ms` and `to_json`, and an entry in `_READERS`.
+A new kind of order on a group needs a member of `OrderKind` only. Another kind of record needs a frozen class with
+`kind`, `key`, `expires_ms` and `to_json`, and an entry in `_READERS`.
 """
 
 import json
