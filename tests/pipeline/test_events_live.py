@@ -28,8 +28,8 @@ def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_pat
     with Bellwether(kafka, [group], events=settings) as lead, Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, (topic,), ("range",), rack=f"az{i + 1}") for i in range(2)]
         owners = wait_settled(members, partitions_of({topic: 6}), spread=0)
-        # Traffic is what came since the look before: the first look has to be over.
-        read_until(kafka, events, lambda found: any(event == "lag" for event, _ in decoded(found)), 60)
+        # Traffic is what came between two samples, and a first one may lack sizes of brokers that answer late.
+        read_until(kafka, events, lambda found: sizes_known(decoded(found)), 60)
         produce(kafka, topic)
         # Records are counted by end offsets and bytes by sizes of logs, which are read one after the other.
         messages = read_until(kafka, events, lambda found: all_written(decoded(found), topic), 60)
@@ -103,6 +103,12 @@ def produce(cluster: KafkaCluster, topic: str) -> None:
     for n in range(RECORDS):
         producer.produce(topic, bytes(BYTES), partition=n % 6)
     assert producer.flush(20) == 0
+
+
+def sizes_known(found: list[tuple[str, dict[str, list[dict[str, int]]]]]) -> bool:
+    """A sample of traffic has the bytes of each partition."""
+    samples = [record["entries"] for event, record in found if event == "traffic"]
+    return any(entries and all(entry["bytes"] >= 0 for entry in entries) for entries in samples)
 
 
 def all_written(found: list[tuple[str, dict[str, list[dict[str, int]]]]], topic: str) -> bool:
