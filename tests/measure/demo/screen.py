@@ -9,7 +9,7 @@ from rich.table import Table
 from tests.measure.demo.decision_panel import Caption, decision_panel
 from tests.measure.demo.group import DemoGroup
 
-COLUMNS = ("group", "members", "partitions", "owned once", "rounds led", "moved", "out of rack", "slowest plan")
+COLUMNS = ("group", "members", "partitions", "owned once", "rebalances led", "moved", "out of rack", "slowest plan")
 
 
 def show_rebalances(console: Console, group: DemoGroup) -> None:
