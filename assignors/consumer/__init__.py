@@ -15,6 +15,7 @@ from bellwether_kafka.assignors.consumer.registry import (
     POLICIES,
     STICKY_MIN_CHURN,
     Policy,
+    load_policies,
     load_policy,
     policy,
 )

@@ -1,6 +1,6 @@
 """Lookups by name: assignors by protocol name, policies by configured name, plug-ins by entry point."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -129,7 +129,14 @@ def policy(name: str, plugins: Mapping[str, object] = MappingProxyType({})) -> P
     return Policy(name, assignors)  # type: ignore[arg-type]  # structural
 
 
-def load_policy(name: str) -> Policy:
-    """Returns the policy with this configured name, with its plug-in if it is not a stock one. Raises
+def load_policies(names: Iterable[str]) -> dict[str, Policy]:
+    """Returns the policies with these configured names. Each plug-in among them is loaded once. Raises
     UnknownNameError."""
-    return policy(name, load_plugins([name] if name not in POLICIES else []))
+    distinct = dict.fromkeys(names)
+    plugins = load_plugins(sorted(distinct.keys() - set(POLICIES)))
+    return {name: policy(name, plugins) for name in distinct}
+
+
+def load_policy(name: str) -> Policy:
+    """Returns the policy with this configured name, as `load_policies` does."""
+    return load_policies([name])[name]

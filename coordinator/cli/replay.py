@@ -11,7 +11,7 @@ import typer
 from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors import shared
-from bellwether_kafka.assignors.consumer import POLICIES, load_policy
+from bellwether_kafka.assignors.consumer import POLICIES, load_policies
 from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, counted, echo, fail, print_document, print_result
@@ -72,7 +72,7 @@ def replay(
     try:
         of_tasks = [name for name in policy or [] if name in STREAMS_POLICIES]
         wanted = [name for name in policy or [] if name in POLICIES or name not in STREAMS_POLICIES]
-        policies = {name: load_policy(name) for name in wanted}
+        policies = load_policies(wanted)
         recorded = read_history(file)
     except shared.UnknownNameError as error:
         fail(f"The policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}.")

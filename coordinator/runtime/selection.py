@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, POLICIES, Policy, load_policy
+from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, POLICIES, Policy, load_policies
 from bellwether_kafka.assignors.shared import UnknownNameError, Weights
 from bellwether_kafka.coordinator.kafka import ListedGroup
 from bellwether_kafka.coordinator.membership import MembershipConfig
@@ -88,8 +88,9 @@ def policies_of(groups: Sequence[GroupSettings]) -> Mapping[str, Policy]:
     """Returns the policies by the name or pattern of their groups. Raises UnknownNameError with a sentence for the
     operator."""
     try:
+        loaded = load_policies(group.policy for group in groups)
         policies = {
-            group.called: replace(load_policy(group.policy).with_capacity(group.capacity), clock=time.perf_counter)
+            group.called: replace(loaded[group.policy].with_capacity(group.capacity), clock=time.perf_counter)
             for group in groups
         }
     except UnknownNameError as error:

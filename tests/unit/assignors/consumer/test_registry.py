@@ -6,7 +6,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.chain import Balance
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
-from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy, assignor, policy
+from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy, assignor, load_policies, policy
 from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP, UnknownNameError, load_plugins
 
 
@@ -65,6 +65,9 @@ def test_plug_ins_are_loaded_by_configured_name_only(tmp_path: Path, monkeypatch
     assert load_plugins([]) == {}
     loaded = load_plugins(["mine"])
     assert policy("mine", loaded).chain("range")[0].name == "placement by mine"
+    policies = load_policies(["mine", "kafka", "mine"])
+    assert [*policies] == ["mine", "kafka"]
+    assert policies["mine"].assignors["mine"].name == "mine"
     with pytest.raises(UnknownNameError, match=r"'theirs'.*broken, mine"):
         load_plugins(["theirs"])
 
