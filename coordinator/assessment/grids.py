@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bellwether_kafka.coordinator.assessment.model import Assessment, PastRow, Period, PolicyRow, Prices
+from bellwether_kafka.coordinator.assessment.model import Assessment, PastRow, Period, PolicyRow
 
 DASH = "-"
 LAST_CAUSES = 4
@@ -50,7 +50,7 @@ def _policies(assessment: Assessment) -> Grid:
     return policy_grid(title, assessment.rows, assessment.currency)
 
 
-def policy_grid(title: str, rows: Sequence[PolicyRow], currency: str = Prices().currency) -> Grid:
+def policy_grid(title: str, rows: Sequence[PolicyRow], currency: str) -> Grid:
     """Returns a table of assignments by policy."""
     measured = [row.measures for row in rows if row.measures is not None]
     by = "load" if measured and measured[0].by_load else "count"

@@ -16,6 +16,7 @@ from rich.text import Text
 from bellwether_kafka.coordinator.assessment import (
     Assessment,
     GhostRefreshes,
+    Grid,
     Prices,
     assess_refreshes,
     document,
@@ -25,7 +26,7 @@ from bellwether_kafka.coordinator.assessment import (
     page,
     period_of_records,
 )
-from bellwether_kafka.coordinator.cli.cost import scales_of
+from bellwether_kafka.coordinator.cli.cost import Scales, scales_of
 from bellwether_kafka.coordinator.cli.leader import as_led
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_without_group
 from bellwether_kafka.coordinator.cli.output import Console, Output, Table, echo, echo_lines, fail, print_document
@@ -104,10 +105,7 @@ def _draw(assessment: Assessment) -> None:
     console = Console()
     console.print(Text(headline(assessment), "bold"))
     for grid in grids(assessment):
-        table = Table(*grid.columns, title=grid.title)
-        for row in grid.rows:
-            table.add_row(*row)
-        console.print(table)
+        draw_grid(console, grid)
     for finding in assessment.findings:
         console.print(Text.assemble((f"{finding.about}: ", "yellow"), finding.message))
         if finding.avoided:
@@ -122,6 +120,13 @@ def _draw(assessment: Assessment) -> None:
     for line in assessment.configuration.splitlines():
         console.print(Text(f"  {line}"))
     console.print(Text(""))
+
+
+def draw_grid(console: Console, grid: Grid) -> None:
+    table = Table(*grid.columns, title=grid.title)
+    for row in grid.rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 def _recorded(path: Path | None) -> History | None:
@@ -148,7 +153,11 @@ def _epoch_ms(text: str | None, default: int) -> int:
 
 def _prices(settings: Settings, refreshes: Sequence[Observation], past: History | None) -> Prices:
     topics = {topic for refresh in refreshes for member in refresh.members for topic in member.topics}
-    scales = scales_of(settings, topics, past.weights() if past is not None else None)
+    return prices_of(settings, scales_of(settings, topics, past.weights() if past is not None else None))
+
+
+def prices_of(settings: Settings, scales: Scales | None) -> Prices:
+    """Returns what plans are priced with. Without scales bytes are unknown."""
     cost = settings.cost
     plain = Prices(per_gb=cost.price_per_gb, currency=cost.currency) if cost is not None else Prices()
     return plain if scales is None else replace(plain, weights=scales.weights, near=scales.near)

@@ -5,40 +5,39 @@ import asyncio
 from dataclasses import asdict
 
 import typer
-from confluent_kafka import KafkaException
 from rich.text import Text
 
 from bellwether_kafka.coordinator.assessment import (
     MIGRATION_POLICY,
     ConversionFacts,
     ConversionPlan,
-    Prices,
     plan_conversion,
     policy_grid,
 )
+from bellwether_kafka.coordinator.cli.assess import draw_grid, prices_of
 from bellwether_kafka.coordinator.cli.cost import scales_for
-from bellwether_kafka.coordinator.cli.doctor import draw_checks
+from bellwether_kafka.coordinator.cli.doctor import draw_checks, draw_steps, settings_of_brokers
 from bellwether_kafka.coordinator.cli.leader import as_led
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, Table, print_document
+from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, print_document
 from bellwether_kafka.coordinator.cli.read_groups import connected, observer_for, of_a_group, run_to_end
 from bellwether_kafka.coordinator.ghosts import conversion
-from bellwether_kafka.coordinator.kafka import read_broker_config
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.observation import CheckVerdict, worst
 from bellwether_kafka.coordinator.settings import Settings
 
-LIMIT_S = 10.0
+TITLE = "Its assignment now, by a broker's assignors, and by Bellwether's policies"
 
 
 def convert(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
     settings, _ = settings_for(bootstrap, config, group)
     facts = run_to_end(_facts(settings, group))
-    plan = plan_conversion(facts, _prices(settings, facts))
+    prices = prices_of(settings, scales_for(settings, facts.seen))
+    plan = plan_conversion(facts, prices)
     if output.is_document:
         print_document(asdict(plan), output)
     else:
-        _draw(plan)
+        _draw(plan, prices.currency)
     if worst(plan.checks) is CheckVerdict.FAIL:
         raise typer.Exit(Exit.UNEXPECTED)
 
@@ -51,40 +50,22 @@ async def _facts(settings: Settings, group: str) -> ConversionFacts:
         seen = of_a_group(await observer.observe())
         of_group = group_settings(settings, group)
         ready = conversion(answers[-1]) if answers else None
-        try:
-            migration = await asyncio.to_thread(read_broker_config, sources.reader.admin, MIGRATION_POLICY, LIMIT_S)
-        except (KafkaException, TimeoutError):
-            migration = {}
         return ConversionFacts(
             seen=seen,
             obstacles=None if ready is None else ready.obstacles,
             led=of_group.mode == "lead",
             blocked=of_group.mode == "lead" and of_group.online_conversion == "block",
             broker_version=sources.transport.broker_version,
-            migration=migration,
+            migration=await asyncio.to_thread(settings_of_brokers, sources.reader.admin, MIGRATION_POLICY),
         )
 
 
-def _prices(settings: Settings, facts: ConversionFacts) -> Prices:
-    scales, cost = scales_for(settings, facts.seen), settings.cost
-    per_gb, currency = (cost.price_per_gb, cost.currency) if cost is not None else (None, Prices().currency)
-    if scales is None:
-        return Prices(per_gb=per_gb, currency=currency)
-    return Prices(per_gb=per_gb, currency=currency, weights=scales.weights, near=scales.near)
-
-
-def _draw(plan: ConversionPlan) -> None:
+def _draw(plan: ConversionPlan, currency: str) -> None:
     console = Console(soft_wrap=True)
     console.print(Text(f"{plan.group}: to group.protocol={plan.to}", "bold"))
     draw_checks(console, plan.checks)
     if plan.policies:
-        grid = policy_grid("Its assignment now, by a broker's assignors, and by Bellwether's policies", plan.policies)
-        table = Table(*grid.columns, title=grid.title)
-        for row in grid.rows:
-            table.add_row(*row)
-        console.print(table)
-    for title, steps in (("Steps:", plan.steps), ("The way back:", plan.way_back)):
-        if steps:
-            console.print(Text(title, "bold"))
-        for number, step in enumerate(steps, 1):
-            console.print(Text(f"  {number}. {step}"))
+        draw_grid(console, policy_grid(TITLE, plan.policies, currency))
+    if plan.steps:
+        draw_steps(console, "Steps:", plan.steps)
+    draw_steps(console, "The way back:", plan.way_back)

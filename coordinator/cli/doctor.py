@@ -31,6 +31,7 @@ from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.topology import topic_counts, topology_of_application
 
 LIMIT_S = 10.0
+ASSIGNORS = "group.consumer.assignors"
 NOBODY = "bellwether-doctor"  # a member id that no broker assigns
 COLOURS = {"n/a": "dim", "pass": "green", "warn": "yellow", "fail": "red"}
 
@@ -96,7 +97,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
             topology=topology,
             topic_counts=await asyncio.to_thread(_counts, admin) if topology is not None and not seen.members else None,
             policy=leading.policy,
-            assignors=await asyncio.to_thread(_assignors, admin) if seen.kind == "consumer" else {},
+            assignors=await asyncio.to_thread(settings_of_brokers, admin, ASSIGNORS) if seen.kind == "consumer" else {},
         )
 
 
@@ -108,10 +109,10 @@ def _counts(admin: AdminClient) -> dict[str, int] | None:
         return None
 
 
-def _assignors(admin: AdminClient) -> dict[int, SettingOfBroker]:
-    """Returns the assignors that each broker lists, none if the brokers cannot be listed."""
+def settings_of_brokers(admin: AdminClient, name: str) -> dict[int, SettingOfBroker]:
+    """Returns this setting of each broker, none if the brokers cannot be listed."""
     try:
-        return read_broker_config(admin, "group.consumer.assignors", LIMIT_S)
+        return read_broker_config(admin, name, LIMIT_S)
     except (KafkaException, TimeoutError):
         return {}
 
@@ -143,7 +144,11 @@ def _brokers(admin: AdminClient) -> tuple[list[str | None], dict[str, int]]:
 def _draw(checks: tuple[Check, ...], steps: tuple[str, ...]) -> None:
     console = Console(soft_wrap=True)
     draw_checks(console, checks)
-    console.print(Text("Next:", "bold"))
+    draw_steps(console, "Next:", steps)
+
+
+def draw_steps(console: Console, title: str, steps: Iterable[str]) -> None:
+    console.print(Text(title, "bold"))
     for number, step in enumerate(steps, 1):
         console.print(Text(f"  {number}. {step}"))
 
