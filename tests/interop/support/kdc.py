@@ -25,8 +25,8 @@ def missing_program() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Kdc:
-    """`environment` is for whoever logs in: where the KDC is. Tickets go where KRB5CCNAME says. `pid` is None until it
-    runs."""
+    """`environment` names the KDC to programs that log in; their tickets are in the file of KRB5CCNAME. `pid` is None
+    until it runs."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -131,7 +131,7 @@ def by_kerberos(listener: str, keytab: Path) -> dict[str, str]:
 
 
 def kerberos_cluster(keytab: Path) -> KerberosCluster:
-    """Not started yet; the JVM has to be told where the KDC is (JAVA_TOOL_OPTIONS)."""
+    """Returns a cluster that is not started yet. JAVA_TOOL_OPTIONS has to name the KDC to its JVMs."""
     properties = {
         "listener.security.protocol.map": "CLIENTS:PLAINTEXT,KERBEROS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         "connections.max.reauth.ms": str(REAUTH_MS),

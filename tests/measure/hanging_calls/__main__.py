@@ -146,8 +146,9 @@ def measured(on: Stage, fault: Fault) -> Row:
     for file in (hanging, heartbeats, seen):
         file.write_text("")
     on.outside.kept_waiting = 0
-    if fault.kdc and on.realm is not None:
-        on.realm.forget_services()
+    realm = on.realm if fault.kdc else None
+    if realm is not None:
+        realm.forget_services()
     environment = {
         "LD_PRELOAD": str(on.library),
         "HANGING": str(hanging),
@@ -172,7 +173,7 @@ def measured(on: Stage, fault: Fault) -> Row:
             wait_settled([member], partitions_of({TOPIC: PARTITIONS}), limit_s=LIMIT_S)
         time.sleep(max(2.0, began + fault.after_s - time.monotonic()) if fault.after_s else 0.0)
         before = [rebalances(on.cluster, group)[-1] for group in on.groups]
-        tickets = on.realm.kdc.tickets if on.realm is not None else 0
+        tickets = realm.kdc.tickets if realm is not None else 0
         since = time.monotonic()
         with _hanging(on, fault, hanging):
             time.sleep(HANGS_S)
@@ -185,7 +186,7 @@ def measured(on: Stage, fault: Fault) -> Row:
             broken += (lead.tail(5),)
         counted = sum(b.generation - a.generation for a, b in zip(before, after, strict=True))
     waited = len(seen.read_text().splitlines()) + on.outside.kept_waiting
-    waited += on.realm.kdc.tickets - tickets if fault.kdc and on.realm is not None else 0
+    waited += realm.kdc.tickets - tickets if realm is not None else 0
     gaps = tuple(_gap(heartbeats.read_text(), group, since, until) for group in on.groups)
     if not waited and (fault.silent or fault.kdc or fault.hangs(on)):
         broken += ("the fault never came about",)
@@ -194,22 +195,23 @@ def measured(on: Stage, fault: Fault) -> Row:
 
 @contextmanager
 def _hanging(on: Stage, fault: Fault, file: Path) -> Iterator[None]:
+    realm = on.realm if fault.kdc else None
     file.write_text("\n".join(fault.hangs(on)))
     if fault.silent:
         on.outside.silent.set()
     if fault.touches:
         on.certificate.touch()
-    if fault.kdc and on.realm is not None:
-        on.realm.forget_services()
-        on.realm.silence(silent=True)
+    if realm is not None:
+        realm.forget_services()
+        realm.silence(silent=True)
     on.cluster.cut(fault.cut(on))
     try:
         yield
     finally:
         file.write_text("")
         on.outside.silent.clear()
-        if fault.kdc and on.realm is not None:
-            on.realm.silence(silent=False)
+        if realm is not None:
+            realm.silence(silent=False)
 
 
 def _gap(text: str, group: str, since: float, until: float) -> float:

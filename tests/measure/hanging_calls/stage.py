@@ -12,7 +12,7 @@ import time
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -129,9 +129,7 @@ class Realm:
 
     def forget_services(self) -> None:
         """Logs in anew, so that each login at a broker needs the KDC."""
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setenv("KRB5CCNAME", self.environment["KRB5CCNAME"])
-            self.kdc.run("kinit", "-k", "-t", str(self.keytab), CLIENT)
+        replace(self.kdc, environment=self.environment).run("kinit", "-k", "-t", str(self.keytab), CLIENT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def test_an_application_that_is_classic_again_is_left_by_leavegroup() -> None:
 
 def test_a_share_group_is_left_alone() -> None:
     on = stage(NAMED)
-    on.brokers.by_broker = replace(of_consumer_protocol("app-1"), protocol="share")  # type: ignore[arg-type]
+    on.brokers.by_broker = replace(of_consumer_protocol("app-1"), protocol="share")  # type: ignore[arg-type]  # neither
     message = on.play(killed)
     assert on.brokers.removed == []
     assert any("a share group has no partitions to free" in line for line in message)
