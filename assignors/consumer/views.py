@@ -91,12 +91,12 @@ def group_view(
 
 def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequence[shared.AssignedMember]) -> Memory:
     """Rebuilds memory from DescribeGroups of a stable group, for a leader that just took over
-    (docs/reference/wire-formats.md#claims-of-a-member)."""
+    (docs/reference/wire-formats.md#claims-of-a-member). Its cluster also has assigned partitions that no longer exist:
+    members consume them until a rebalance takes them away."""
     members = tuple(shared.RawMember(d.member_id, d.instance_id, d.metadata) for d in described)
     decoded = decode_group(shared.RawGroup("", generation, protocol, members))
     given = bulk.read_assignments([d.assignment for d in described])
-    sizes = shared.claimed_sizes(given)
-    cluster = shared.extended(cluster, {t: sizes.get(t, 0) for t in cluster.unreadable})
+    cluster = shared.extended(cluster, shared.claimed_sizes(given))
     topic = np.array([cluster.index.get(name, NOBODY) for name in given.topic_names], dtype=np.int64)[given.topic]
     known = topic != NOBODY
     topic, partition, member = topic[known], given.partition[known], given.member[known]

@@ -75,6 +75,15 @@ class Memory:
         members = [m._replace(member_id=names.get(m.member_id, m.member_id)) for m in self.members]
         return replace(self, members=Members.of(members))
 
+    def assigned_sizes(self) -> dict[str, int]:
+        """Returns, for each topic with an assigned partition, the partition count that this implies, as partition
+        numbers have no gaps."""
+        flats = np.flatnonzero(self.owner != NOBODY)
+        topic = self.cluster.topic_of()[flats]
+        sizes = np.zeros(len(self.cluster.topics), dtype=np.int64)
+        np.maximum.at(sizes, topic, flats - self.cluster.first[topic] + 1)
+        return {self.cluster.topics[t]: int(sizes[t]) for t in np.flatnonzero(sizes)}
+
     def owner_in(self, cluster: ClusterView, keys: Iterable[str]) -> IntArray:
         """Returns the remembered plan in other coordinates: flat partitions of `cluster`, positions in `keys`.
 

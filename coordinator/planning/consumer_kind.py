@@ -102,6 +102,9 @@ class ConsumerKind:
     def held(self, decision: Decision[PartitionPlan]) -> shared.IntArray:
         return decision.plan.before
 
+    def assigned_sizes(self) -> dict[str, int]:
+        return self.memory.assigned_sizes()
+
     @staticmethod
     def worth_moving(decision: Decision[PartitionPlan]) -> str:
         """Returns why the plan is worth a rebalance: partitions have no owner, or the spread would be fairer. "" for

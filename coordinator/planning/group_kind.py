@@ -1,7 +1,7 @@
 """The interface of a kind of group to the planner. There are two kinds, consumers and Streams applications; a group of
 stateful members is planned as an application after a `Dialect` has translated its messages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -76,6 +76,9 @@ class GroupKind(Protocol[P]):
     def topics(self, decision: Decision[P]) -> WatchedTopics: ...
     def held(self, decision: Decision[P]) -> IntArray:
         """Returns the owners of all items, as far as the broker shows them."""
+
+    def assigned_sizes(self) -> Mapping[str, int]:
+        """Returns the partition count of each topic that the remembered assignments imply."""
 
     def worth_moving(self, decision: Decision[P]) -> str:
         """Returns why the plan is worth a rebalance after Bellwether returned without one; "" if the present assignment

@@ -1,6 +1,6 @@
 """The results of a planner: a decision that may be sent or one for comparison, and how it was made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -62,11 +62,13 @@ class PlannedRebalance(Generic[P_co]):
 @dataclass(frozen=True, eq=False)
 class Compared(Generic[P_co]):
     """Whether a plan made now would be worth a rebalance: `reason` says why, "" if not. `held` are the owners of all
-    items as the broker shows them. `inputs`: the input of the decision, if it can be recorded. Changes in a stable
-    group that Bellwether goes on leading are compared with this."""
+    items as the broker shows them. `assigned_sizes`: the partition count of each topic that the members' assignments
+    imply, also of topics that no longer exist. `inputs`: the input of the decision, if it can be recorded. Changes in a
+    stable group that Bellwether goes on leading are compared with this."""
 
     decision: Decision[P_co]
     reason: str
     topics: WatchedTopics
     held: IntArray
+    assigned_sizes: Mapping[str, int]
     inputs: object = None

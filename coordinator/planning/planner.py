@@ -126,6 +126,7 @@ class Planner(Generic[P]):
             reason=kind.worth_moving(decision),
             topics=kind.topics(decision),
             held=kind.held(decision),
+            assigned_sizes=kind.assigned_sizes(),
             inputs=proposal.record,
         )
 

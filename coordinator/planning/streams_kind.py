@@ -177,6 +177,9 @@ class StreamsKind:
         held[plan.item_of[known]] = row[owner[known]]
         return held
 
+    def assigned_sizes(self) -> dict[str, int]:
+        return self.memory.plan.assigned_sizes()
+
     def worth_moving(self, decision: Decision[TaskPlan]) -> str:
         return worth_moving(decision, self.memory)
 

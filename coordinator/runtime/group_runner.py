@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalError, Rule
+from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalError, Rule, extended
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import MetadataWatch, Transport, TransportError
 from bellwether_kafka.coordinator.observation import notify
@@ -243,7 +243,8 @@ class GroupRunner(Generic[P]):
             return
         if self._rests_in(command.generation):
             self._planner.returned(comparison)
-            self._follow(comparison.topics, comparison.decision.cluster)  # the next plan may not come for a long time
+            # The next plan may not come for a long time, and members may consume what has been deleted since the last.
+            self._follow(comparison.topics, extended(comparison.decision.cluster, comparison.assigned_sizes))
         reason, subscribed = comparison.reason, comparison.topics.subscribed
         self.post(membership.ComparisonReady(command.generation, bool(reason), reason, subscribed))
 

@@ -6,6 +6,7 @@ The fuse counts steps (an event handled, a command executed) and ends the proces
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bellwether_kafka.assignors.shared.group import RawGroup
@@ -368,6 +369,9 @@ class Instance:
         return self._planner.again(raw) or (None, ("no metadata",))
 
     def _compare(self, command: c.Decide) -> None:
+        if self._rebuilding:
+            self.world.clock.after(AGAIN_S, self._alive(partial(self._compare, command)))
+            return
         raw = raw_group("g", command)
         if not self.world.metadata:
             self.post(e.ComparisonFailed(command.generation, "no metadata"))
@@ -455,8 +459,11 @@ class Instance:
             except NotShownError:
                 again()
                 return
+            if not self.world.metadata:
+                again()
+                return
             self._rebuilding = False
-            if self.world.metadata and rests():
+            if rests():
                 others = [m for m in group.members if m.member_id != own]
                 self._planner.recall(command.generation, command.protocol, others)
 

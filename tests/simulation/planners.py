@@ -8,7 +8,8 @@ from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.views import recall, topics_wanted
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NO_RACK
+from bellwether_kafka.assignors.shared.dense_views import NO_RACK, ClusterView
+from bellwether_kafka.assignors.shared.frozen import extended
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.streams.members.checks import fatal_to_java
@@ -94,7 +95,8 @@ class PlainPlanner:
         self._watched = planned_with(decision.cluster, self.world.subscribed, rack_aware=False)
 
     def follow(self, decision: Decision[PartitionPlan]) -> None:
-        self._watched = planned_with(decision.cluster, self.world.subscribed, rack_aware=False)
+        consumed = extended(decision.cluster, self.memory.assigned_sizes())
+        self._watched = planned_with(consumed, self.world.subscribed, rack_aware=False)
 
     def wish(self) -> str | None:
         """What the watch over metadata finds."""
@@ -153,12 +155,15 @@ class TaskPlanner:
         self._prober.planned(ProbingFacts.of(decision, ordered=self.world.evacuation is not None))
         if self.world.work is not None:
             self.world.work.planned(decision)
-        self.follow(decision)
+        self._follow(decision, decision.cluster)
 
     def follow(self, decision: Decision[TaskPlan]) -> None:
+        self._follow(decision, extended(decision.cluster, self.memory.plan.assigned_sizes()))
+
+    def _follow(self, decision: Decision[TaskPlan], cluster: ClusterView) -> None:
         topology = decision.plan.topology
         self._watched = planned_with(
-            decision.cluster,
+            cluster,
             topology.source_topics,
             rack_aware=bool((decision.plan.view.rack != NO_RACK).any()),
             kept=topology.changelogs,

@@ -30,6 +30,10 @@ def test_a_hostile_member_that_stays_takes_its_share_and_no_more() -> None:
     assert not result.failed, table(result)
 
 
+def test_a_topic_that_is_deleted_while_a_leader_returns_is_not_consumed_for_ever() -> None:
+    assert run_seed(359, lasting_hostile=True)[1] == ""
+
+
 def test_the_rule_on_claims_is_what_protects_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "believe", shared.believe)  # put back afterwards
     believe_everything()

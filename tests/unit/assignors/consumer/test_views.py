@@ -118,6 +118,7 @@ def test_memory_comes_back_from_a_described_group() -> None:
     assert memory.owner_in(CLUSTER, ["a", "c"]).tolist() == [-1, 0, -1, -1, 1, -1]
     assert memory.echoes == {"c": b"e"}
     assert list(memory.digests) == ["a"]
+    assert memory.assigned_sizes() == {"t": 10, "u": 3, "gone": 1}, "members consume it, though it is gone"
 
 
 def test_the_key_of_a_member_is_its_instance_id_if_it_has_one() -> None:

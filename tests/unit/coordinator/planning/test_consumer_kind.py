@@ -246,6 +246,32 @@ def test_what_the_guard_refuses_is_not_sent() -> None:
         run(planner.plan(order()))
 
 
+def test_a_leader_that_returns_sees_that_members_consume_what_no_longer_exists() -> None:
+    gone = tuple(TopicPartition("gone", partition) for partition in range(3))
+    kept = tuple(TopicPartition("t", partition) for partition in range(4))
+    given = {"a": ConsumerProtocolAssignment(1, kept[:2] + gone), "b": ConsumerProtocolAssignment(1, kept[2:])}
+    described = DescribeAnswer(
+        0,
+        0,
+        "Stable",
+        members=tuple(
+            DescribedMember(
+                m.member_id, None, m.metadata, given.get(m.member_id, ConsumerProtocolAssignment(1)).encode()
+            )
+            for m in MEMBERS
+        ),
+    )
+
+    async def compared() -> Any:
+        planner = Planner("orders", ConsumerKind(Reader(), Policy()))
+        await planner.rebuild(RebuildMemory(4, "range", MEMBERS), shown(described), OWN)
+        return await planner.compare(replace(order(4), dry=True))
+
+    comparison = run(compared())
+    assert comparison.assigned_sizes == {"gone": 3, "t": 4}
+    assert "gone" not in comparison.decision.cluster.index
+
+
 def test_a_dry_plan_shows_whether_a_move_is_worth_it() -> None:
     async def scenario() -> None:
         planner = Planner("orders", ConsumerKind(Reader(), Policy()))
