@@ -141,7 +141,7 @@ class _Sticky:
             if missing:
                 rest.append((task, missing))
         queue = self._queue()
-        for task, missing in sorted(rest, key=lambda one: one[0], reverse=True):
+        for task, missing in sorted(rest, key=lambda entry: entry[0], reverse=True):
             for _ in range(missing):
                 if not self._copy_to_least(queue, task):
                     break
@@ -163,16 +163,16 @@ class _Sticky:
         """Places a copy on the least loaded process without one. The processes taken from the heap return to it in
         reverse order, as Java's recursion does."""
         passed = []
-        found = False
-        while len(queue) and not found:
+        placed = False
+        while len(queue) and not placed:
             process = queue.poll()
             passed.append(process)
             if task not in self._processes[process].tasks:
                 self._give(process, task, self._copies)
-                found = True
+                placed = True
         for process in reversed(passed):
             queue.add(process)
-        return found
+        return placed
 
     def _calmest(self, members: Sequence[int], task: BrokerTask | None = None) -> int | None:
         """Returns the first of the members that had a copy, or a later one if both its process and itself have less
@@ -189,11 +189,11 @@ class _Sticky:
 
     def _give(self, process: int, task: BrokerTask, to: list[set[BrokerTask]]) -> int:
         """Gives the task to the least loaded member of a process. Returns how many tasks that member has now."""
-        one = self._processes[process]
-        member = one.members[0] if len(one.members) == 1 else one.least(self._count)
+        instance = self._processes[process]
+        member = instance.members[0] if len(instance.members) == 1 else instance.least(self._count)
         count = self._put(member, task, to)
-        if len(one.members) > 1:
-            one.back(member)
+        if len(instance.members) > 1:
+            instance.back(member)
         self._share.now_has(count)
         return count
 
@@ -204,10 +204,10 @@ class _Sticky:
 
     def _put(self, member: int, task: BrokerTask, to: list[set[BrokerTask]]) -> int:
         process = self._process_of[member]
-        one = self._processes[process]
-        one.tasks.add(task)
-        one.count += 1
-        self._load[process] = one.load
+        instance = self._processes[process]
+        instance.tasks.add(task)
+        instance.count += 1
+        self._load[process] = instance.load
         to[member].add(task)
         self._count[member] += 1
         return self._count[member]
@@ -232,11 +232,11 @@ def _processes(members: Sequence[StreamsMember]) -> tuple[list[_Process], list[i
         of.setdefault(member.process_id, []).append(m)
     names = [*of]
     ordered = [names[i] for i in hash_map_order([string_hash(name) for name in names], len(members))]
-    found, process_of = [], [0] * len(members)
+    processes, process_of = [], [0] * len(members)
     for number, name in enumerate(ordered):
         mine = of[name]
         order = hash_map_order([string_hash(members[m].member_id) for m in mine], _LEAST_BUCKETS)
-        found.append(_Process([mine[i] for i in order]))
+        processes.append(_Process([mine[i] for i in order]))
         for m in mine:
             process_of[m] = number
-    return found, process_of
+    return processes, process_of

@@ -17,8 +17,10 @@ def assign_general(members: Sequence[Subscriber], partitions: Sequence[int]) -> 
                 size[m] += len(owned)
                 for p in owned:
                     owner[topic][p] = m
-    subscribers = [[m for m, one in enumerate(members) if topic in one.topics] for topic in range(len(partitions))]
-    topics = [topic for topic, found in enumerate(subscribers) if found]
+    subscribers = [
+        [m for m, member in enumerate(members) if topic in member.topics] for topic in range(len(partitions))
+    ]
+    topics = [topic for topic, subscribed in enumerate(subscribers) if subscribed]
     # The topics with the most partitions per subscriber first, then those with the fewest subscribers.
     topics.sort(key=lambda t: (-partitions[t] / len(subscribers[t]), len(subscribers[t]), t))
     for topic in topics:

@@ -21,7 +21,7 @@ def gains(plan: GroupPlan, before: IntArray, items: LongArray) -> list[str]:
     has = np.bincount(plan.owner[plan.owner != NOBODY], minlength=owners)
     _, far = plan.read_remotely(before)
     _, far_then = plan.read_remotely(plan.owner)
-    found = []
+    gains = []
     for item in items.tolist():
         source, target = int(before[item]), int(plan.owner[item])
         reasons = (
@@ -29,5 +29,5 @@ def gains(plan: GroupPlan, before: IntArray, items: LongArray) -> list[str]:
         )
         if target != NOBODY and abs(has[source] - has[target]) < had[source] - had[target]:
             reasons.append(f"{had[source]} and {had[target]} become {has[source]} and {has[target]}")
-        found.append(", ".join(reasons) if target != NOBODY else "")
-    return found
+        gains.append(", ".join(reasons) if target != NOBODY else "")
+    return gains

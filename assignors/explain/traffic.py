@@ -46,7 +46,7 @@ def traffic_of(
     """Returns the traffic of the target, or, with `present`, of the owners before the decision."""
     plan = decision.plan
     owner = shared.lookup(plan.before if present else plan.owner, plan.item_of, NOBODY)
-    return flows(plan.cluster, owner, [one.rack for one in plan.owners], weights, follower_fetching)
+    return flows(plan.cluster, owner, [holder.rack for holder in plan.owners], weights, follower_fetching)
 
 
 def flows(
@@ -61,20 +61,20 @@ def flows(
     weight = weights.raw(cluster)[flats]
     reader, source = own[owner[flats]], broker[cluster.leader_rack[flats]]
     if follower_fetching:
-        held = np.zeros((len(cluster.signature_racks), len(names) + 1), dtype=np.bool_)
-        held[:, broker[:-1]] = cluster.signature_racks
-        near = held[cluster.signature[flats], reader]
+        has_replica = np.zeros((len(cluster.signature_racks), len(names) + 1), dtype=np.bool_)
+        has_replica[:, broker[:-1]] = cluster.signature_racks
+        near = has_replica[cluster.signature[flats], reader]
         source = np.where(near, reader, source)
-    known = ~np.isnan(weight)
+    weighed = ~np.isnan(weight)
     crossed = (reader != NO_RACK) & (source != NO_RACK) & (reader != source)
-    found, at = np.unique(source[crossed] * len(names) + reader[crossed], return_inverse=True)
-    pairs = [(names[pair // len(names)], names[pair % len(names)]) for pair in found.tolist()]
+    crossings, at = np.unique(source[crossed] * len(names) + reader[crossed], return_inverse=True)
+    pairs = [(names[pair // len(names)], names[pair % len(names)]) for pair in crossings.tolist()]
     sums = np.bincount(at.reshape(-1), weights=np.nan_to_num(weight[crossed]), minlength=len(pairs)).tolist()
     counts = np.bincount(at.reshape(-1), minlength=len(pairs)).tolist()
     return Traffic(
         between={pair: value for pair, value in zip(pairs, sums, strict=True) if value},
         partitions=dict(zip(pairs, counts, strict=True)),
-        total=float(weight[known].sum()),
-        weighed=int(known.sum()),
+        total=float(weight[weighed].sum()),
+        weighed=int(weighed.sum()),
         owned=len(flats),
     )

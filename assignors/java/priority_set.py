@@ -59,11 +59,11 @@ class PrioritySet:
         if not wanted:
             self._push_back_all()
             return None
-        found = min(wanted, key=self._priority)
-        if self._contended(wanted, found):
-            return self._ask(wanted, found)
-        self._events.append((found,))
-        return found
+        lightest = min(wanted, key=self._priority)
+        if self._contended(wanted, lightest):
+            return self._ask(wanted, lightest)
+        self._events.append((lightest,))
+        return lightest
 
     def offer(self, source: int, destination: int, *, gained: int = 0, lost: int = 0, polled: bool) -> None:
         """Records that loads have just changed and that Java offers the source, then the destination.
@@ -110,10 +110,10 @@ class PrioritySet:
                 self._pop_until(heap, event)
             if self._steps <= 0:
                 return lightest
-        found = self._pop_until(heap, wanted)
-        self._events.append((found,))
+        polled = self._pop_until(heap, wanted)
+        self._events.append((polled,))
         self._replayed = len(self._events)
-        return found
+        return polled
 
     def _start(self) -> JavaHeap:
         """Returns the heap before the recorded operations: offered in order, or pushed back after having been
@@ -138,17 +138,17 @@ class PrioritySet:
     def _pop_until(self, heap: JavaHeap, wanted: Sequence[int]) -> int:
         """Pops until a wanted process comes, then pushes back the others in the order of a hash set."""
         rejected: list[int] = []
-        found = -1
+        popped = -1
         while len(heap):
             process = heap.poll()
             if process in wanted:
-                found = process
+                popped = process
                 break
             rejected.append(process)
         for process in hash_order(rejected, self._hashes()):
             heap.add(process)
         self._steps -= 2 * len(rejected) + 1
-        return found
+        return popped
 
     def _apply(self, heap: JavaHeap, source: int, destination: int, gained: int, lost: int) -> None:
         for process, change in ((source, gained), (destination, -lost)):

@@ -60,9 +60,9 @@ def topology_of(group_id: str, members: Iterable[Spoken]) -> Topology | None:
 def stateful_topology(topology: Topology, counts: Mapping[str, int]) -> Topology:
     """Gives every subtopology its largest source topic as changelog, because that has a partition for each task."""
 
-    def with_state(found: Subtopology) -> Subtopology:
-        largest = max(found.sources, key=lambda topic: (counts.get(topic, 0), topic), default=None)
-        return replace(found, changelogs=(largest,) if largest is not None else ())
+    def with_state(subtopology: Subtopology) -> Subtopology:
+        largest = max(subtopology.sources, key=lambda topic: (counts.get(topic, 0), topic), default=None)
+        return replace(subtopology, changelogs=(largest,) if largest is not None else ())
 
     return replace(topology, subtopologies=tuple(map(with_state, topology.subtopologies)))
 
@@ -72,9 +72,9 @@ def end_offsets(topology: Topology, counts: Mapping[str, int], members: Iterable
     changelog = {s.id: s.changelogs[0] for s in topology.subtopologies if s.changelogs}
     ends = {topic: np.zeros(counts.get(topic, 0), dtype=np.int64) for topic in changelog.values()}
     for state in (state for m in members if m.info for state in m.info.tasks):
-        known = ends.get(changelog.get(state.task.group, ""))
-        if known is not None and state.task.partition < len(known):
-            known[state.task.partition] = max(int(known[state.task.partition]), state.position, state.end)
+        topic_ends, partition = ends.get(changelog.get(state.task.group, "")), state.task.partition
+        if topic_ends is not None and partition < len(topic_ends):
+            topic_ends[partition] = max(int(topic_ends[partition]), state.position, state.end)
     return EndOffsets(ends, now_ms)
 
 
