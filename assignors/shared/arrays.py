@@ -34,21 +34,21 @@ def numbered(codes: LongArray, limit: int) -> tuple[LongArray, IntArray]:
     """Returns (the distinct codes in ascending order, the index of each code among them). Codes lie between 0 and
     `limit` - 1. A table is used instead of sorting if `limit` is small enough."""
     if limit > _DIRECT:
-        found, inverse = np.unique(codes, return_inverse=True)
-        return found, inverse.reshape(-1).astype(np.int32)
+        distinct_codes, inverse = np.unique(codes, return_inverse=True)
+        return distinct_codes, inverse.reshape(-1).astype(np.int32)
     present = np.zeros(limit, dtype=np.bool_)
     present[codes] = True
     number = np.cumsum(present, dtype=np.int32) - np.int32(1)
     return np.flatnonzero(present), number[codes]
 
 
-def among(codes: LongArray, known: LongArray) -> BoolArray:
-    """Marks the codes that are in `known` (ascending)."""
-    if not len(known) or not len(codes):
+def among(codes: LongArray, sorted_codes: LongArray) -> BoolArray:
+    """Marks the codes that are in `sorted_codes` (ascending)."""
+    if not len(sorted_codes) or not len(codes):
         return np.zeros(len(codes), dtype=np.bool_)
-    at = np.minimum(np.searchsorted(known, codes), len(known) - 1)
-    found: BoolArray = known[at] == codes
-    return found
+    at = np.minimum(np.searchsorted(sorted_codes, codes), len(sorted_codes) - 1)
+    is_among: BoolArray = sorted_codes[at] == codes
+    return is_among
 
 
 def starts(row: _Integers, rows: int) -> LongArray:

@@ -49,8 +49,8 @@ class Delivered:
 
     `took_part` marks the members that were in that generation. Per flat partition, `given` is the member that the plan
     gave it to, `holder` is another member that still had it then, and `asked` is how many plans in a row asked the
-    holder to give it up. `known` marks partitions of topics that the plan knew; if a topic was deleted and created
-    again, members may still have partitions of it that the plan did not know.
+    holder to give it up. `topic_existed` marks partitions of topics that existed when the plan was made; if a topic was
+    deleted and created again, members may still have partitions of it that the plan did not contain.
     """
 
     generation: int
@@ -58,7 +58,7 @@ class Delivered:
     given: IntArray
     holder: IntArray
     asked: IntArray
-    known: BoolArray
+    topic_existed: BoolArray
 
     @classmethod
     def of(cls, memory: Memory, cluster: ClusterView, keys: Sequence[str], given: IntArray) -> "Delivered":
@@ -70,7 +70,7 @@ class Delivered:
             given=given,
             holder=memory.holder_in(cluster, keys),
             asked=memory.asked_in(cluster),
-            known=memory.known_in(cluster),
+            topic_existed=memory.topic_existed_in(cluster),
         )
 
 
@@ -137,7 +137,8 @@ def _in_sequence(
     last = delivered.generation
     if kind is ClaimKind.HISTORY:
         # A list of an older generation was true at its time; for its own generation the leader knows what it delivered.
-        false = delivered.took_part[member] & (age == last) & (age >= 0) & (given != member) & delivered.known[flat]
+        of_last = (age == last) & (age >= 0)
+        false = of_last & delivered.took_part[member] & (given != member) & delivered.topic_existed[flat]
     else:
         # A member without a generation may have been in a generation that another leader led, unless there was none
         # since.
@@ -155,10 +156,10 @@ def _in_sequence(
 
 
 def _confirmed(member: LongArray, flat: LongArray, delivered: Delivered) -> BoolArray:
-    """Marks claims to partitions that the member was given, or still held without having been asked too often, or that
-    the last plan did not know."""
+    """Marks claims to partitions that the member was given, or still had without having been asked too often, or that
+    the last plan did not contain."""
     holds = (delivered.holder[flat] == member) & (delivered.asked[flat] <= REPEATS_MAX)
-    return np.asarray((delivered.given[flat] == member) | holds | ~delivered.known[flat])
+    return np.asarray((delivered.given[flat] == member) | holds | ~delivered.topic_existed[flat])
 
 
 def _named(member: LongArray, which: BoolArray, reason: str) -> dict[int, str]:

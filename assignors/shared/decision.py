@@ -100,13 +100,13 @@ def moves(before: IntArray, after: IntArray) -> Moves:
 class Alternative:
     """One owner that could have an item. `chosen` marks the plan's own owner. `verdict` is a sentence.
 
-    `held` is how many items it has in the plan. `cross_rack` is how many more (or fewer) partitions would be read from
-    another rack, `spread` the resulting spread.
+    `item_count` is how many items it has in the plan. `cross_rack` is how many more (or fewer) partitions would be read
+    from another rack, `spread` the resulting spread.
     """
 
     owner: str
     rack: str | None
-    held: int
+    item_count: int
     allowed: bool
     chosen: bool
     cross_rack: int

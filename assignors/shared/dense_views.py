@@ -65,21 +65,21 @@ class ClusterView:
         signatures: dict[frozenset[str], int] = {}
         signature: list[int] = []
         leader: list[int] = []
-        known: dict[tuple[str | None, ...], tuple[int, int]] = {}
+        codes_by_replicas: dict[tuple[str | None, ...], tuple[int, int]] = {}
         for topic in topics:
             for replicas in replica_racks[topic]:
                 key = tuple(replicas)
-                hit = known.get(key)
+                hit = codes_by_replicas.get(key)
                 if hit is None:
-                    held = frozenset(r for r in key if r)
+                    rack_set = frozenset(r for r in key if r)
                     head = key[0] if key else None
-                    hit = (signatures.setdefault(held, len(signatures)), rack_index[head] if head else NO_RACK)
-                    known[key] = hit
+                    hit = (signatures.setdefault(rack_set, len(signatures)), rack_index[head] if head else NO_RACK)
+                    codes_by_replicas[key] = hit
                 signature.append(hit[0])
                 leader.append(hit[1])
         table = np.zeros((max(1, len(signatures)), len(racks)), dtype=np.bool_)
-        for held, row in signatures.items():
-            for rack in held:
+        for rack_set, row in signatures.items():
+            for rack in rack_set:
                 table[row, rack_index[rack]] = True
         return cls(
             topics=topics,
@@ -309,8 +309,8 @@ class GroupView:
             topic_set[m] = sets.setdefault(wanted, len(sets))
         flat: list[IntArray] = []
         for _, mine in zip_longest(members, claims, fillvalue=()):
-            found = {cluster.flat(t, p) for t, p in mine}
-            flat.append(np.array(sorted(f for f in found if f is not None), dtype=np.int32))
+            claimed = {cluster.flat(t, p) for t, p in mine}
+            flat.append(np.array(sorted(f for f in claimed if f is not None), dtype=np.int32))
         if remembered is None:
             remembered = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
         return cls(

@@ -15,12 +15,12 @@ def load_plugins(names: Sequence[str]) -> dict[str, object]:
 
     Other plug-ins are not imported. Raises UnknownNameError.
     """
-    found = {point.name: point for point in entry_points(group=PLUGIN_GROUP)}
+    installed = {point.name: point for point in entry_points(group=PLUGIN_GROUP)}
     loaded: dict[str, object] = {}
     for name in names:
-        if name not in found:
-            raise UnknownNameError(f"unknown plug-in {name!r} in {PLUGIN_GROUP}; installed are {_listed(found)}")
-        item = found[name].load()
+        if name not in installed:
+            raise UnknownNameError(f"unknown plug-in {name!r} in {PLUGIN_GROUP}; installed are {_listed(installed)}")
+        item = installed[name].load()
         loaded[name] = item() if isinstance(item, type) else item
     return loaded
 

@@ -196,11 +196,11 @@ def _deal(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _R
     """Finds processes on which a group that shrinks in its rack makes room for one that grows there."""
     size = len(problem.rack)
     groups, racks = problem.groups, classes.price.shape[1]
-    held = _by_class(classes, problem.holder, size)
+    counts = _by_class(classes, problem.holder, size)
     used = np.bincount(problem.group.astype(np.int64) * size + problem.holder, minlength=groups * size)
     spare = limit - used.reshape(groups, size)
     complete = bool((spare >= 0).all())
-    leave = np.zeros_like(held)
+    leave = np.zeros_like(counts)
     enter = np.zeros((groups, size), dtype=np.int64)
     left = classes.size - relaxed.remain
     shrink = np.zeros((groups, racks), dtype=np.int64)
@@ -214,7 +214,7 @@ def _deal(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: _R
                 most = min(-shrink[g, r], shrink[classes.group[c], r], left[c])
                 if most <= 0:
                     continue
-                possible = np.minimum(np.maximum(spare[g, here], 0), held[c, here] - leave[c, here])
+                possible = np.minimum(np.maximum(spare[g, here], 0), counts[c, here] - leave[c, here])
                 taken = np.clip(most - (np.cumsum(possible) - possible), 0, possible)
                 amount = int(taken.sum())
                 leave[c, here] += taken
@@ -302,8 +302,8 @@ def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: 
     tasks that stay. It starts from the relaxed flow, which is nearly complete."""
     size, racks = len(problem.rack), classes.price.shape[1]
     many, regions, slots = len(classes.size), problem.groups * racks, problem.groups * size
-    held = _by_class(classes, problem.holder, size)
-    out, into = _leaving(classes, relaxed, dealt, held)
+    counts = _by_class(classes, problem.holder, size)
+    out, into = _leaving(classes, relaxed, dealt, counts)
     region_of = (np.arange(problem.groups)[:, None] * racks + problem.rack).reshape(-1)
     process_of = np.tile(np.arange(size), problem.groups)
     network = Network(many + regions + slots + size)
@@ -313,7 +313,7 @@ def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: 
     potentials = (relaxed.class_potential, of_region, of_region[region_of], of_rack[problem.rack])
     network.potential = np.concatenate(potentials).tolist()
     slot = many + regions + np.arange(slots)
-    rows, at = np.nonzero(held)
+    rows, at = np.nonzero(counts)
     home = classes.price[np.arange(many), classes.home]
 
     def add(tail: Index, head: Index, capacity: LongArray, cost: LongArray, flow: LongArray) -> range:
@@ -322,7 +322,7 @@ def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: 
         return arcs
 
     slot_of_row = many + regions + classes.group[rows] * size + at
-    remains = add(rows, slot_of_row, held[rows, at], home[rows], (held - out)[rows, at])
+    remains = add(rows, slot_of_row, counts[rows, at], home[rows], (counts - out)[rows, at])
     row, to = np.repeat(np.arange(many), racks), np.tile(np.arange(racks), many)
     leaving = np.where(to == classes.home[row], classes.inside[row], classes.price[row, to])
     goes = add(row, many + classes.group[row] * racks + to, classes.size[row], leaving, relaxed.go[row, to])
@@ -330,21 +330,21 @@ def _repair(problem: FlowProblem, limit: LongArray, classes: _Classes, relaxed: 
     cap = limit.reshape(-1)
     enters = add(many + region_of, slot, cap, free, into.reshape(-1))
     used = np.zeros_like(into)
-    np.add.at(used, classes.group, held - out)
+    np.add.at(used, classes.group, counts - out)
     add(slot, many + regions + slots + process_of, cap, free, np.minimum(cap, (used + into).reshape(-1)))
     if not network.solve():
         raise ValueError("no placement keeps the limits")
-    leave = held.copy()
+    leave = counts.copy()
     leave[rows, at] -= network.flow(remains)
     go = np.array(network.flow(goes), dtype=np.int64).reshape(many, racks)
     enter = np.array(network.flow(enters), dtype=np.int64).reshape(problem.groups, size)
     return _place(problem, classes, classes.size - leave.sum(axis=1), go, _Dealt(leave, enter, complete=True))
 
 
-def _leaving(classes: _Classes, relaxed: _Relaxed, dealt: _Dealt, held: LongArray) -> tuple[LongArray, LongArray]:
+def _leaving(classes: _Classes, relaxed: _Relaxed, dealt: _Dealt, counts: LongArray) -> tuple[LongArray, LongArray]:
     """Returns (tasks that leave per (class, process), tasks that enter per (group, process)), as far as `dealt`
     determines them."""
-    open_ = held - dealt.leave
+    open_ = counts - dealt.leave
     left = (classes.size - relaxed.remain - dealt.leave.sum(axis=1))[:, None]
     more = np.clip(left - (np.cumsum(open_, axis=1) - open_), 0, open_)
     enter = dealt.enter.copy()

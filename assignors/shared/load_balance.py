@@ -126,7 +126,7 @@ class Balancer:
         return moved if home_first else moved + self._localise(settled, budget - moved, load)
 
     def _even_out(self, target: float, budget: int, load: FloatArray) -> int:
-        held = _by_place(self.owner, len(self.capacity))
+        items_by_place = _by_place(self.owner, len(self.capacity))
         moved = 0
         stuck = np.zeros(len(load), dtype=np.bool_)
         for _ in range(_ATTEMPTS_MAX):
@@ -134,38 +134,40 @@ class Balancer:
             source = int(ratio.argmax())
             if moved >= budget or ratio[source] <= target:
                 break
-            step = self._step(source, load, held, pairs=budget - moved >= 2)
+            step = self._step(source, load, items_by_place, pairs=budget - moved >= 2)
             if step is None:
                 stuck[source] = True
                 continue
             for item, giver, taker in step:
-                held[giver] = held[giver][held[giver] != item]
-                held[taker] = np.append(held[taker], item)
+                items_by_place[giver] = items_by_place[giver][items_by_place[giver] != item]
+                items_by_place[taker] = np.append(items_by_place[taker], item)
             self._carry_out(step, load)
             moved += len(step)
         return moved
 
-    def _step(self, source: int, load: FloatArray, held: list[LongArray], *, pairs: bool) -> list[Step] | None:
+    def _step(
+        self, source: int, load: FloatArray, items_by_place: list[LongArray], *, pairs: bool
+    ) -> list[Step] | None:
         """Returns the best step for the fullest place: a move of one item, or an exchange of two."""
         order = np.argsort(load / self.capacity, kind="stable")[:_RECEIVERS].tolist()
         receivers = [place for place in order if place != source]
         for exchange in (False, True)[: 1 + pairs]:
             for place in receivers:
-                step = self._between(source, place, load, held, exchange=exchange)
+                step = self._between(source, place, load, items_by_place, exchange=exchange)
                 if step is not None:
                     return step
         return None
 
     def _between(
-        self, source: int, place: int, load: FloatArray, held: list[LongArray], *, exchange: bool
+        self, source: int, place: int, load: FloatArray, items_by_place: list[LongArray], *, exchange: bool
     ) -> list[Step] | None:
-        mine = held[source][self._may(held[source], place)]
+        mine = items_by_place[source][self._may(items_by_place[source], place)]
         dearer = self._price(mine, place) - self._price(mine, source)
         now = float(self._after(load, source, place, 0.0))
         if not exchange:
             best = _least(self._after(load, source, place, self.weight[mine]), dearer, now)
             return None if best is None else [(int(mine[best]), source, place)]
-        theirs = held[place][self._may(held[place], source)]
+        theirs = items_by_place[place][self._may(items_by_place[place], source)]
         if not len(theirs) or not len(mine):
             return None
         back = self._price(theirs, source) - self._price(theirs, place)

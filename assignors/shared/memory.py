@@ -103,11 +103,11 @@ class Memory:
             result[target[alive]] = self.asked[alive]
         return result
 
-    def known_in(self, cluster: ClusterView) -> BoolArray:
+    def topic_existed_in(self, cluster: ClusterView) -> BoolArray:
         """Marks the partitions of `cluster` whose topic existed when this plan was made; about other topics the plan
         says nothing. Partitions added to a known topic had no owner then."""
-        known = np.array([topic in self.cluster.index for topic in cluster.topics], dtype=np.bool_)
-        return np.repeat(known, cluster.counts)
+        existed = np.array([topic in self.cluster.index for topic in cluster.topics], dtype=np.bool_)
+        return np.repeat(existed, cluster.counts)
 
     def _in(self, owner: IntArray, cluster: ClusterView, keys: Iterable[str]) -> IntArray:
         result = np.full(cluster.partition_total, NOBODY, dtype=np.int32)

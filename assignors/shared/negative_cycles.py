@@ -32,7 +32,7 @@ def loops(following: IntArray | LongArray) -> list[list[int]]:
     """Returns the cycles of a map from nodes to nodes (NOBODY: no successor)."""
     after = following.tolist()
     seen = [NOBODY] * len(after)
-    found = []
+    cycles = []
     for start in range(len(after)):
         node = start
         while node >= 0 and seen[node] < 0:
@@ -42,5 +42,5 @@ def loops(following: IntArray | LongArray) -> list[list[int]]:
             loop = [node]
             while after[loop[-1]] != node:
                 loop.append(after[loop[-1]])
-            found.append(loop)
-    return found
+            cycles.append(loop)
+    return cycles

@@ -71,16 +71,16 @@ class Weights:
         of partitions.
         """
         raw = self.raw(cluster)
-        known = wanted & ~np.isnan(raw)
+        measured = wanted & ~np.isnan(raw)
         total = int(wanted.sum())
         same = np.ones(len(raw), dtype=np.float64)
-        if not total or known.sum() < total * KNOWN_SHARE_MIN:
-            return same, f"weights of {int(known.sum())} of {total} partitions are known, so all weigh the same"
-        median = _middle(raw[known])
+        if not total or measured.sum() < total * KNOWN_SHARE_MIN:
+            return same, f"weights of {int(measured.sum())} of {total} partitions are known, so all weigh the same"
+        median = _middle(raw[measured])
         if median <= 0:
             return same, "nothing is written to any partition, so all weigh the same"
         clamped = np.clip(raw, median / RATIO_MAX, median * RATIO_MAX)
-        filled = np.where(np.isnan(clamped), _topic_medians(cluster, clamped, known, median), clamped)
+        filled = np.where(np.isnan(clamped), _topic_medians(cluster, clamped, measured, median), clamped)
         return filled / filled[wanted].mean(), ""
 
     def raw(self, cluster: ClusterView) -> FloatArray:
@@ -99,14 +99,14 @@ def _middle(values: FloatArray) -> float:
     return median if median > 0 else float(values.mean())
 
 
-def _topic_medians(cluster: ClusterView, values: FloatArray, known: BoolArray, default: float) -> FloatArray:
+def _topic_medians(cluster: ClusterView, values: FloatArray, measured: BoolArray, default: float) -> FloatArray:
     """Returns, per flat partition, the median weight of its topic's known partitions, `default` if the topic has
     none."""
     medians = np.full(len(cluster.topics), default)
     for topic in range(len(cluster.topics)):
         inside = slice(int(cluster.first[topic]), int(cluster.first[topic + 1]))
-        if known[inside].any():
-            medians[topic] = np.median(values[inside][known[inside]])
+        if measured[inside].any():
+            medians[topic] = np.median(values[inside][measured[inside]])
     return np.repeat(medians, cluster.counts)
 
 

@@ -297,7 +297,7 @@ def _draw_explanation(explanation: Explanation, names: Mapping[str, str], *, alt
             mark,
             owner,
             alternative.rack or "-",
-            str(alternative.held),
+            str(alternative.item_count),
             f"{alternative.cross_rack:+d}",
             str(alternative.spread),
             alternative.verdict,

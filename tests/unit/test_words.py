@@ -254,6 +254,7 @@ WITHOUT_EMPTY_NAMES = (
     "assignors/broker_side",
     "assignors/explain",
     "assignors/java",
+    "assignors/shared",
     "assignors/stateful",
     "bellwether_kafka",
     "coordinator/assessment",

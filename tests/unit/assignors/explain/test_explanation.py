@@ -48,7 +48,7 @@ def test_a_partition_that_nobody_had() -> None:
     assert (found.item, found.before, found.after, found.stage) == ("orders-0", None, "a", "placement by range")
     assert found.sentence == "orders-0 had no owner and goes to a (placement by range)."
     assert [(a.owner, a.chosen) for a in found.alternatives] == [("a", True), ("b", False)]
-    assert [(a.held, a.allowed, a.cross_rack, a.spread) for a in found.alternatives] == [
+    assert [(a.item_count, a.allowed, a.cross_rack, a.spread) for a in found.alternatives] == [
         (3, True, 0, 0),
         (3, True, 0, 2),
     ]
