@@ -92,7 +92,7 @@ class ProbingFacts:
             decision.plan.lags_known,
             decision.plan.target.deferred,
             ordered,
-            decision.plan.target.held,
+            decision.plan.target.waiting,
             decision.plan.target.probing,
         )
 

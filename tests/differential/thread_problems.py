@@ -58,7 +58,7 @@ class ThreadProblem:
             capacity=np.array([len(ids)], dtype=np.int32),
             rack=np.array([NO_RACK], dtype=np.int32),
             report=Ragged.of_rows([reported]),
-            report_lag=lags(totals, table.end_sum[reported], known=True),
+            report_lag=lags(totals, table.end_sum[reported], ends_known=True),
             previous_active=Ragged.of_rows([()]),
             previous_standby=Ragged.of_rows([()]),
             thread_tasks=Ragged.of_rows(own),

@@ -36,8 +36,8 @@ class TaskTopicPartition:
         flat = self._cluster.flat(*self.topic_partition) if self._cluster else None
         if self._cluster is None or flat is None:
             return None
-        held = self._cluster.signature_racks[self._cluster.signature[flat]]
-        return frozenset(self._cluster.racks[r] for r in np.flatnonzero(held).tolist()) or None
+        racks = self._cluster.signature_racks[self._cluster.signature[flat]]
+        return frozenset(self._cluster.racks[r] for r in np.flatnonzero(racks).tolist()) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +201,11 @@ class ApplicationState:
         """
         if compute_task_lags and not self.view.lags_known:
             raise TaskAssignmentError(f"the end offsets of the changelogs of {self.view.group_id} could not be read")
-        known = self._states.get(compute_task_lags)
-        if known is None:
-            known = MappingProxyType(self._make_states(compute_task_lags))
-            self._states[compute_task_lags] = known
-        return known
+        states = self._states.get(compute_task_lags)
+        if states is None:
+            states = MappingProxyType(self._make_states(compute_task_lags))
+            self._states[compute_task_lags] = states
+        return states
 
     @property
     def assignment_configs(self) -> AssignmentConfigs:

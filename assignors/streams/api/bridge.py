@@ -51,12 +51,14 @@ def copies_of(state: ApplicationState, assignments: Iterable[KafkaStreamsAssignm
     return _plan(state, ((a.process_id, [(t.id, t.type) for t in a.tasks.values()]) for a in assignments))
 
 
-def _plan(state: ApplicationState, held: Iterable[tuple[ProcessId, Iterable[tuple[TaskId, TaskType]]]]) -> StreamsPlan:
+def _plan(
+    state: ApplicationState, tasks_by_process: Iterable[tuple[ProcessId, Iterable[tuple[TaskId, TaskType]]]]
+) -> StreamsPlan:
     rows = {process.process_id: row for row, process in enumerate(state.view.processes)}
     numbers = state.numbers
     active = np.full(state.view.tasks.size, NOBODY, dtype=np.int32)
     standby: list[tuple[int, int]] = []
-    for process, tasks in held:
+    for process, tasks in tasks_by_process:
         row = rows.get(process)
         if row is None:
             raise InvalidAssignmentError(AssignmentError.UNKNOWN_PROCESS_ID, str(process))

@@ -48,11 +48,11 @@ class RackAwareOptimizationParams:
     def for_tasks(self, tasks: Iterable[TaskId]) -> "RackAwareOptimizationParams":
         """Returns parameters for these tasks only. Raises UnknownTaskError for a task that the application does not
         have."""
-        wanted, known = set(tasks), self.application_state.all_tasks
+        wanted, of_application = set(tasks), self.application_state.all_tasks
         for task in wanted:
-            if task not in known:
+            if task not in of_application:
                 raise UnknownTaskError(f"task {task} is not a task of {self.application_state.view.group_id}")
-        return replace(self, tasks_to_optimize=tuple(task for task in known if task in wanted))
+        return replace(self, tasks_to_optimize=tuple(task for task in of_application if task in wanted))
 
     def with_traffic_cost_override(self, traffic_cost: int) -> "RackAwareOptimizationParams":
         """Raises ValueError for a negative cost."""

@@ -41,19 +41,19 @@ def snapshot(assignment: object) -> tuple[Entry, ...]:
     """Copies the assignment, reading each part once. Raises MalformedAssignmentError."""
     if not isinstance(assignment, TaskAssignment):
         raise MalformedAssignmentError(f"{type(assignment).__name__} is not a TaskAssignment")
-    return tuple(_entry(one) for one in assignment.assignment)
+    return tuple(_entry(entry) for entry in assignment.assignment)
 
 
-def _entry(one: object) -> Entry:
-    if not isinstance(one, KafkaStreamsAssignment):
-        raise MalformedAssignmentError(f"{type(one).__name__} is not a KafkaStreamsAssignment")
-    process: object = one.process_id
-    deadline: object = one.followup_rebalance_deadline_ms
+def _entry(entry: object) -> Entry:
+    if not isinstance(entry, KafkaStreamsAssignment):
+        raise MalformedAssignmentError(f"{type(entry).__name__} is not a KafkaStreamsAssignment")
+    process: object = entry.process_id
+    deadline: object = entry.followup_rebalance_deadline_ms
     if not isinstance(process, ProcessId):
         raise MalformedAssignmentError(f"{type(process).__name__} is not a ProcessId")
     if deadline is not None and (not isinstance(deadline, int) or deadline < 0):
         raise MalformedAssignmentError(f"the follow-up deadline of process {process} is not a time")
-    return Entry(process, tuple(_pair(task) for task in one.tasks.values()), deadline)
+    return Entry(process, tuple(_pair(task) for task in entry.tasks.values()), deadline)
 
 
 def _pair(task: object) -> tuple[TaskId, TaskType]:

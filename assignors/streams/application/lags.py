@@ -99,13 +99,11 @@ class TaskLags:
         begin = self.reporters.first[task]
         count = self.reporters.first[task + 1] - begin
         if (most := int(count.max(initial=0))) <= _FEW_REPORTS:
-            found = self.end_sum[task]
+            lag = self.end_sum[task]
             for n in range(most):
                 place = np.minimum(begin + n, len(self.keys) - 1)
-                found = np.where(
-                    (n < count) & (self.reporters.values[place] == process), self.reporter_lag[place], found
-                )
-            return found
+                lag = np.where((n < count) & (self.reporters.values[place] == process), self.reporter_lag[place], lag)
+            return lag
         wanted = task_code(process, task, self.tasks)
         place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         return np.where(self.keys[place] == wanted, self.lag[place], self.end_sum[task])
@@ -130,21 +128,21 @@ class TaskLags:
         end = int(self.end_sum[task])
         own = next((lag for lag, process in reports if process == destination), end)
         limit = (own, -1 if closer else destination)
-        found = [pair for pair in reports if pair < limit and allowed(pair[1])]
+        before = [pair for pair in reports if pair < limit and allowed(pair[1])]
         if (end, 0) < limit:
             stop = limit[1] if end == own else self.processes
             silent = (p for p in range(stop) if p not in reporters and allowed(p))
-            found += [(end, process) for process in (next(silent, None),) if process is not None]
-        return min(found)[1] if found else None
+            before += [(end, process) for process in (next(silent, None),) if process is not None]
+        return min(before)[1] if before else None
 
     def caught_up(self, task: int) -> list[int]:
         """Returns the processes that have caught up on the task, ascending."""
         first, processes, silent_caught = self._caught_lists
-        found = processes[first[task] : first[task + 1]]
+        caught_up = processes[first[task] : first[task + 1]]
         if not silent_caught[task]:
-            return found
+            return caught_up
         reporters = {process for _, process in self.reports(task)}
-        return sorted([*found, *(p for p in range(self.processes) if p not in reporters)])
+        return sorted([*caught_up, *(p for p in range(self.processes) if p not in reporters)])
 
     def state_of(self, process: int) -> dict[int, int]:
         """Returns the tasks of which the process has usable state, with their lags: running there, or not everything
@@ -170,15 +168,15 @@ class TaskLags:
 
     @cached_property
     def _at_home(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+        at_home: dict[int, list[int]] = {}
         for task in np.flatnonzero(self.home != NOBODY).tolist():
-            found.setdefault(int(self.home[task]), []).append(task)
-        return found
+            at_home.setdefault(int(self.home[task]), []).append(task)
+        return at_home
 
     def holders(self, task: int) -> list[tuple[int, int]]:
         """Returns (lag, process) of all usable state of the task, the least lag first."""
-        first, held = self._holder_lists
-        return held[first[task] : first[task + 1]]
+        first, holders = self._holder_lists
+        return holders[first[task] : first[task + 1]]
 
     @cached_property
     def _holder_lists(self) -> tuple[list[int], list[tuple[int, int]]]:

@@ -49,23 +49,23 @@ def end_sums(subtopology: Subtopology, tasks: int, ends: EndOffsets) -> LongArra
     topic reused as changelog counts only for the partitions that it has."""
     total = np.zeros(tasks, dtype=np.int64)
     for topic in subtopology.changelogs:
-        known = np.asarray(ends.ends.get(topic, ()), dtype=np.int64)[:tasks]
+        end = np.asarray(ends.ends.get(topic, ()), dtype=np.int64)[:tasks]
         own_source = topic in subtopology.sources
-        if len(known) < tasks and not own_source:
-            return f"no end offset of {topic}-{len(known)}"
-        if len(known) and int(known.min()) < 0:
-            return f"no end offset of {topic}-{int(np.argmax(known < 0))}"
-        head = total[: len(known)]
+        if len(end) < tasks and not own_source:
+            return f"no end offset of {topic}-{len(end)}"
+        if len(end) and int(end.min()) < 0:
+            return f"no end offset of {topic}-{int(np.argmax(end < 0))}"
+        head = total[: len(end)]
         room = PINNED - head
-        head[:] = np.where(known > room, PINNED, head + np.minimum(known, room))
+        head[:] = np.where(end > room, PINNED, head + np.minimum(end, room))
     return total
 
 
-def lags(offset_sum: LongArray, end_sum: LongArray, *, known: bool) -> LongArray:
+def lags(offset_sum: LongArray, end_sum: LongArray, *, ends_known: bool) -> LongArray:
     """Converts the offset sums of reports to lags behind the end sums of their tasks. A sum beyond the end means a
     store that must be restored from scratch. Meaningless negative sums count as 0."""
     own = np.where((offset_sum < UNKNOWN_OFFSET_SUM) | (offset_sum == -1), 0, offset_sum)
-    if known:
+    if ends_known:
         behind = np.where(own > end_sum, end_sum, end_sum - np.maximum(own, 0))
         return np.where(own < 0, own, behind)
     return np.where(own == LATEST_OFFSET, LATEST_OFFSET, UNKNOWN_OFFSET_SUM).astype(np.int64)

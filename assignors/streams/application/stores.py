@@ -100,14 +100,14 @@ def joined(part: Part) -> list[tuple[set[str], list[str]]]:
     for store in part.stores:
         users = [node for node in part.users(store) if not _CUSTOM_CODE.fullmatch(node.name)]
         behind = {node.name: part.topics_behind(node) for node in users}
-        known = {n for n, topics in behind.items() if _DSL.fullmatch(n) or f"{n}-repartition" in topics}
+        of_dsl = {n for n, topics in behind.items() if _DSL.fullmatch(n) or f"{n}-repartition" in topics}
         topics = set().union(*behind.values())
-        if not known or len(users) < 2 or len(topics) < 2:
+        if not of_dsl or len(users) < 2 or len(topics) < 2:
             continue
-        produced = set().union(*(behind[name] for name in known))
+        produced = set().union(*(behind[name] for name in of_dsl))
         # sure, because the join created one of the topics
-        sure = topics == produced or any(f"{name}-repartition" in behind[name] for name in known)
-        guessed = [] if sure else sorted(behind.keys() - known)
+        sure = topics == produced or any(f"{name}-repartition" in behind[name] for name in of_dsl)
+        guessed = [] if sure else sorted(behind.keys() - of_dsl)
         for other in [group for group in groups if group[0] & topics]:
             groups.remove(other)
             topics, guessed = topics | other[0], guessed + other[1]

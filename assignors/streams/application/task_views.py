@@ -203,8 +203,10 @@ class AssignmentConfigs:
         if self.rack_aware_non_overlap_cost is not None:
             _check_integer("rack.aware.assignment.non_overlap_cost", self.rack_aware_non_overlap_cost, 0)
         if self.rack_aware_assignment_strategy not in STRATEGIES:
-            known, given = ", ".join(STRATEGIES), self.rack_aware_assignment_strategy
-            raise AssignmentConfigError(f"rack.aware.assignment.strategy must be one of {known}, but it is {given!r}.")
+            allowed, given = ", ".join(STRATEGIES), self.rack_aware_assignment_strategy
+            raise AssignmentConfigError(
+                f"rack.aware.assignment.strategy must be one of {allowed}, but it is {given!r}."
+            )
 
 
 def _check_integer(name: str, value: object, least: int, most: int = _INT_MAX) -> None:
@@ -236,7 +238,7 @@ class StreamsPlan:
     requests a probing rebalance. `deadlines` are (process index, epoch ms) of processes that should rejoin then
     (KIP-924's follow-up rebalance). `keeps_threads`: tasks stay on the threads that run them; Kafka redistributes them
     each time. `stages` are the reports of the configured stages; they made `deferred` tasks wait for a later rebalance.
-    `destination[t]` is the process where task t should end up; () if that is `active`. `held` tasks could move there
+    `destination[t]` is the process where task t should end up; () if that is `active`. `waiting` tasks could move there
     now, but wait so that all leave their processes together. `evacuated[p]`: an order evacuates process p; () if none.
     `suspended`: nothing is evened out, because a process is handing over everything or is expected back."""
 
@@ -250,7 +252,7 @@ class StreamsPlan:
     keeps_threads: bool = False
     stages: tuple[StageReport, ...] = ()
     deferred: int = 0
-    held: int = 0
+    waiting: int = 0
     destination: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     evacuated: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     suspended: bool = False

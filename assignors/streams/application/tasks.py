@@ -91,10 +91,10 @@ def _end_sums(
         return unknown, ends.failure
     parts: list[LongArray] = []
     for subtopology, size in zip(subtopologies, sizes, strict=True):
-        found = end_sums(subtopology, size, ends)
-        if isinstance(found, str):
-            return unknown, found
-        parts.append(found)
+        sums = end_sums(subtopology, size, ends)
+        if isinstance(sums, str):
+            return unknown, sums
+        parts.append(sums)
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts]), None
 
 
@@ -106,26 +106,26 @@ def _remote(
     partitions are on the same sets of racks share a signature, so there are few."""
     signature = np.zeros(sum(sizes), dtype=np.int32)
     tables: list[IntArray] = []
-    held = np.logical_or.reduce(cluster.signature_racks, axis=1)
-    known = True
+    has_rack = np.logical_or.reduce(cluster.signature_racks, axis=1)
+    racks_known = True
     begin = seen = 0
     for size, wanted in zip(sizes, names, strict=True):
         mine = _topics(cluster, wanted)
-        known = known and len(mine) == len(wanted)
+        racks_known = racks_known and len(mine) == len(wanted)
         code = np.zeros(size, dtype=np.int64)
         counted = np.zeros((1, len(cluster.racks) + 1), dtype=np.int32)
         for t in mine:
             sets = cluster.signature[cluster.first[t] : cluster.first[t + 1]][:size]
-            known = known and bool(held[sets].all())
+            racks_known = racks_known and bool(has_rack[sets].all())
             code, counted = _joined(code, counted, sets, cluster)
         signature[begin : begin + size] = code + seen
         tables.append(counted)
         seen += len(counted)
         begin += size
     if not tables:
-        return signature, np.zeros((0, len(cluster.racks) + 1), dtype=np.int32), known
+        return signature, np.zeros((0, len(cluster.racks) + 1), dtype=np.int32), racks_known
     remote, number = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
-    return number.reshape(-1).astype(np.int32)[signature], remote, known
+    return number.reshape(-1).astype(np.int32)[signature], remote, racks_known
 
 
 def _joined(code: LongArray, counted: IntArray, sets: IntArray, cluster: ClusterView) -> tuple[LongArray, IntArray]:

@@ -161,13 +161,13 @@ class Topology:
     def _grown(self, subtopology: Subtopology, added: Mapping[int, Sequence[str]]) -> Subtopology:
         """Adds topics that match patterns: the subtopology's own, and those of patterns in its copartition groups."""
         patterns = {pattern for _, pattern in self.patterns}
-        topics = [topic for found in added.values() for topic in found]
+        topics = [topic for matching in added.values() for topic in matching]
 
-        def found(group: tuple[str, ...]) -> tuple[str, ...]:
+        def grown(group: tuple[str, ...]) -> tuple[str, ...]:
             within = [translated(pattern) for pattern in patterns & {*group}]
             return tuple(sorted({*group} - patterns | {t for t in topics if any(p.fullmatch(t) for p in within)}))
 
-        groups = tuple(found(group) for group in subtopology.copartition_groups)
+        groups = tuple(grown(group) for group in subtopology.copartition_groups)
         sources = (*subtopology.sources, *added.get(subtopology.id, ()))
         return replace(subtopology, sources=sources, copartition_groups=groups)
 
@@ -177,9 +177,11 @@ class Topology:
         theirs = set(subscribed)
         extra = sorted(t for t in theirs - self.subtopology_of.keys() if not self.fits_pattern(t))
         lacking = [t for t in self.source_topics if t not in theirs and not self.found_by_members(t)]
-        found = [f"topic {t} belongs to no subtopology" for t in extra[:_LISTED]]
-        found += [f"topic {t} of subtopology {self.subtopology_of[t]} is not subscribed" for t in lacking[:_LISTED]]
-        return tuple(found)
+        differences = [f"topic {t} belongs to no subtopology" for t in extra[:_LISTED]]
+        differences += [
+            f"topic {t} of subtopology {self.subtopology_of[t]} is not subscribed" for t in lacking[:_LISTED]
+        ]
+        return tuple(differences)
 
 
 def _check(topology: Topology) -> None:

@@ -128,12 +128,12 @@ def _subtopology(part: Part, reading: _Reading) -> Subtopology:
         tuple(sorted({reading.full(t) for t in part.read})),
         repartition_sources=tuple(sorted(reading.full(t) for t in {*part.read} & internal)),
         repartition_sinks=tuple(sorted(reading.full(t) for t in {*part.written} & internal)),
-        changelogs=tuple(sorted(set(_found(part, reading) if reading.started else _supposed(part, reading)))),
+        changelogs=tuple(sorted(set(_existing(part, reading) if reading.started else _supposed(part, reading)))),
         copartition_groups=_groups(part, reading),
     )
 
 
-def _found(part: Part, reading: _Reading) -> Iterable[str]:
+def _existing(part: Part, reading: _Reading) -> Iterable[str]:
     """Yields the changelogs of a subtopology if the application's topics exist. If the changelog of a table does not
     exist, its source topic serves as changelog, unless a changelog of another table exists and so shows that this
     application does not do so."""

@@ -18,8 +18,8 @@ def check_whole(parts: Sequence[Part], application_id: str, topics: Collection[s
     unknown."""
     if not any(part.with_tasks for part in parts):
         raise TopologyError("the description has no subtopology with tasks")
-    found = chain(*map(_missing, parts), _missing_parts(parts), _one_sided(parts, application_id, topics or ()))
-    if missing := next(found, ""):
+    problems = chain(*map(_missing, parts), _missing_parts(parts), _one_sided(parts, application_id, topics or ()))
+    if missing := next(problems, ""):
         raise TopologyError(f"the description is not whole, {missing}; {_REMEDY}")
 
 

@@ -219,7 +219,7 @@ def asks_again_at_ms(
         silent = among(task_code(process, task, lags.tasks), state.hidden) | (lag >= lags.end_sum[task])
         late = (lag > lags.acceptable_lag) & (silent | (lag <= lags.end_sum[task] // 2))
         waited_for.append(away_ms[process[late]])
-    if plan.held and state.asks(now_ms, lags):
+    if plan.waiting and state.asks(now_ms, lags):
         waited_for.append(np.zeros(1, dtype=np.int64))
     ages = np.concatenate(waited_for)
     return now_ms + max(_opening_ms(state, plan, capacity, now_ms), int(ages.min())) if len(ages) else None

@@ -137,7 +137,7 @@ def streams_view(
         capacity=np.array([p.capacity for p in process_map.processes], dtype=np.int32),
         rack=np.array([tasks.cluster.rack_code(p.rack) for p in process_map.processes], dtype=np.int32),
         report=Ragged.of(process[kept], task_of[kept], size),
-        report_lag=lags(sums[kept], end, known=lags_known),
+        report_lag=lags(sums[kept], end, ends_known=lags_known),
         previous_active=Ragged.of_codes(active, table.size, size),
         previous_standby=Ragged.of_codes(standby, table.size, size),
         lags_known=lags_known,

@@ -44,8 +44,8 @@ class Evener:
         self._size = len(capacity)
         self._row = np.full(len(owner), -1, dtype=np.int64)
         self._row[tasks] = row.reshape(-1)
-        held = self._row[tasks] * self._size + owner[tasks]
-        self._count = np.bincount(held, minlength=len(rows) * self._size).reshape(len(rows), self._size)
+        cell = self._row[tasks] * self._size + owner[tasks]
+        self._count = np.bincount(cell, minlength=len(rows) * self._size).reshape(len(rows), self._size)
         self._total = self._count.sum(axis=0) + others
         self._mine: dict[tuple[int, int], set[int]] = defaultdict(set)
         self._begin(capacity, others)
@@ -85,12 +85,12 @@ class Evener:
             self._take(process, self._lags.choices(process), self._can_move)
         while (pair := self._next_pair()) is not None:
             source, destination = pair
-            held = np.flatnonzero(self._count[:, source])
-            if not len(held):
+            rows = np.flatnonzero(self._count[:, source])
+            if not len(rows):
                 return
-            lead = self._count[held, source] / self._capacity[source]
-            lead = lead - self._count[held, destination] / self._capacity[destination]
-            self._move(min(self._mine[int(held[lead.argmax()]), source]), source, destination)
+            lead = self._count[rows, source] / self._capacity[source]
+            lead = lead - self._count[rows, destination] / self._capacity[destination]
+            self._move(min(self._mine[int(rows[lead.argmax()]), source]), source, destination)
 
     def _take(self, process: int, tasks: Iterable[int], may_move: Callable[[int, int], bool]) -> None:
         """Moves those of these tasks to the process that their owners can spare."""

@@ -122,8 +122,8 @@ class StandbyExchange:
 
     def _offers(self, source: int, destination: int) -> list[tuple[int, int, int]]:
         """Returns what may move from source to destination, as (task, its cost here, its cost there)."""
-        held, active, movable = self._tasks[destination], self._active, self._movable
-        tasks = [t for t in self._tasks[source] if t not in held and active[t] != destination]
+        taken, active, movable = self._tasks[destination], self._active, self._movable
+        tasks = [t for t in self._tasks[source] if t not in taken and active[t] != destination]
         if movable is not None:
             tasks = [t for t in tasks if movable(source, destination, t)]
         if not tasks:

@@ -38,21 +38,21 @@ class Movements:
         tasks: IntArray,
         running: Mapping[int, int] = NOWHERE,
         first: BoolArray | None = None,
-        held: Collection[int] = (),
+        waiting: Collection[int] = (),
     ) -> int:
         """Moves each of these active tasks whose process lags behind to one that does not. Returns how many it moved.
 
         Pure swaps with a standby that has caught up count too. Tasks in `running` (the process where each runs now)
         stay there meanwhile; Java moves them to the lightest process that has caught up, and later once more. Tasks in
-        `first` (per task) get warm-ups first, after those in `held`, which run and stay although their process has
+        `first` (per task) get warm-ups first, after those in `waiting`, which run and stay although their process has
         caught up.
         """
         lags = self._lags
-        waiting = np.isin(tasks, list(held)) if held else np.zeros(len(tasks), dtype=np.bool_)
-        late = tasks[lags.behind(tasks, self._place.owners(tasks)) | waiting]
+        waits = np.isin(tasks, list(waiting)) if waiting else np.zeros(len(tasks), dtype=np.bool_)
+        late = tasks[lags.behind(tasks, self._place.owners(tasks)) | waits]
         later = np.zeros(len(late), dtype=np.bool_) if first is None else ~first[late]
-        if held:
-            later = np.where(np.isin(late, list(held)), -1, later)
+        if waiting:
+            later = np.where(np.isin(late, list(waiting)), -1, later)
         queue = late[np.lexsort((late, lags.caught_count[late], later))]
         self._lightest = PrioritySet(self._place, self._hashes)
         for task in queue.tolist():

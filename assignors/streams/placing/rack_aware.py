@@ -40,8 +40,8 @@ def is_pointless(view: application.StreamsView) -> bool:
 def _limits(group: LongArray, holder: IntArray, groups: int, size: int) -> LongArray:
     """Returns how many tasks of a subtopology a process may get: its share, rounded up (in Java's order of
     operations)."""
-    held = np.bincount(holder, minlength=size)
-    share = held * 1.0 / len(holder) * np.bincount(group, minlength=groups)[:, None]
+    counts = np.bincount(holder, minlength=size)
+    share = counts * 1.0 / len(holder) * np.bincount(group, minlength=groups)[:, None]
     return np.ceil(share).astype(np.int64)
 
 

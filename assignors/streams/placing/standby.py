@@ -44,7 +44,7 @@ class LabelRule(StandbyRule):
         for pairs in self._labels:
             for key, value in pairs.items():
                 values[key].add(value)
-        self._values = {key: len(found) for key, found in values.items()}
+        self._values = {key: len(of_key) for key, of_key in values.items()}
 
     def assign(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
         left = self.spread(place, tasks, replicas)
@@ -67,12 +67,12 @@ class LabelRule(StandbyRule):
         excluded = self.used_labels(place, task)
         chosen: list[int] = []
         while len(place.standbys[task]) < replicas:
-            found = _poll_labels(place, heaps, task, excluded)
-            if found is None:
+            holder = _poll_labels(place, heaps, task, excluded)
+            if holder is None:
                 break
-            place.add_standby(task, found)
-            chosen.append(found)
-            excluded = self.exclude(excluded, found, 1 + len(place.standbys[task]))
+            place.add_standby(task, holder)
+            chosen.append(holder)
+            excluded = self.exclude(excluded, holder, 1 + len(place.standbys[task]))
         for process in chosen:
             heappush(heaps[self._counted[process]], (place.load[process] / place.capacity[process], process))
         return replicas - len(place.standbys[task])
@@ -159,26 +159,26 @@ def fill_lightest(place: Placement, wanted: dict[int, int]) -> None:
                 load[lightest] += 1
                 heapreplace(heap, (load[lightest] / capacity[lightest], lightest))
                 continue
-            found = _poll_without_copy(place, heap, task)
-            if found is None:
+            without_copy = _poll_without_copy(place, heap, task)
+            if without_copy is None:
                 break
-            place.add_standby(task, found)
-            heappush(heap, (load[found] / capacity[found], found))
+            place.add_standby(task, without_copy)
+            heappush(heap, (load[without_copy] / capacity[without_copy], without_copy))
 
 
 def _poll_without_copy(place: Placement, heap: list[tuple[float, int]], task: int) -> int | None:
     """Removes the lightest process without a copy from the heap and returns it."""
     rejected = []
-    found = None
+    polled = None
     while heap:
         entry = heappop(heap)
         if not place.holds(entry[1], task):
-            found = entry[1]
+            polled = entry[1]
             break
         rejected.append(entry)
     for entry in rejected:
         heappush(heap, entry)
-    return found
+    return polled
 
 
 def _heaps_by_label(place: Placement, labels: Sequence[frozenset[tuple[str, str]]]) -> _Heaps:
@@ -198,9 +198,9 @@ def _poll_labels(place: Placement, heaps: _Heaps, task: int, excluded: set[tuple
     for labels, heap in heaps.items():
         if not excluded.isdisjoint(labels):
             continue
-        found = _peek_without_copy(place, heap, task)
-        if found is not None and (best is None or found < best):
-            best, home = found, heap
+        entry = _peek_without_copy(place, heap, task)
+        if entry is not None and (best is None or entry < best):
+            best, home = entry, heap
     if best is None:
         return None
     if home[0] == best:
@@ -215,12 +215,12 @@ def _peek_without_copy(place: Placement, heap: list[tuple[float, int]], task: in
     if heap and not place.holds(heap[0][1], task):
         return heap[0]
     rejected = []
-    found = None
+    peeked = None
     while heap:
         if not place.holds(heap[0][1], task):
-            found = heap[0]
+            peeked = heap[0]
             break
         rejected.append(heappop(heap))
     for entry in rejected:
         heappush(heap, entry)
-    return found
+    return peeked

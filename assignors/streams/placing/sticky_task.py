@@ -43,7 +43,7 @@ class StickyTask:
         self._legacy = legacy
         self._place = Placement(view)
         self._actives = [0] * view.size
-        self._held: list[set[int]] = [set() for _ in range(view.size)]
+        self._tasks_of: list[set[int]] = [set() for _ in range(view.size)]
         self._previous = previous_owners(view)
         self._kept = _previous_standbys(view)
         self._heap = [self._room(process) for process in range(view.size)]
@@ -96,7 +96,7 @@ class StickyTask:
         self._hold(task, process)
 
     def _hold(self, task: int, process: int) -> None:
-        self._held[process].add(task)
+        self._tasks_of[process].add(task)
         heappush(self._heap, self._room(process))
 
     def _room(self, process: int) -> _Room:
@@ -148,10 +148,10 @@ class StickyTask:
             if room != self._room(process):
                 continue
             seen.append(room)
-            if task in self._held[process]:
+            if task in self._tasks_of[process]:
                 continue
             first = process if first == NOBODY else first
-            if not self._held[process] or not self._held[process] <= met:
+            if not self._tasks_of[process] or not self._tasks_of[process] <= met:
                 chosen = process
                 break
         for room in seen:
@@ -161,14 +161,14 @@ class StickyTask:
     def _least_loaded_of(self, task: int, processes: Iterable[int]) -> int:
         order = sorted(map(self._room, processes))
         met = self._met(task) if order else set()
-        fresh = (p for _, _, p in order if not self._held[p] or not self._held[p] <= met)
+        fresh = (p for _, _, p in order if not self._tasks_of[p] or not self._tasks_of[p] <= met)
         return next(fresh, order[0][2] if order else NOBODY)
 
     def _met(self, task: int) -> set[int]:
         """Returns the tasks that share a process with a copy of this one."""
         owner = self._place.active[task]
         holders = ([] if owner == NOBODY else [owner]) + self._place.standbys[task]
-        return set().union(*(self._held[process] for process in holders))
+        return set().union(*(self._tasks_of[process] for process in holders))
 
     def _optimize_actives(self, stateful: IntArray) -> None:
         if self._racks is None:
@@ -178,9 +178,9 @@ class StickyTask:
             active = np.array(self._place.active, dtype=np.int32)
             owners = self._racks.actives(active, tasks, *costs)[tasks]
             self._place.replace_actives(tasks, owners)
-        self._held = [set() for _ in self._held]
+        self._tasks_of = [set() for _ in self._tasks_of]
         for task, owner in enumerate(self._place.active):
-            self._held[owner].add(task)
+            self._tasks_of[owner].add(task)
 
     @property
     def _stateful_costs(self) -> tuple[int, int]:

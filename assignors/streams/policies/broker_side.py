@@ -25,12 +25,12 @@ def assign_broker_sticky(view: StreamsView, configs: AssignmentConfigs, _policy:
     stateful: list[BrokerTask] = []
     for name, keeps_state in kinds:
         (stateful if keeps_state else stateless).append(name)
-    found = assign_sticky(members, stateless, stateful, configs.num_standby_replicas)
+    broker_copies = assign_sticky(members, stateless, stateful, configs.num_standby_replicas)
     number = {name: task for task, name in enumerate(names)}
     active = np.full(table.size, NOBODY, dtype=np.int32)
-    for thread, tasks in enumerate(found.active):
+    for thread, tasks in enumerate(broker_copies.active):
         active[[number[task] for task in tasks]] = process_of[thread]
-    copies = sorted((number[task], process_of[m]) for m, tasks in enumerate(found.standby) for task in tasks)
+    copies = sorted((number[task], process_of[m]) for m, tasks in enumerate(broker_copies.standby) for task in tasks)
     rows = np.array(copies, dtype=np.int32).reshape(-1, 2)
     return StreamsPlan.of(active, rows[:, 0], rows[:, 1])
 

@@ -98,22 +98,22 @@ def terms_of(view: StreamsView, tasks: IntArray) -> Terms:
     kinds = len(table.source_remote)
     price = np.zeros((max(1, kinds), len(racks)), dtype=np.int32)
     if table.racks_known:
-        known = racks >= 0
-        price[:, known] = table.source_remote[:, racks[known]]
+        with_brokers = racks >= 0
+        price[:, with_brokers] = table.source_remote[:, racks[with_brokers]]
     return Terms(item, place.reshape(-1).astype(np.int32), np.ones(price.shape, dtype=np.bool_), price)
 
 
 def cores(view: StreamsView) -> FloatArray:
     """Returns the cores of each process by its tag, else its threads."""
-    found = view.capacity.astype(np.float64)
+    per_process = view.capacity.astype(np.float64)
     for row, process in enumerate(view.processes):
         try:
             text = float(dict(process.tags).get(CORES_TAG, ""))
         except ValueError:
             continue
         if np.isfinite(text) and text > 0:
-            found[row] = text
-    return found
+            per_process[row] = text
+    return per_process
 
 
 def task_weights(view: StreamsView, load: LoadAware) -> tuple[FloatArray | None, str]:

@@ -70,12 +70,12 @@ class StreamsHighAvailability:
         if steps.any:
             placed[stateful] = destination[stateful]
         last, now = self._refined(stateless, placed, running)
-        waiting = self._waiting(stateless, now, ran)
-        now[waiting] = ran[waiting]
+        waiting_stateless = self._waiting(stateless, now, ran)
+        now[waiting_stateless] = ran[waiting_stateless]
         self._replace(stateless, now)
 
-        held = early + len(waiting)
-        plan = self.place.plan(probing=moved > 0 or steps.deferred > 0 or held > 0, notes=(*steps.notes, *notes))
+        waiting = early + len(waiting_stateless)
+        plan = self.place.plan(probing=moved > 0 or steps.deferred > 0 or waiting > 0, notes=(*steps.notes, *notes))
         return replace(
             plan,
             keeps_threads=True,
@@ -85,7 +85,7 @@ class StreamsHighAvailability:
             deadlines=() if self._waits_until_ms is None else ((self._first_remaining(), self._waits_until_ms),),
             stages=tuple(steps.reports),
             deferred=steps.deferred,
-            held=held,
+            waiting=waiting,
         )
 
     @property
@@ -185,8 +185,8 @@ class StreamsHighAvailability:
         copies, short = self._copies(), []
         for task, elsewhere in zip(self.stateful.tolist(), away[self.stateful].tolist(), strict=True):
             mine = copies.get(task, ())
-            held = [process for _, process in self.lags.holders(task)]
-            others = [process for process in (*held, *mine) if process != place.active[task]]
+            holders = [process for _, process in self.lags.holders(task)]
+            others = [process for process in (*holders, *mine) if process != place.active[task]]
             kept = list(dict.fromkeys(process for process in others if process in mine))
             more = [process for process in others if process not in mine]
             for process in (kept + more[: max(0, replicas - elsewhere - len(kept))])[:replicas]:
@@ -198,11 +198,11 @@ class StreamsHighAvailability:
 
     def _copies(self) -> dict[int, list[int]]:
         """Returns the processes that had each stateful task by the last plan in which they took part."""
-        found: dict[int, list[int]] = {}
+        copies: dict[int, list[int]] = {}
         for code in self.view.copies.tolist():
             process, task = divmod(code, self.view.tasks.size)
-            found.setdefault(task, []).append(process)
-        return found
+            copies.setdefault(task, []).append(process)
+        return copies
 
     def _keep_standbys(self) -> None:
         """Keeps standbys where they are. With the rack optimisation on they are placed anew, as in Kafka: if it
@@ -227,12 +227,12 @@ class StreamsHighAvailability:
         restoring = self._restoring()
         there = np.array([t for t, p in restoring.items() if place.active[t] == p], dtype=np.int32)
         remaining = running | restoring
-        held = self._caught_up_early(remaining)
+        waiting = self._caught_up_early(remaining)
         moving = np.setdiff1d(self.stateful, there)
-        moved = moves.actives(moving, remaining, self.steps.reserved, held) + len(there)
+        moved = moves.actives(moving, remaining, self.steps.reserved, waiting) + len(there)
         # A copy that will run its task is more urgent than one that will remain a standby.
         late = self.stateful[place.owners(self.stateful) != aims].tolist()
-        return moved + moves.standbys(closer=True, urgent=late), len(held)
+        return moved + moves.standbys(closer=True, urgent=late), len(waiting)
 
     def _restoring(self) -> dict[int, int]:
         """Returns the process of each task that was given to it and has not caught up while no process has: it
@@ -278,9 +278,9 @@ class StreamsHighAvailability:
         back, other processes' tasks stay where they run, because they would move again when it is back."""
         orphans = tasks[owner[tasks] == NOBODY]
         if len(orphans):
-            held = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
+            counts = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
             dealt = deal_to_quotas if self.steps.weighs else placing.deal
-            owner[orphans] = dealt(held + others, self.view.capacity, len(orphans))
+            owner[orphans] = dealt(counts + others, self.view.capacity, len(orphans))
         if self._suspended:
             return
         view, remote = self.view, self._remote if self.racks is not None else None

@@ -51,8 +51,8 @@ class ChosenMoves:
 def moves(problem: TaskProblem, owner: IntArray) -> LongArray:
     """Returns the tasks that would leave a live process for another."""
     live = problem.live[problem.tasks]
-    found: LongArray = problem.tasks[(live != NOBODY) & (owner[problem.tasks] != live)].astype(np.int64)
-    return found
+    moving: LongArray = problem.tasks[(live != NOBODY) & (owner[problem.tasks] != live)].astype(np.int64)
+    return moving
 
 
 def choose(problem: TaskProblem, owner: IntArray, most: int, left: int) -> ChosenMoves:
@@ -97,7 +97,7 @@ class _Units:
 
     def paths(self) -> list[list[int]]:
         """Returns paths from processes that lose more than they get to those that get more than they lose."""
-        found: list[list[int]] = []
+        paths: list[list[int]] = []
         for task in self._ordered:
             source = int(self._from[task])
             while self._spare[source] > 0 and task not in self._used:
@@ -105,17 +105,17 @@ class _Units:
                 path = self._follow(task, until=None)
                 self._spare[source] -= 1
                 self._spare[int(self._to[path[-1]])] += 1
-                found.append(path)
-        return found
+                paths.append(path)
+        return paths
 
     def rings(self) -> list[list[int]]:
         """Returns the moves that remain after all paths, as rings: each process gets as many as it loses."""
-        found: list[list[int]] = []
+        rings: list[list[int]] = []
         for task in self._ordered:
             if task not in self._used:
                 self._leaving[int(self._from[task])].remove(task)
-                found.append(self._follow(task, until=int(self._from[task])))
-        return found
+                rings.append(self._follow(task, until=int(self._from[task])))
+        return rings
 
     def _follow(self, task: int, until: int | None) -> list[int]:
         """Follows edges to a process that has room, or back to the beginning."""

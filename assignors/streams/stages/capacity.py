@@ -15,12 +15,12 @@ _LISTED = 3
 def weights(view: StreamsView, tag: str) -> IntArray | str:
     """Returns the weights of all processes, or why threads must count instead: if one process has no usable tag (for
     example during a rolling change of tags), weights would compare cores with threads."""
-    found: list[int] = []
+    tagged: list[int] = []
     wrong: list[str] = []
     for process in view.processes:
         text = dict(process.tags).get(tag, "")
         weight = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
-        found.append(weight)
+        tagged.append(weight)
         if not 0 < weight <= WEIGHT_MAX:
             wrong.append(f"{process.process_id} ({f'{tag}={text}' if text else 'no tag'})")
     if wrong:
@@ -29,18 +29,18 @@ def weights(view: StreamsView, tag: str) -> IntArray | str:
             f"threads weigh instead of the client tag {tag}, which must be a whole number from 1 to {WEIGHT_MAX} on"
             f" every process, but is not on {', '.join(wrong[:_LISTED])}{more}"
         )
-    return np.array(found, dtype=np.int32)
+    return np.array(tagged, dtype=np.int32)
 
 
-def quotas(total: int, weight: IntArray, held: LongArray, least: LongArray) -> LongArray:
+def quotas(total: int, weight: IntArray, current: LongArray, least: LongArray) -> LongArray:
     """Returns how many of `total` tasks each process should have: its exact share rounded down or up. Processes are
-    rounded up in this order: those that must have that many (`least`), those that have that many now (`held`), those
+    rounded up in this order: those that must have that many (`least`), those that have that many now (`current`), those
     that lose most by rounding. If `least` exceeds the quota, other processes get fewer."""
     exact = [total * w for w in weight.tolist()]
     whole = sum(weight.tolist())
     floor = np.array([e // whole for e in exact], dtype=np.int64)
     rest = np.array([e % whole for e in exact], dtype=np.int64)
-    order = np.lexsort((np.arange(len(floor)), -rest, held <= floor, least <= floor, rest == 0))
+    order = np.lexsort((np.arange(len(floor)), -rest, current <= floor, least <= floor, rest == 0))
     quota = floor
     quota[order[: total - int(floor.sum())]] += 1
     quota = np.maximum(quota, least)

@@ -32,8 +32,8 @@ class TaskProblem:
     def remote(self, task: IntArray | int, process: IntArray | int) -> LongArray:
         """Returns how many source partitions of the task have no replica in the rack of the process."""
         table = self.view.tasks
-        found: LongArray = table.source_remote[table.source_signature[task], self.view.rack[process]]
-        return found
+        counts: LongArray = table.source_remote[table.source_signature[task], self.view.rack[process]]
+        return counts
 
 
 class Guard(Protocol):

@@ -51,7 +51,7 @@ class CoLocation:
 def anchors(table: TaskTable, groups: Sequence[Sequence[int]]) -> IntArray:
     """Returns the task that each task follows, NOBODY for anchors, tasks outside the groups, and tasks whose number the
     anchor lacks."""
-    found = np.full(table.size, NOBODY, dtype=np.int32)
+    followed = np.full(table.size, NOBODY, dtype=np.int32)
     for group in groups:
         rows = {s: np.flatnonzero(table.subtopology == s) for s in group}
         there = [s for s in group if len(rows[s])]
@@ -61,14 +61,14 @@ def anchors(table: TaskTable, groups: Sequence[Sequence[int]]) -> IntArray:
         for follower in there:
             if follower != leading:
                 both = min(len(rows[follower]), len(rows[leading]))
-                found[rows[follower][:both]] = rows[leading][:both]
-    return found
+                followed[rows[follower][:both]] = rows[leading][:both]
+    return followed
 
 
 def unknown_subtopologies(view: StreamsView, groups: Sequence[Sequence[int]]) -> str | None:
     """Returns a note on ids that the application does not have, None if there are none."""
-    known = set(view.tasks.subtopology.tolist())
-    missing = sorted({s for group in groups for s in group} - known)
+    existing = set(view.tasks.subtopology.tolist())
+    missing = sorted({s for group in groups for s in group} - existing)
     if not missing:
         return None
     return f"colocate names subtopologies that the application does not have: {', '.join(map(str, missing))}"

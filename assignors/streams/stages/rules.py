@@ -77,10 +77,10 @@ def infeasible(view: StreamsView, rule: Rule, others: Sequence[Rule]) -> str:
 def against(view: StreamsView, rules: Sequence[Rule], owner: IntArray) -> IntArray:
     """Returns the tasks whose owner may not have them although another process may."""
     allowed = _allowed(view, rules)
-    held = np.flatnonzero(owner != NOBODY)
-    wrong = ~allowed[held, owner[held]] & allowed[held].any(axis=1)
-    found: IntArray = held[wrong].astype(np.int32)
-    return found
+    owned = np.flatnonzero(owner != NOBODY)
+    wrong = ~allowed[owned, owner[owned]] & allowed[owned].any(axis=1)
+    misplaced: IntArray = owned[wrong].astype(np.int32)
+    return misplaced
 
 
 def last_copies(view: StreamsView, rules: Sequence[Rule], acceptable_lag: int) -> IntArray:
@@ -88,8 +88,8 @@ def last_copies(view: StreamsView, rules: Sequence[Rule], acceptable_lag: int) -
     evacuated = evacuated_by(view, rules)
     task, process = view.report.values, view.report.row
     caught_up = is_caught_up(view.report_lag, acceptable_lag) & view.tasks.stateful[task]
-    found: IntArray = np.setdiff1d(task[caught_up], task[caught_up & ~evacuated[process]]).astype(np.int32)
-    return found
+    endangered: IntArray = np.setdiff1d(task[caught_up], task[caught_up & ~evacuated[process]]).astype(np.int32)
+    return endangered
 
 
 def evacuated_by(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:

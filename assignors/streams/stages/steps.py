@@ -76,13 +76,13 @@ class Steps:
         return wanted, self._within_budget(problem, wanted, kind)
 
     def _weigh(self, tag: str) -> None:
-        found = weights(self.view, tag)
-        if isinstance(found, str):
-            self.notes.append(found)
-            self.reports.append(StageReport("capacity", False, 0.0, 0.0, False, f"{found[0].upper()}{found[1:]}."))
+        weighed = weights(self.view, tag)
+        if isinstance(weighed, str):
+            self.notes.append(weighed)
+            self.reports.append(StageReport("capacity", False, 0.0, 0.0, False, f"{weighed[0].upper()}{weighed[1:]}."))
             return
         self.weighs = True
-        self.view = replace(self.view, capacity=found)
+        self.view = replace(self.view, capacity=weighed)
 
     def _stages(self) -> list[TaskStage]:
         stages: list[TaskStage] = []

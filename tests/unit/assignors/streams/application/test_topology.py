@@ -187,8 +187,8 @@ def test_end_sums_and_lags() -> None:
     assert end_sums(one, 3, EndOffsets({"c": np.array([1, 2, -1])})) == "no end offset of c-2"
     own = np.array([-2, -3, 0, 5, 10, 11, -1, -(2**63)])
     end = np.full(8, 10)
-    assert lags(own, end, known=True).tolist() == [-2, -3, 10, 5, 0, 10, 10, 10]
-    assert lags(own, end, known=False).tolist() == [-2] + [UNKNOWN_OFFSET_SUM] * 7
+    assert lags(own, end, ends_known=True).tolist() == [-2, -3, 10, 5, 0, 10, 10, 10]
+    assert lags(own, end, ends_known=False).tolist() == [-2] + [UNKNOWN_OFFSET_SUM] * 7
 
 
 def test_what_to_ask_for() -> None:
