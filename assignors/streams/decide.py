@@ -139,11 +139,11 @@ def _decide(
     _refuse(wrong, "the topology is not that of the members", shared.RefusalCause.TOPOLOGY)
     if work.raw.resting:
         reports = members.reports_at_rest(decoded, process_map, tasks, claims, memory)
-    found = members.streams_view(
+    timestamped = members.streams_view(
         decoded, process_map, tasks, claims, reports, memory, work.now_ms, lags_known=trouble is None
     )
-    inputs = _with_former_rebalances(work, _Inputs(tasks, claims, found))
-    work.warnings.extend((*found.warnings, *members.state_warnings(claims, decoded, trouble)))
+    inputs = _with_former_rebalances(work, _Inputs(tasks, claims, timestamped))
+    work.warnings.extend((*timestamped.warnings, *members.state_warnings(claims, decoded, trouble)))
     plan = _plan(work, inputs.view)
     return _sent(work, inputs, plan, _threads(work, inputs.view, plan))
 
@@ -215,7 +215,7 @@ def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPl
     blobs = sending.encode_assignments(tasks, maps, out)
     _refuse(sending.validate_bytes(decoded, tasks, out, blobs), "the plan cannot be sent")
     before = shared.lookup(process_map.process, view.running_on, shared.NOBODY)
-    held = work.memory.held if inputs.hidden is None else members.held_after(inputs.hidden, view, plan)
+    records = work.memory.records if inputs.hidden is None else members.records_after(inputs.hidden, view, plan)
     decided = TaskPlan(
         topology=tasks.topology,
         configs=work.configs,
@@ -231,7 +231,7 @@ def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPl
         report_at_ms=inputs.seen.report_at_ms,
         joined=decoded.members,
         memory=sending.remember(
-            decoded, tasks, out, work.memory, work.now_ms, inputs.homes, held, inputs.claims, destinations
+            decoded, tasks, out, work.memory, work.now_ms, inputs.homes, records, inputs.claims, destinations
         ),
         refused=inputs.claims.refused,
     )

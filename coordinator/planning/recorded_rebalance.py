@@ -24,7 +24,7 @@ from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, To
 
 _VIEWS = shared.ClusterView, shared.MemberView, shared.Memory, shared.RawGroup, shared.RawMember, shared.Rule
 _TOPOLOGY = application.Exported, application.InternalTopic, application.Subtopology, application.Topology
-_REPORTED = application.EndOffsets, application.ProcessView, members.Held, members.ThreadRecord
+_REPORTED = application.EndOffsets, application.ProcessView, members.ProcessRecord, members.ThreadRecord
 _REMEMBERED = members.Destinations, members.Home, members.StreamsMemory
 _CONFIGS = application.AssignmentConfigs, StageConfigs, StreamsConfig
 _IDS = HostInfo, ProcessId, TaskId, TopicPartition

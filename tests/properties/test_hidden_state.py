@@ -42,7 +42,7 @@ def check_durable(decision: Decision[TaskPlan]) -> None:
     rows = np.flatnonzero(view.report_hidden & (view.report_lag == 0)).tolist() if len(view.report_hidden) else []
     trusted = {(int(view.report.values[i]), int(process[i])) for i in rows}
     for _, p in trusted:
-        restarted_ms = memory.held[view.processes[p].process_id].restarted_ms
+        restarted_ms = memory.records[view.processes[p].process_id].restarted_ms
         assert restarted_ms is not None
         assert view.now_ms - restarted_ms <= RETURNING_MS
     go_on(decision, trusted)

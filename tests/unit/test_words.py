@@ -258,6 +258,7 @@ WITHOUT_EMPTY_NAMES = (
     "assignors/stateful",
     "assignors/streams/api",
     "assignors/streams/application",
+    "assignors/streams/members",
     "assignors/streams/placing",
     "assignors/streams/policies",
     "assignors/streams/stages",

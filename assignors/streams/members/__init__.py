@@ -15,14 +15,14 @@ from bellwether_kafka.assignors.streams.members.destinations import destinations
 from bellwether_kafka.assignors.streams.members.hidden_state import (
     HiddenState,
     asks_again_at_ms,
-    held_after,
+    records_after,
     use_hidden_state,
 )
 from bellwether_kafka.assignors.streams.members.homes import Homes, home_of, known_homes
 from bellwether_kafka.assignors.streams.members.memory import (
     Destinations,
-    Held,
     Home,
+    ProcessRecord,
     StreamsMemory,
     ThreadRecord,
     assignment_info,

@@ -139,9 +139,9 @@ def _own_changelogs(topology: application.Topology) -> Iterable[str]:
 def member_warnings(decoded: DecodedStreams, process_map: ProcessMap) -> list[str]:
     """Returns warnings about unreadable members, contradictions within a process, and old and new versions."""
     ids = [m.member_id for m in decoded.members]
-    known = {m: reason for m, reason in decoded.bad.items() if m not in process_map.outsiders}
+    degraded = {m: reason for m, reason in decoded.bad.items() if m not in process_map.outsiders}
     lines = list(process_map.warnings)
-    for rows, fate in ((process_map.outsiders, "gets no tasks"), (known, "keeps its place and its tasks")):
+    for rows, fate in ((process_map.outsiders, "gets no tasks"), (degraded, "keeps its place and its tasks")):
         lines += [f"member {ids[m]} cannot be read ({rows[m]}) and {fate}" for m in list(rows)[:_LISTED]]
     if process_map.version < _DEADLINE_FROM and process_map.processes:
         lines.append(f"the group uses version {process_map.version}, which cannot carry the time of the next rebalance")

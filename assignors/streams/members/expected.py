@@ -13,7 +13,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray
 from bellwether_kafka.assignors.streams.application import TaskMap
-from bellwether_kafka.assignors.streams.members.memory import Held
+from bellwether_kafka.assignors.streams.members.memory import ProcessRecord
 from bellwether_kafka.protocol.primitives import ProcessId
 
 # Kafka's own session.timeout.ms: how long a group waits for a member that has closed. It starts anew when the process
@@ -22,35 +22,35 @@ EXPECTED_MS = 45_000
 # For processes that were not evacuated. A dead unit or container is restarted at once, and most are back by then; the
 # others should be replaced soon.
 DIED_MS = 20_000
-HeldBy = Mapping[ProcessId, Held]
+ProcessRecords = Mapping[ProcessId, ProcessRecord]
 
 
-def expected_copies(away: HeldBy, tasks: TaskMap, now_ms: int) -> tuple[IntArray, int | None]:
+def expected_copies(away: ProcessRecords, tasks: TaskMap, now_ms: int) -> tuple[IntArray, int | None]:
     """Returns, per task, how many copies are on processes that are expected back, and until when (epoch ms) the first
     of them is expected; None if there is none."""
     copies: IntArray = np.zeros(tasks.table.size, dtype=np.int32)
     until_ms: list[int] = []
-    for held in away.values():
-        back_ms = back_until_ms(held, now_ms)
+    for record in away.values():
+        back_ms = back_until_ms(record, now_ms)
         if back_ms is not None:
-            copies[existing_tasks(tasks, held, held.ran | held.kept)] += 1
+            copies[existing_tasks(tasks, record, record.ran | record.kept)] += 1
             until_ms.append(back_ms)
     return copies, min(until_ms, default=None)
 
 
-def back_until_ms(held: Held, now_ms: int) -> int | None:
+def back_until_ms(record: ProcessRecord, now_ms: int) -> int | None:
     """Returns until when (epoch ms) a process that left is expected back; None if it is not."""
-    if held.evacuated_ms is None:
+    if record.evacuated_ms is None:
         return None
-    return _until_ms(held.went_ms, DIED_MS if held.died else EXPECTED_MS, now_ms)
+    return _until_ms(record.went_ms, DIED_MS if record.died else EXPECTED_MS, now_ms)
 
 
-def closes_until(here: Mapping[int, Held], processes: int, now_ms: int) -> LongArray:
+def closes_until(here: Mapping[int, ProcessRecord], processes: int, now_ms: int) -> LongArray:
     """Returns, per process of this rebalance, until when (epoch ms) it is expected to stop because it has been
     evacuated; `now_ms` if it is not."""
     until_ms = np.full(processes, now_ms, dtype=np.int64)
-    for process, held in here.items():
-        stopped_ms = _until_ms(held.evacuated_ms, EXPECTED_MS, now_ms)
+    for process, record in here.items():
+        stopped_ms = _until_ms(record.evacuated_ms, EXPECTED_MS, now_ms)
         if stopped_ms is not None:
             until_ms[process] = stopped_ms
     return until_ms
@@ -63,8 +63,8 @@ def _until_ms(since_ms: int | None, wait_ms: int, now_ms: int) -> int | None:
     return since_ms + wait_ms
 
 
-def existing_tasks(tasks: TaskMap, held: Held, marked: BoolArray) -> LongArray:
+def existing_tasks(tasks: TaskMap, record: ProcessRecord, marked: BoolArray) -> LongArray:
     """Returns the marked tasks that still exist."""
-    task = tasks.index(held.subtopology, held.partition)[marked]
-    found: LongArray = task[task != NOBODY]
-    return found
+    task = tasks.index(record.subtopology, record.partition)[marked]
+    existing: LongArray = task[task != NOBODY]
+    return existing

@@ -55,13 +55,13 @@ from bellwether_kafka.assignors.streams.application import (
     is_caught_up,
 )
 from bellwether_kafka.assignors.streams.members.expected import (
-    HeldBy,
+    ProcessRecords,
     back_until_ms,
     closes_until,
     existing_tasks,
     expected_copies,
 )
-from bellwether_kafka.assignors.streams.members.memory import Held, StreamsMemory
+from bellwether_kafka.assignors.streams.members.memory import ProcessRecord, StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
 from bellwether_kafka.assignors.streams.members.views import TimestampedView
 
@@ -78,8 +78,8 @@ class HiddenState:
 
     `hidden`, `trusted` and `promised` are ascending codes of (process, task). `restarted_ms` is per process, LONG_AGO
     if no restart is remembered. `promised_to`, `ran_before_restart` and `lost_by` are per task: the process, NOBODY for
-    none. `away` is what absent processes held. `had` are ascending codes of what present processes ran by the last plan
-    or should get back. `evacuated_ms` is, by process, since when it has had nothing left to run.
+    none. `away` are the records of absent processes. `had` are ascending codes of what present processes ran by the
+    last plan or should get back. `evacuated_ms` is, by process, since when it has had nothing left to run.
     """
 
     hidden: LongArray
@@ -89,7 +89,7 @@ class HiddenState:
     promised_to: IntArray
     ran_before_restart: IntArray
     lost_by: IntArray
-    away: HeldBy
+    away: ProcessRecords
     had: LongArray
     evacuated_ms: Mapping[int, int]
 
@@ -105,11 +105,11 @@ class HiddenState:
     def homes(self, affinity: IntArray) -> IntArray:
         """Returns, per task, the process that should get it back, NOBODY for none. `affinity` are the homes of host
         affinity."""
-        found = self.promised_to  # first, because the owner has already given the task up for this process
+        home = self.promised_to  # first, because the owner has already given the task up for this process
         # Next affinity, which the operator configured, provided that the process has state of the task.
         for following in (affinity, self.ran_before_restart, self.lost_by):
-            found = np.where(found == NOBODY, following, found)
-        return found
+            home = np.where(home == NOBODY, following, home)
+        return home
 
 
 def use_hidden_state(
@@ -128,11 +128,11 @@ def use_hidden_state(
     view, acceptable_lag = seen.view, configs.acceptable_recovery_lag
     # The recipients of the last plan, and what is remembered of each present process.
     sent = _sent_to(memory, process_map, tasks)
-    known = _known(memory, process_map, now_ms)
+    present = _present_records(memory, process_map, now_ms)
     continuing = _continuing(memory, decoded, process_map)
-    going_on = {p: held for p, held in known.items() if p in continuing}
+    going_on = {p: record for p, record in present.items() if p in continuing}
     # Hidden state of processes that restarted recently, the earliest restart first.
-    restarts = _restarts(known, continuing, view, tasks, now_ms)
+    restarts = _restarts(present, continuing, view, tasks, now_ms)
     hidden = _codes(view, [(r.process, r.task[r.hidden]) for r in restarts])
     # Treat as caught up only tasks that this process ran last.
     trusted = _codes(view, [(r.process, r.task[r.trusted(sent, now_ms)]) for r in restarts if durable])
@@ -148,23 +148,27 @@ def use_hidden_state(
         ran_before_restart=_ran_before_restart(view, restarts),
         lost_by=_lost_by(view, tasks, going_on, sent),
         away=_away(memory, process_map, now_ms, standbys=configs.num_standby_replicas > 0),
-        had=_codes(view, [(p, existing_tasks(tasks, held, held.ran | held.home)) for p, held in going_on.items()]),
-        evacuated_ms={p: held.evacuated_ms for p, held in known.items() if held.evacuated_ms is not None},
+        had=_codes(
+            view, [(p, existing_tasks(tasks, record, record.ran | record.home)) for p, record in going_on.items()]
+        ),
+        evacuated_ms={p: record.evacuated_ms for p, record in present.items() if record.evacuated_ms is not None},
     )
     expected, expected_until_ms = expected_copies(state.away, tasks, now_ms)
     kept = replace(
         kept,
         resumed=_resumed(view, restarts, now_ms),
-        copies=_codes(view, [(p, existing_tasks(tasks, held, held.ran | held.kept)) for p, held in known.items()]),
+        copies=_codes(
+            view, [(p, existing_tasks(tasks, record, record.ran | record.kept)) for p, record in present.items()]
+        ),
         expected=expected,
         expected_until_ms=expected_until_ms,
-        closes_until_ms=closes_until(known, view.size, now_ms),
+        closes_until_ms=closes_until(present, view.size, now_ms),
     )
     # All other hidden state counts as a report of minimal state.
     return _report_hidden(replace(seen, view=kept), state, now_ms, acceptable_lag), state
 
 
-def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> HeldBy:
+def records_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> ProcessRecords:
     """Returns what to remember once this plan has been sent. If a process is given a task, it will report it, so the
     task is no longer hidden; but trusted state stays hidden, because its store may take a while to open."""
     total = view.tasks.size
@@ -182,14 +186,14 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
     subtopology, partition = view.tasks.subtopology[task], view.tasks.partition[task]
     copies = np.sort(task_code(plan.standby_process, plan.standby_task, total))
     marks = (among(code, runs), among(code, copies), among(code, np.sort(home)), among(code, hidden))
-    held = {}
+    by_process = {}
     for p, (of, at_ms) in enumerate(zip(view.processes, state.restarted_ms.tolist(), strict=True)):
         part = slice(first[p], first[p + 1])
         ran, kept, at_home, is_hidden = (mark[part] for mark in marks)
         restarted_ms = None if at_ms == LONG_AGO else at_ms
         empties = len(plan.evacuated) > 0 and bool(plan.evacuated[p])
         evacuated_ms = state.evacuated_ms.get(p, view.now_ms if empties else None)
-        held[of.process_id] = Held(
+        by_process[of.process_id] = ProcessRecord(
             subtopology[part],
             partition[part],
             ran,
@@ -199,7 +203,7 @@ def held_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> Held
             restarted_ms,
             evacuated_ms=None if ran.any() else evacuated_ms,
         )
-    return held | dict(state.away)
+    return by_process | dict(state.away)
 
 
 def asks_again_at_ms(
@@ -237,14 +241,14 @@ def _opening_ms(state: HiddenState, plan: StreamsPlan, capacity: IntArray, now_m
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Restart:
-    """A process that restarted at `at_ms`. Parallel to the tasks of `held`: `task` (NOBODY if it no longer exists),
+    """A process that restarted at `at_ms`. Parallel to the tasks of `record`: `task` (NOBODY if it no longer exists),
     whether it is `stateful`, and whether the process `reported` state of it. `continuing`: a present thread took part
     in the last plan, so the restart was seen in an earlier rebalance."""
 
     process: int
     at_ms: int
     continuing: bool
-    held: Held
+    record: ProcessRecord
     task: LongArray
     stateful: BoolArray
     reported: BoolArray
@@ -252,55 +256,57 @@ class _Restart:
     @property
     def hidden(self) -> BoolArray:
         hidden: BoolArray = self.stateful & ~self.reported
-        return hidden & self.held.hidden if self.continuing else hidden
+        return hidden & self.record.hidden if self.continuing else hidden
 
     @property
     def ran(self) -> BoolArray:
         """Marks tasks that it ran until it restarted and of which it may have state."""
-        ran = self.held.home if self.continuing else self.held.ran | self.held.home
+        ran = self.record.home if self.continuing else self.record.ran | self.record.home
         usable: BoolArray = self.reported | self.hidden | ~self.stateful
         usable &= self.task != NOBODY
         return ran & usable
 
     def trusted(self, sent: IntArray, now_ms: int) -> BoolArray:
         """Marks hidden tasks that it ran last: it ran them until now, and no other process has run them since."""
-        at_once = self.held.went_ms is None and now_ms - self.at_ms <= RETURNING_MS
+        at_once = self.record.went_ms is None and now_ms - self.at_ms <= RETURNING_MS
         still_its_own: BoolArray = (sent[self.task] == self.process) & at_once
-        return self.hidden & self.held.ran & still_its_own
+        return self.hidden & self.record.ran & still_its_own
 
 
-def _known(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> dict[int, Held]:
-    """Returns what the processes of this rebalance held, except for those absent for so long that Streams has deleted
-    it."""
-    held = [(p, memory.held.get(process.process_id)) for p, process in enumerate(process_map.processes)]
-    return {p: _returned(known, now_ms) for p, known in held if known is not None and not _too_old(known, now_ms)}
+def _present_records(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> dict[int, ProcessRecord]:
+    """Returns the records of present processes, except for those absent for so long that Streams has deleted their
+    state."""
+    records = [(p, memory.records.get(process.process_id)) for p, process in enumerate(process_map.processes)]
+    return {
+        p: _returned(record, now_ms) for p, record in records if record is not None and not _too_old(record, now_ms)
+    }
 
 
-def _returned(held: Held, now_ms: int) -> Held:
+def _returned(record: ProcessRecord, now_ms: int) -> ProcessRecord:
     """Drops the resumption of a process that died and is back late: it has been replaced, and warms up like others."""
-    return replace(held, evacuated_ms=None) if held.died and back_until_ms(held, now_ms) is None else held
+    return replace(record, evacuated_ms=None) if record.died and back_until_ms(record, now_ms) is None else record
 
 
-def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int, *, standbys: bool) -> HeldBy:
-    """Returns what processes held that left recently. Once there is a process that was never seen before, none of them
-    is expected any more, because it may be the replacement of one."""
+def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int, *, standbys: bool) -> ProcessRecords:
+    """Returns the records of processes that left recently. Once there is a process that was never seen before, none of
+    them is expected any more, because it may be the replacement of one."""
     here = {process.process_id for process in process_map.processes}
-    gone = {p: held for p, held in memory.held.items() if p not in here}
-    since = {p: _missed(held, now_ms, standbys) if held.went_ms is None else held for p, held in gone.items()}
-    if here - memory.held.keys():
-        since = {p: replace(held, evacuated_ms=None) for p, held in since.items()}
-    return {p: held for p, held in since.items() if not _too_old(held, now_ms)}
+    gone = {p: record for p, record in memory.records.items() if p not in here}
+    since = {p: _missed(record, now_ms, standbys) if record.went_ms is None else record for p, record in gone.items()}
+    if here - memory.records.keys():
+        since = {p: replace(record, evacuated_ms=None) for p, record in since.items()}
+    return {p: record for p, record in since.items() if not _too_old(record, now_ms)}
 
 
-def _missed(held: Held, now_ms: int, standbys: bool) -> Held:
+def _missed(record: ProcessRecord, now_ms: int, standbys: bool) -> ProcessRecord:
     """Records that a process is missing for the first time. If there are standbys, other processes now take over what
     no order had moved away before."""
-    died = standbys and held.evacuated_ms is None
-    return replace(held, went_ms=now_ms, evacuated_ms=now_ms if died else held.evacuated_ms, died=died)
+    died = standbys and record.evacuated_ms is None
+    return replace(record, went_ms=now_ms, evacuated_ms=now_ms if died else record.evacuated_ms, died=died)
 
 
-def _too_old(held: Held, now_ms: int) -> bool:
-    return now_ms - (held.went_ms or now_ms) > REMEMBERED_MS
+def _too_old(record: ProcessRecord, now_ms: int) -> bool:
+    return now_ms - (record.went_ms or now_ms) > REMEMBERED_MS
 
 
 def _continuing(memory: StreamsMemory, decoded: DecodedStreams, process_map: ProcessMap) -> set[int]:
@@ -311,26 +317,26 @@ def _continuing(memory: StreamsMemory, decoded: DecodedStreams, process_map: Pro
 
 
 def _restarts(
-    known: Mapping[int, Held], continuing: set[int], view: StreamsView, tasks: TaskMap, now_ms: int
+    present: Mapping[int, ProcessRecord], continuing: set[int], view: StreamsView, tasks: TaskMap, now_ms: int
 ) -> list[_Restart]:
     """Returns the restarts of the last REMEMBERED_MS, the earliest first."""
-    since = {p: held.restarted_ms if p in continuing else now_ms for p, held in known.items()}
+    since = {p: record.restarted_ms if p in continuing else now_ms for p, record in present.items()}
     # If the clock was set back, a restart must not last until the clock has caught up.
     at = [(min(at_ms, now_ms), p) for p, at_ms in since.items() if at_ms is not None]
     recent = sorted((at_ms, p) for at_ms, p in at if now_ms - at_ms <= REMEMBERED_MS)
     reported = _reported(view) if recent else np.zeros(0, dtype=np.int64)
     made = []
     for at_ms, p in recent:
-        task = tasks.index(known[p].subtopology, known[p].partition)
+        task = tasks.index(present[p].subtopology, present[p].partition)
         stateful = lookup(view.tasks.stateful, task, False)
         sums_reported = among(task_code(p, task, view.tasks.size), reported)
-        made.append(_Restart(p, at_ms, p in continuing, known[p], task, stateful, sums_reported))
+        made.append(_Restart(p, at_ms, p in continuing, present[p], task, stateful, sums_reported))
     return made
 
 
 def _resumed(view: StreamsView, restarts: Sequence[_Restart], now_ms: int) -> BoolArray:
     resumed = np.zeros(view.size, dtype=np.bool_)
-    resumed[[r.process for r in restarts if r.held.evacuated_ms is not None and now_ms - r.at_ms <= RETURNING_MS]] = (
+    resumed[[r.process for r in restarts if r.record.evacuated_ms is not None and now_ms - r.at_ms <= RETURNING_MS]] = (
         True
     )
     return resumed
@@ -357,35 +363,37 @@ def _sent_to(memory: StreamsMemory, process_map: ProcessMap, tasks: TaskMap) -> 
     index = {process.process_id: p for p, process in enumerate(process_map.processes)}
     keys = memory.plan.members.keys
     process = [index.get(memory.threads[k].process_id, NOBODY) if k in memory.threads else NOBODY for k in keys]
-    found: IntArray = np.full(tasks.table.size + 1, NOBODY, dtype=np.int32)
-    found[tasks.task_of] = lookup(np.array(process, dtype=np.int32), memory.plan.owner_in(tasks.cluster, keys), NOBODY)
-    found[NOBODY] = NOBODY
-    return found
+    process_of: IntArray = np.full(tasks.table.size + 1, NOBODY, dtype=np.int32)
+    process_of[tasks.task_of] = lookup(
+        np.array(process, dtype=np.int32), memory.plan.owner_in(tasks.cluster, keys), NOBODY
+    )
+    process_of[NOBODY] = NOBODY
+    return process_of
 
 
-def _promised(view: StreamsView, tasks: TaskMap, going_on: Mapping[int, Held], sent: IntArray) -> LongArray:
+def _promised(view: StreamsView, tasks: TaskMap, going_on: Mapping[int, ProcessRecord], sent: IntArray) -> LongArray:
     """Returns codes of stateful tasks that the last plan meant for a process and sent to none."""
     if not (view.tasks.stateful & (sent[:-1] == NOBODY)).any():
         return _codes(view, ())
-    meant = [(p, tasks.index(held.subtopology, held.partition)[held.ran]) for p, held in going_on.items()]
+    meant = [(p, tasks.index(record.subtopology, record.partition)[record.ran]) for p, record in going_on.items()]
     return _codes(view, [(p, task[(task != NOBODY) & (sent[task] == NOBODY)]) for p, task in meant])
 
 
-def _lost_by(view: StreamsView, tasks: TaskMap, going_on: Mapping[int, Held], sent: IntArray) -> IntArray:
+def _lost_by(view: StreamsView, tasks: TaskMap, going_on: Mapping[int, ProcessRecord], sent: IntArray) -> IntArray:
     """Returns, per task, the process that it was sent to if no thread has it now; NOBODY for all other tasks."""
     owner: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
     nowhere = view.running_on == NOBODY
     if not nowhere.any():
         return owner
-    for p, held in going_on.items():
-        task = tasks.index(held.subtopology, held.partition)[held.ran]
+    for p, record in going_on.items():
+        task = tasks.index(record.subtopology, record.partition)[record.ran]
         owner[task[lookup(nowhere, task, False) & (sent[task] == p)]] = p
     return owner
 
 
-def _codes(view: StreamsView, held: Sequence[tuple[int, LongArray]]) -> LongArray:
+def _codes(view: StreamsView, tasks_by_process: Sequence[tuple[int, LongArray]]) -> LongArray:
     """Returns the ascending codes of (process, its tasks)."""
-    codes = [task_code(process, task, view.tasks.size) for process, task in held]
+    codes = [task_code(process, task, view.tasks.size) for process, task in tasks_by_process]
     return distinct(np.concatenate([np.zeros(0, dtype=np.int64), *codes]))
 
 

@@ -42,11 +42,11 @@ def home_of(view: StreamsView, homes: Homes) -> tuple[IntArray, Homes]:
     index = {process.process_id: p for p, process in enumerate(view.processes)}
     kept: dict[TaskId, Home] = {}
     for task in range(view.tasks.size):
-        known = homes.get(view.tasks.task_id(task))
-        if known is None:
+        remembered = homes.get(view.tasks.task_id(task))
+        if remembered is None:
             continue
-        process = index.get(known.process_id, NOBODY)
+        process = index.get(remembered.process_id, NOBODY)
         if process == NOBODY or task in lags.state_of(process):
             home[task] = process
-            kept[view.tasks.task_id(task)] = known
+            kept[view.tasks.task_id(task)] = remembered
     return home, kept

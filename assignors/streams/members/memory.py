@@ -51,7 +51,7 @@ class Home:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class ProcessRecord:
     """The tasks that one process runs, has state of or was given: parallel arrays of subtopology ids and partitions.
 
     `ran`: tasks that it runs. `kept`: tasks of which it was given a standby or a warm-up. `home`: tasks that it ran
@@ -96,7 +96,7 @@ class StreamsMemory:
 
     `led`: the plan was Bellwether's; otherwise it was read from the group, and `standbys` counts the processes that had
     a standby of each task. `processes` is how many took part in it. `topology` is the digest of the topology used.
-    `homes` are the tasks of processes that left recently (host affinity). `held` is the state of all processes (see
+    `homes` are the tasks of processes that left recently (host affinity). `records` are the tasks of each process (see
     `hidden_state`). `destinations` are those of the last plan, None if the policy has none.
     """
 
@@ -107,7 +107,7 @@ class StreamsMemory:
     processes: int = 0
     topology: str = ""
     homes: Mapping[TaskId, Home] = field(default_factory=dict)
-    held: Mapping[ProcessId, Held] = field(default_factory=dict)
+    records: Mapping[ProcessId, ProcessRecord] = field(default_factory=dict)
     owned: Memory = field(default_factory=Memory.empty)
     destinations: Destinations | None = None
 
@@ -178,21 +178,21 @@ def recall_streams(
     return StreamsMemory(
         plan=plan,
         threads=MappingProxyType(threads),
-        standbys=MappingProxyType({task: len(held) for task, held in copies.items()}),
+        standbys=MappingProxyType({task: len(holders) for task, holders in copies.items()}),
         processes=len({record.process_id for record in threads.values()}),
-        held=MappingProxyType({process: _held(tasks) for process, tasks in sent.items()}),
+        records=MappingProxyType({process: _record_of(tasks) for process, tasks in sent.items()}),
         owned=replace(plan, owner=_owned(columns, plan.cluster)),
     )
 
 
-def _held(tasks: Mapping[TaskId, bool]) -> Held:
+def _record_of(tasks: Mapping[TaskId, bool]) -> ProcessRecord:
     """Returns what one process was sent, and whether it should run it."""
     ordered = sorted(tasks, key=lambda task: task[:2])
     subtopology = np.array([task.subtopology for task in ordered], dtype=np.int32)
     partition = np.array([task.partition for task in ordered], dtype=np.int32)
     nothing = np.zeros(len(ordered), dtype=np.bool_)
     ran = np.array([tasks[task] for task in ordered], dtype=np.bool_)
-    return Held(subtopology, partition, ran, ~ran, nothing, nothing)
+    return ProcessRecord(subtopology, partition, ran, ~ran, nothing, nothing)
 
 
 def owned_partitions(columns: SubscriptionColumns, cluster: ClusterView) -> tuple[LongArray, LongArray]:

@@ -124,10 +124,10 @@ def gather(decoded: DecodedStreams, memory: StreamsMemory) -> ProcessMap:
 def end_point(text: str | None) -> HostInfo | None:
     """Parses "host:port", optionally with a scheme or with brackets around the host; returns None if it is something
     else."""
-    found = _END_POINT.fullmatch(text) if text else None
-    if found is None or int(found[2]) > _PORT_MAX:
+    match = _END_POINT.fullmatch(text) if text else None
+    if match is None or int(match[2]) > _PORT_MAX:
         return None
-    return HostInfo(found[1], int(found[2]))
+    return HostInfo(match[1], int(match[2]))
 
 
 def _by_id(members: Sequence[RawMember], rows: Sequence[int]) -> list[int]:

@@ -72,8 +72,8 @@ def reports_at_rest(
     kept = ~(silent[reports.member] & elsewhere)
     ended = silent[reports.member] & (reports.offset_sum == LATEST_OFFSET)
     sums = np.where(ended, UNKNOWN_OFFSET_SUM, reports.offset_sum)[kept]
-    known = task_code(process_of[reports.member[kept & of_tasks]], reports.task[kept & of_tasks], table.size)
-    member, task = _copies_given(process_map, tasks, memory, np.concatenate([code, known]), silent)
+    reported = task_code(process_of[reports.member[kept & of_tasks]], reports.task[kept & of_tasks], table.size)
+    member, task = _copies_given(process_map, tasks, memory, np.concatenate([code, reported]), silent)
     return Reports(
         member=np.concatenate([reports.member[kept], runner, member]),
         task=np.concatenate([reports.task[kept], code % max(1, table.size), task]),
@@ -84,23 +84,23 @@ def reports_at_rest(
 
 
 def _copies_given(
-    process_map: ProcessMap, tasks: TaskMap, memory: StreamsMemory, known: LongArray, silent: BoolArray
+    process_map: ProcessMap, tasks: TaskMap, memory: StreamsMemory, reported: LongArray, silent: BoolArray
 ) -> tuple[LongArray, LongArray]:
-    """Returns (member, task) of stateful tasks that memory has on a process and that are not among the `known`
+    """Returns (member, task) of stateful tasks that memory has on a process and that are not among the `reported`
     codes."""
     first = np.searchsorted(process_map.process, np.arange(len(process_map.processes)))
     members: list[LongArray] = [np.zeros(0, dtype=np.int64)]
-    found: list[LongArray] = [np.zeros(0, dtype=np.int64)]
+    tasks_given: list[LongArray] = [np.zeros(0, dtype=np.int64)]
     for p, process in enumerate(process_map.processes):
-        held, row = memory.held.get(process.process_id), int(process_map.member[first[p]])
-        if held is None or not silent[row]:
+        record, row = memory.records.get(process.process_id), int(process_map.member[first[p]])
+        if record is None or not silent[row]:
             continue
-        task = tasks.index(held.subtopology, held.partition)
+        task = tasks.index(record.subtopology, record.partition)
         task = task[(task != NOBODY) & lookup(tasks.table.stateful, task, False)]
-        task = task[~among(task_code(np.full(len(task), p), task, tasks.table.size), distinct(known))]
+        task = task[~among(task_code(np.full(len(task), p), task, tasks.table.size), distinct(reported))]
         members.append(np.full(len(task), row, dtype=np.int64))
-        found.append(task.astype(np.int64))
-    return np.concatenate(members), np.concatenate(found)
+        tasks_given.append(task.astype(np.int64))
+    return np.concatenate(members), np.concatenate(tasks_given)
 
 
 def streams_view(

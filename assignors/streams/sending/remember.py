@@ -20,7 +20,7 @@ def remember(
     last: members.StreamsMemory,
     now_ms: int,
     homes: Mapping[TaskId, members.Home],
-    held: Mapping[ProcessId, members.Held],
+    records: Mapping[ProcessId, members.ProcessRecord],
     claims: members.ThreadClaims,
     destinations: members.Destinations | None,
 ) -> members.StreamsMemory:
@@ -36,7 +36,7 @@ def remember(
         processes=len({record.process_id for record in threads.values()}),
         topology=tasks.topology.digest,
         homes=homes,
-        held=held,
+        records=records,
         owned=replace(plan, owner=claimed, asked=asked),
         destinations=destinations,
     )

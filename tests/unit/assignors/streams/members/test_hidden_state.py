@@ -171,8 +171,8 @@ def test_what_it_does_not_report_although_it_was_given_is_gone() -> None:
     given = set.union(*scenario.stateful("b"))
     scenario.threads["b"] = replace(scenario.threads["b"], sums={})
     scenario.rebalance()
-    held = scenario.last.plan.memory.held[scenario.threads["b"].info.process_id]
-    hidden = {TaskId(s, p) for s, p, h in zip(held.subtopology, held.partition, held.hidden, strict=True) if h}
+    record = scenario.last.plan.memory.records[scenario.threads["b"].info.process_id]
+    hidden = {TaskId(s, p) for s, p, h in zip(record.subtopology, record.partition, record.hidden, strict=True) if h}
     assert given
     assert not given & hidden
     assert not scenario.last.plan.view.report_hidden.any()
@@ -209,18 +209,18 @@ def test_policy_kafka_decides_as_java_does() -> None:
     scenario.restart("b")
     scenario.rebalance()
     before = scenario.decisions[-2].plan.memory
-    assert not before.held
-    with_held = replace(before, held=Scenario().last.plan.memory.held)
+    assert not before.records
+    with_records = replace(before, records=Scenario().last.plan.memory.records)
     again = led(
         scenario.last.raw,
         counts=COUNTS,
         ends=ends_of(SHOP, COUNTS, END),
-        memory=with_held,
+        memory=with_records,
         configs=configs(1),
         assignors=STOCK,
         policy=KAFKA,
     )
-    assert with_held.held
+    assert with_records.records
     assert again.assignments == scenario.last.assignments
 
 
