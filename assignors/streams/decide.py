@@ -195,8 +195,8 @@ def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPl
     validation."""
     decoded, process_map, tasks, view = work.decoded, work.process_map, inputs.tasks, inputs.view
     target = shared.lookup(process_map.member, threads.active, shared.NOBODY)
-    held_back = members.still_held(tasks, inputs.claims, target)
-    temporary = _temporary(view, plan, np.flatnonzero(held_back).astype(np.int32), target)
+    pending = members.still_held(tasks, inputs.claims, target)
+    temporary = _temporary(view, plan, np.flatnonzero(pending).astype(np.int32), target)
     maps = sending.host_maps(view, plan, tasks)
     destinations = None if inputs.hidden is None else members.destinations_after(view, plan, work.memory)
     rows = np.concatenate([process_map.member[threads.standby], temporary[:, 0]])
@@ -204,10 +204,10 @@ def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPl
     order = np.lexsort((standby_tasks, rows))
     out = sending.Outgoing(
         rows=len(decoded.members),
-        holder=np.where(held_back, shared.NOBODY, target).astype(np.int32),
+        holder=np.where(pending, shared.NOBODY, target).astype(np.int32),
         standby_row=rows[order].astype(np.int32),
         standby_task=standby_tasks[order].astype(np.int32),
-        next_rebalance_ms=_called_back(work, inputs, plan, target, held_back, destinations),
+        next_rebalance_ms=_called_back(work, inputs, plan, target, pending, destinations),
         blind=_blind(decoded, set(maps.hosts)),
         version=process_map.version,
         common=process_map.common,
@@ -224,7 +224,7 @@ def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPl
         process_map=process_map,
         target=plan,
         threads=threads,
-        pending=held_back,
+        pending=pending,
         temporary=temporary,
         out=out,
         before=before,
@@ -315,7 +315,7 @@ def _called_back(
     inputs: _Inputs,
     plan: StreamsPlan,
     target: shared.IntArray,
-    held_back: shared.BoolArray,
+    pending: shared.BoolArray,
     destinations: members.Destinations | None,
 ) -> shared.LongArray:
     """Returns when each member should rejoin. If a task is pending, its receiver rejoins at once, as in Kafka.
@@ -329,9 +329,9 @@ def _called_back(
     If a restarted process still has to report its state, all members rejoin soon, unless they do so at once anyway.
     """
     decoded, process_map, memory = work.decoded, work.process_map, work.memory
-    rows = set(target[held_back].tolist())
+    rows = set(target[pending].tolist())
     given = memory.plan.owner_in(inputs.tasks.cluster, [m.key for m in decoded.members]) != shared.NOBODY
-    pending_now = shared.lookup(held_back, inputs.tasks.task_of, False)
+    pending_now = shared.lookup(pending, inputs.tasks.task_of, False)
     all_given = bool(given[pending_now].all())
     first = shared.offsets([p.capacity for p in process_map.processes])  # a process's deadline goes to its first member
     later = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]

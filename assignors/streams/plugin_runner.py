@@ -180,34 +180,36 @@ def group_assignment(state: api.ApplicationState, plan: StreamsPlan) -> api.Grou
     """Returns the plan by member, with tasks on threads as they are delivered."""
     threads = assign_threads(state.view, plan)
     ids = tuple(state.all_tasks)
-    found: dict[str, api.ConsumerAssignment] = {}
+    by_member: dict[str, api.ConsumerAssignment] = {}
     for process in state.view.processes:
         for member in process.members:
-            thread = len(found)
+            thread = len(by_member)
             active = threads.active[thread].tolist()
             standby = threads.standby[thread].tolist()
             mine = tuple(ids[task] for task in active)
-            found[member] = api.ConsumerAssignment(_partitions(state, mine), mine, tuple(ids[task] for task in standby))
-    return api.GroupAssignment(found)
+            by_member[member] = api.ConsumerAssignment(
+                _partitions(state, mine), mine, tuple(ids[task] for task in standby)
+            )
+    return api.GroupAssignment(by_member)
 
 
 def _partitions(state: api.ApplicationState, tasks: tuple[TaskId, ...]) -> tuple[TopicPartition, ...]:
     infos = state.all_tasks
-    found = (p for task in tasks for p in infos[task].topic_partitions if p.is_source)
-    return tuple(sorted(p.topic_partition for p in found))
+    sources = (p for task in tasks for p in infos[task].topic_partitions if p.is_source)
+    return tuple(sorted(p.topic_partition for p in sources))
 
 
 def group_subscription(state: api.ApplicationState) -> api.GroupSubscription:
     """Returns what each member sent, as far as a view keeps it."""
-    found: dict[str, api.ConsumerSubscription] = {}
+    by_member: dict[str, api.ConsumerSubscription] = {}
     ids = tuple(state.all_tasks)
     for process_id, process in state.kafka_streams_states(compute_task_lags=False).items():
         for member in process.consumer_client_ids:
-            tasks = tuple(ids[t] for t in state.view.tasks_of_thread(len(found)).tolist())
-            found[member] = api.ConsumerSubscription(
+            tasks = tuple(ids[t] for t in state.view.tasks_of_thread(len(by_member)).tolist())
+            by_member[member] = api.ConsumerSubscription(
                 process_id, process.rack_id, process.client_tags, process.host_info, tasks
             )
-    return api.GroupSubscription(found)
+    return api.GroupSubscription(by_member)
 
 
 def _sentence(assignor: api.TaskAssignor, failed: _Failed, health: PluginHealth) -> str:

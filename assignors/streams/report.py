@@ -68,7 +68,7 @@ def report(plan: "TaskPlan") -> Report:
     """Returns the numbers of one rebalance."""
     copies = plan.copies
     lags = worst_lags(copies)
-    worst = max((lag for lag in lags if not lag.warmup), key=lambda found: found.lag, default=None)
+    worst = max((entry for entry in lags if not entry.warmup), key=lambda entry: entry.lag, default=None)
     return Report(
         processes=process_summaries(plan),
         threads=int(plan.view.capacity.sum()),
@@ -118,14 +118,14 @@ def process_summaries(plan: "TaskPlan") -> tuple[ProcessSummary, ...]:
 
 def worst_lags(copies: Iterable[CopyLag]) -> tuple[WorstLag, ...]:
     """Returns one entry per subtopology with standbys, and one per subtopology with warm-ups, if a lag is known."""
-    found: dict[tuple[int, bool], CopyLag] = {}
+    worst: dict[tuple[int, bool], CopyLag] = {}
     for copy in copies:
         key = copy.task.subtopology, copy.warmup
-        if copy.lag >= 0 and (key not in found or copy.lag > found[key].lag):
-            found[key] = copy
+        if copy.lag >= 0 and (key not in worst or copy.lag > worst[key].lag):
+            worst[key] = copy
     return tuple(
         WorstLag(subtopology=subtopology, warmup=warmup, lag=copy.lag, age_ms=copy.age_ms)
-        for (subtopology, warmup), copy in sorted(found.items(), key=lambda entry: entry[0])
+        for (subtopology, warmup), copy in sorted(worst.items(), key=lambda entry: entry[0])
     )
 
 
@@ -138,23 +138,23 @@ def alternatives(plan: "TaskPlan", task: int, most: int) -> tuple[Alternative, .
     """Returns one alternative per process, up to `most`."""
     view, active = plan.view, plan.owner
     order = sorted(range(view.size), key=lambda p: (p != active[task], p != plan.before[task], p))[:most]
-    held = np.bincount(active[active != NOBODY], minlength=view.size)
+    counts = np.bincount(active[active != NOBODY], minlength=view.size)
     now = _remote(plan, task, int(active[task]))
-    return tuple(_alternative(plan, task, process, held, now) for process in order)
+    return tuple(_alternative(plan, task, process, counts, now) for process in order)
 
 
-def _alternative(plan: "TaskPlan", task: int, process: int, held: LongArray, now: int) -> Alternative:
+def _alternative(plan: "TaskPlan", task: int, process: int, counts: LongArray, now: int) -> Alternative:
     who, owner = plan.view.processes[process], int(plan.owner[task])
     chosen = process == owner
     cross = _remote(plan, task, process) - now
-    counts = held.copy()
+    then = counts.copy()
     if not chosen:
-        counts[process] += 1
+        then[process] += 1
         if owner != NOBODY:
-            counts[owner] -= 1
-    spread = int(counts.max() - counts.min())
+            then[owner] -= 1
+    spread = int(then.max() - then.min())
     verdict = "The plan chose it." if chosen else _verdict(plan, task, process, cross)
-    return Alternative(str(who.process_id), who.rack, int(held[process]), True, chosen, cross, spread, verdict)
+    return Alternative(str(who.process_id), who.rack, int(counts[process]), True, chosen, cross, spread, verdict)
 
 
 def _verdict(plan: "TaskPlan", task: int, process: int, cross: int) -> str:

@@ -91,17 +91,19 @@ class TaskPlan:
     def copies(self) -> tuple[shared.CopyLag, ...]:
         """The standbys and warm-ups, with the lag of each and the age of that number."""
         view = self.view
-        known = view.report.codes(view.tasks.size)
+        reported = view.report.codes(view.tasks.size)
         wanted = shared.task_code(self.target.standby_process, self.target.standby_task, view.tasks.size)
-        at = np.minimum(np.searchsorted(known, wanted), max(0, len(known) - 1))
-        found = known[at] == wanted if len(known) else np.zeros(len(wanted), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(reported, wanted), max(0, len(reported) - 1))
+        is_reported = reported[at] == wanted if len(reported) else np.zeros(len(wanted), dtype=np.bool_)
         if len(view.report_hidden):
-            found &= ~view.report_hidden[at]
+            is_reported &= ~view.report_hidden[at]
         result: list[shared.CopyLag] = []
         pairs = zip(self.target.standby_task.tolist(), self.target.standby_process.tolist(), strict=True)
-        for (task, process), warmup, k, hit in zip(pairs, self.target.warmup.tolist(), at, found, strict=True):
-            lag = int(view.report_lag[k]) if hit else int(view.tasks.end_sum[task])
-            age = view.now_ms - int(self.report_at_ms[k]) if hit else None
+        for (task, process), warmup, k, is_known in zip(
+            pairs, self.target.warmup.tolist(), at, is_reported, strict=True
+        ):
+            lag = int(view.report_lag[k]) if is_known else int(view.tasks.end_sum[task])
+            age = view.now_ms - int(self.report_at_ms[k]) if is_known else None
             result.append(
                 shared.CopyLag(view.tasks.task_id(task), view.processes[process].process_id, warmup, lag, age)
             )
@@ -131,33 +133,33 @@ class TaskPlan:
         placed = np.flatnonzero(owner >= 0)
         counts = np.bincount(owner[placed], minlength=view.size)
         rack = view.rack[owner[placed]]
-        racked, known = placed[rack >= 0], rack[rack >= 0]
-        remote = int(table.source_remote[table.source_signature[racked], known].sum()) if len(racked) else 0
+        racked, rack_of_racked = placed[rack >= 0], rack[rack >= 0]
+        remote = int(table.source_remote[table.source_signature[racked], rack_of_racked].sum()) if len(racked) else 0
         return shared.Cost(len(owner) - len(placed), remote, int(counts.max() - counts.min()) if view.size else 0)
 
     def read_remotely(self, owner: shared.IntArray) -> tuple[shared.BoolArray, shared.BoolArray]:
         table = self.view.tasks
         rack = shared.lookup(self.view.rack, owner, shared.NO_RACK)
-        known = (rack != shared.NO_RACK) & table.racks_known
+        comparable = (rack != shared.NO_RACK) & table.racks_known
         remote = table.source_remote[table.source_signature, np.where(rack < 0, 0, rack)] > 0
-        return known, (rack == shared.FOREIGN_RACK) | ((rack >= 0) & remote)
+        return comparable, (rack == shared.FOREIGN_RACK) | ((rack >= 0) & remote)
 
     def topic_changes(self, previous: Self) -> list[str]:
-        known = self.cluster.index
-        sources = [topic for topic in self.topology.source_topics if topic in known]
+        existing = self.cluster.index
+        sources = [topic for topic in self.topology.source_topics if topic in existing]
         resized = [topic for topic in sources if _size(previous.cluster, topic) != _size(self.cluster, topic)]
         return [f"partitions changed of {', '.join(resized[:NAMES_SHOWN])}"] if resized else []
 
     def summary(self) -> dict[str, object]:
-        found = report(self)
+        numbers = report(self)
         return {
-            "processes": {short(p.process_id): str(p) for p in found.processes},
-            "threads": found.threads,
-            "tasks": found.tasks,
-            "warmups": [f"{w.task} on {short(w.process_id)}, {w.lag} behind" for w in found.warmups],
-            "standbys": found.standbys,
-            "standby_lag": found.standby_lag,
-            "standby_lag_age_ms": found.standby_lag_age_ms,
+            "processes": {short(p.process_id): str(p) for p in numbers.processes},
+            "threads": numbers.threads,
+            "tasks": numbers.tasks,
+            "warmups": [f"{w.task} on {short(w.process_id)}, {w.lag} behind" for w in numbers.warmups],
+            "standbys": numbers.standbys,
+            "standby_lag": numbers.standby_lag,
+            "standby_lag_age_ms": numbers.standby_lag_age_ms,
             "lags_known": self.lags_known,
             "stages": [f"{stage.stage}: {stage.reason}" for stage in self.target.stages],
             "probing_in_ms": self.configs.probing_rebalance_interval_ms if self.target.probing else None,
@@ -168,14 +170,14 @@ class TaskPlan:
         stops a whole instance (docs/reference/client-quirks.md#java-streams-threads)."""
         decoded, blobs = decode_streams(raw), dict(assignments)
         own = [m.member_id for m in raw.members if m.member_id in raw.own_member_ids]
-        found = [finding for member_id in own for finding in validate_own(blobs[member_id])]
+        findings = [finding for member_id in own for finding in validate_own(blobs[member_id])]
         if self.shutdown:
-            return tuple(found)
-        found += validate_plan(self.view, self.target)
-        found += validate_bytes(decoded, self.tasks, self.out, [blobs[m.member_id] for m in decoded.members])
+            return tuple(findings)
+        findings += validate_plan(self.view, self.target)
+        findings += validate_bytes(decoded, self.tasks, self.out, [blobs[m.member_id] for m in decoded.members])
         wrong = int(((self.out.holder >= 0) == (self.pending | (self.owner < 0))).sum())
-        found += [f"{wrong} tasks are neither sent nor pending, or both"] * bool(wrong)
-        return tuple(found)
+        findings += [f"{wrong} tasks are neither sent nor pending, or both"] * bool(wrong)
+        return tuple(findings)
 
     def in_generation(self, generation: int) -> Self:
         memory = replace(self.memory, plan=replace(self.memory.plan, generation=generation))
@@ -197,15 +199,15 @@ class TaskPlan:
     def _refined_by(self, task: int, stages: Sequence[shared.StageReport]) -> str:
         """Returns the last configured stage that gave the task to another process than earlier stages, "" for none.
         Stateful tasks go through the stages first, the others after them."""
-        owner, found = shared.NOBODY, ""
+        owner, decisive = shared.NOBODY, ""
         which = "stateful tasks" if self.view.tasks.stateful[task] else "stateless tasks"
         for stage in stages:
             if not stage.stage.endswith(f", {which}"):
                 continue
             if stage.owner is not None and stage.taken and int(stage.owner[task]) != owner:
-                found = "" if owner == shared.NOBODY else stage.stage
+                decisive = "" if owner == shared.NOBODY else stage.stage
                 owner = int(stage.owner[task])
-        return found
+        return decisive
 
     def disbelieved(self, item: int) -> tuple[str, ...]:
         flats = np.flatnonzero(self.item_of == item)
@@ -239,24 +241,24 @@ class TaskPlan:
 
     def lacking(self, owners: shared.BoolArray) -> shared.LongArray:
         view = self.view
-        found = np.where(view.tasks.stateful, view.tasks.end_sum, 0)
-        found[found == UNKNOWN_OFFSET_SUM] = PINNED
+        missing = np.where(view.tasks.stateful, view.tasks.end_sum, 0)
+        missing[missing == UNKNOWN_OFFSET_SUM] = PINNED
         task, lag = view.report.values, view.report_lag
-        known = owners[view.report.row] & (lag != UNKNOWN_OFFSET_SUM) & view.tasks.stateful[task]
+        usable = owners[view.report.row] & (lag != UNKNOWN_OFFSET_SUM) & view.tasks.stateful[task]
         # A process that runs a task has all of its state, whatever else is known.
-        np.minimum.at(found, task[known], np.where(lag[known] == LATEST_OFFSET, 0, lag[known]))
-        return np.where(found == PINNED, -1, found)
+        np.minimum.at(missing, task[usable], np.where(lag[usable] == LATEST_OFFSET, 0, lag[usable]))
+        return np.where(missing == PINNED, -1, missing)
 
     def find(self, text: str) -> list[int]:
         for i, process in enumerate(self.view.processes):
             if text in (str(process.process_id), *process.members):
                 return [int(task) for task in np.flatnonzero(self.owner == i)]
         table = self.view.tasks
-        found = [task for task in range(table.size) if str(table.task_id(task)) == text]
-        if not found:
+        matches = [task for task in range(table.size) if str(table.task_id(task)) == text]
+        if not matches:
             named = f"neither a task (such as {table.task_id(0)}) nor a process or thread of the application"
             raise shared.UnknownItemError(f"{text} is {named}.")
-        return found
+        return matches
 
 
 def _size(cluster: shared.ClusterView, topic: str) -> int:

@@ -73,13 +73,13 @@ class _Thread:
 
 def rebalances_of_tasks(
     present: shared.Decision[TaskPlan],
-    held: Mapping[str, HeldTasks],
+    tasks_by_member: Mapping[str, HeldTasks],
     change: shared.Change,
     policy: str,
     assignors: Assignors = STOCK,
 ) -> tuple[StreamsRebalance, ...]:
     """Returns the rebalances that the change causes, until one leaves nothing to do or there are REBALANCES_MAX of
-    them. `present` is a decision on the application as it is, `held` what its threads have, by member id. Raises
+    them. `present` is a decision on the application as it is, `tasks_by_member` what its threads have. Raises
     WhatIfError."""
     if not present.plan.lags_known:
         raise shared.WhatIfError("The ends of changelogs cannot be read, so it is not known what must be restored.")
@@ -87,12 +87,12 @@ def rebalances_of_tasks(
         raise shared.WhatIfError(
             "The topics of an application cannot grow: its tasks and their state would no longer fit."
         )
-    threads = _threads(present, held)
+    threads = _threads(present, tasks_by_member)
     memory = _memory(present, threads)
     threads = _changed(threads, change)
     made: list[StreamsRebalance] = []
     now_ms, generation, ends = present.decided_at_ms, FIRST, _ends(present)
-    known: AbstractSet[CopyKey] = set()
+    underway: AbstractSet[CopyKey] = set()
     while len(made) < REBALANCES_MAX:
         generation += 1
         members = tuple(thread.joined(generation - 1) for thread in threads)
@@ -105,22 +105,22 @@ def rebalances_of_tasks(
         if isinstance(decision, shared.Refusal):
             raise shared.WhatIfError(f"It could not be led then: {decision.reason}.")
         restoring = _restoring(decision)
-        fresh = restoring.keys() - known
+        fresh = restoring.keys() - underway
         made.append(
             StreamsRebalance(decision, sum(restoring[copy] for copy in fresh), tuple(task for _, task in fresh))
         )
         if not decision.followup and decision.probing_at_ms is None:
             break
-        memory, known = decision.plan.memory, restoring.keys() if decision.followup else set()
-        threads = tuple(_after(thread, decision, known) for thread in threads)
+        memory, underway = decision.plan.memory, restoring.keys() if decision.followup else set()
+        threads = tuple(_after(thread, decision, underway) for thread in threads)
         now_ms += AT_ONCE_MS if decision.followup else configs.probing_rebalance_interval_ms
     return tuple(made)
 
 
-def _threads(present: shared.Decision[TaskPlan], held: Mapping[str, HeldTasks]) -> tuple[_Thread, ...]:
+def _threads(present: shared.Decision[TaskPlan], tasks_by_member: Mapping[str, HeldTasks]) -> tuple[_Thread, ...]:
     table = present.plan.view.tasks
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
-    found = []
+    readable = []
     for member in present.raw.others:
         try:
             subscription = messages.ConsumerProtocolSubscription.decode(member.metadata)
@@ -129,10 +129,10 @@ def _threads(present: shared.Decision[TaskPlan], held: Mapping[str, HeldTasks]) 
             continue
         if info.future:
             continue
-        has = held.get(member.member_id, HeldTasks())
+        has = tasks_by_member.get(member.member_id, HeldTasks())
         thread = _Thread(member.member_id, member.instance_id, subscription, info)
-        found.append(_holding(thread, present, has, end))
-    return tuple(found)
+        readable.append(_holding(thread, present, has, end))
+    return tuple(readable)
 
 
 def _holding(thread: _Thread, present: shared.Decision[TaskPlan], has: HeldTasks, end: Mapping[TaskId, int]) -> _Thread:
@@ -152,9 +152,9 @@ def _partitions(present: shared.Decision[TaskPlan], wanted: set[TaskId]) -> tupl
 
 def _memory(present: shared.Decision[TaskPlan], threads: Sequence[_Thread]) -> StreamsMemory:
     """Returns a memory as if a leader had just delivered what threads have."""
-    known = present.plan.memory
+    delivered = present.plan.memory
     cluster = present.plan.tasks.cluster
-    position = {key: i for i, key in enumerate(known.plan.members.keys)}
+    position = {key: i for i, key in enumerate(delivered.plan.members.keys)}
     owner = np.full(cluster.partition_total, shared.NOBODY, dtype=np.int32)
     for thread in threads:
         row = position.get(thread.instance_id or thread.member_id, shared.NOBODY)
@@ -162,8 +162,8 @@ def _memory(present: shared.Decision[TaskPlan], threads: Sequence[_Thread]) -> S
             flat = cluster.flat(topic, partition)
             if flat is not None:
                 owner[flat] = row
-    plan = shared.Memory.of(FIRST, cluster, owner, known.plan.members)
-    return replace(known, plan=plan, led=True, destinations=None)
+    plan = shared.Memory.of(FIRST, cluster, owner, delivered.plan.members)
+    return replace(delivered, plan=plan, led=True, destinations=None)
 
 
 def _ends(present: shared.Decision[TaskPlan]) -> EndOffsets:
@@ -182,13 +182,13 @@ def _changed(threads: Sequence[_Thread], change: shared.Change) -> tuple[_Thread
     names = {name for t in threads for name in (t.member_id, str(t.info.process_id))}
     for name in change.without_members:
         if name not in names:
-            known = ", ".join(sorted({str(t.info.process_id) for t in threads}))
-            raise shared.WhatIfError(f"The application has no thread or process {name}; its processes are {known}.")
+            present = ", ".join(sorted({str(t.info.process_id) for t in threads}))
+            raise shared.WhatIfError(f"The application has no thread or process {name}; its processes are {present}.")
     racks = {t.subscription.rack_id for t in threads}
     for rack in change.without_racks:
         if rack not in racks:
-            known = ", ".join(sorted(r for r in racks if r)) or "none"
-            raise shared.WhatIfError(f"No process of the application is in rack {rack}; their racks are {known}.")
+            present = ", ".join(sorted(r for r in racks if r)) or "none"
+            raise shared.WhatIfError(f"No process of the application is in rack {rack}; their racks are {present}.")
     left = tuple(
         t
         for t in threads
@@ -226,8 +226,8 @@ def _after(thread: _Thread, decision: shared.Decision[TaskPlan], restoring: Abst
     table, process = decision.plan.view.tasks, thread.info.process_id
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}
     reached = {task: 0 if (process, task) in restoring else total for task, total in end.items()}
-    found = _holding(thread, decision, HeldTasks(active, standby), reached)
-    return replace(found, owned=messages.ConsumerProtocolAssignment.decode(blob).partitions)
+    rejoined = _holding(thread, decision, HeldTasks(active, standby), reached)
+    return replace(rejoined, owned=messages.ConsumerProtocolAssignment.decode(blob).partitions)
 
 
 def _restoring(decision: shared.Decision[TaskPlan]) -> dict[CopyKey, int]:
@@ -241,9 +241,9 @@ def _restoring(decision: shared.Decision[TaskPlan]) -> dict[CopyKey, int]:
     reported = view.report.codes(total)
     near = view.report_lag <= decision.plan.configs.acceptable_recovery_lag
     wanted = np.unique(np.concatenate([actives, standbys]))
-    found: dict[CopyKey, int] = {}
+    missing: dict[CopyKey, int] = {}
     for code in wanted[~shared.among(wanted, reported[near])].tolist():
         process, task = divmod(code, total)
         if table.end_sum[task] > 0:
-            found[view.processes[process].process_id, table.task_id(task)] = int(table.end_sum[task])
-    return found
+            missing[view.processes[process].process_id, table.task_id(task)] = int(table.end_sum[task])
+    return missing

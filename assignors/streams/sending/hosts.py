@@ -75,11 +75,11 @@ def tail(maps: HostMaps, tasks: TaskMap, version: int, error_code: int = 0) -> b
 
 
 def _indexed(
-    writer: Writer, hosts: tuple[HostInfo, ...], held: tuple[IntArray, ...], tasks: TaskMap, number: IntArray
+    writer: Writer, hosts: tuple[HostInfo, ...], flats_by_host: tuple[IntArray, ...], tasks: TaskMap, number: IntArray
 ) -> None:
     writer.int32(len(hosts))
     partition = ordinals(tasks.cluster.counts)
-    for host, flats in zip(hosts, held, strict=True):
+    for host, flats in zip(hosts, flats_by_host, strict=True):
         writer.utf(host.host)
         writer.int32(host.port)
         writer.int32(len(flats))
@@ -111,8 +111,8 @@ def _grouped(host: IntArray, task: IntArray, flats: Ragged, hosts: int) -> tuple
     placed_hosts = host != NOBODY
     host, task = host[placed_hosts], task[placed_hosts]
     sizes = np.diff(flats.first)[task]
-    found = flats.values[np.repeat(flats.first[task], sizes) + ordinals(sizes)]
+    placed = flats.values[np.repeat(flats.first[task], sizes) + ordinals(sizes)]
     owner = np.repeat(host, sizes)
-    order = np.lexsort((found, owner))
+    order = np.lexsort((placed, owner))
     bounds = np.cumsum(np.bincount(owner, minlength=hosts))[:-1]
-    return tuple(np.split(found[order], bounds))
+    return tuple(np.split(placed[order], bounds))

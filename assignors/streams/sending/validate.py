@@ -102,9 +102,9 @@ def _tasks(view: StreamsView, tasks: IntArray | LongArray, text: str) -> Iterato
 
 def _parallel(owner: IntArray, tasks: TaskMap, columns: AssignedColumns) -> Iterator[str]:
     """Checks that a member's active tasks are parallel to its partitions sorted by topic and partition."""
-    held = np.flatnonzero(owner != NOBODY)
-    ordered = held[np.argsort(owner[held], kind="stable")]
-    counts = np.bincount(owner[held], minlength=len(columns.active_first) - 1)
+    owned = np.flatnonzero(owner != NOBODY)
+    ordered = owned[np.argsort(owner[owned], kind="stable")]
+    counts = np.bincount(owner[owned], minlength=len(columns.active_first) - 1)
     given = tasks.index(columns.active_subtopology, columns.active_partition)
     if not np.array_equal(np.diff(columns.active_first), counts):
         yield "a member has not one active task for each of its partitions"
@@ -150,10 +150,10 @@ def _unsubscribed(decoded: DecodedStreams, tasks: TaskMap, owner: IntArray, colu
     endlessly."""
     allowed = _subscriptions(decoded, tasks)
     topic_of = tasks.cluster.topic_of()
-    held = np.flatnonzero(owner != NOBODY)
+    owned = np.flatnonzero(owner != NOBODY)
     index = np.array([tasks.cluster.index[name] for name in columns.topic_names], dtype=np.int64)
-    rows = np.concatenate([owner[held], columns.standby_member[columns.pair_standby]])
-    topics = np.concatenate([topic_of[held], index[columns.pair_topic] if len(index) else ()]).astype(np.int64)
+    rows = np.concatenate([owner[owned], columns.standby_member[columns.pair_standby]])
+    topics = np.concatenate([topic_of[owned], index[columns.pair_topic] if len(index) else ()]).astype(np.int64)
     wrong = np.flatnonzero(~allowed[decoded.columns.topic_list[rows], topics])
     for k in wrong[:1].tolist():
         member = decoded.members[int(rows[k])].member_id

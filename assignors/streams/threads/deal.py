@@ -211,12 +211,12 @@ def _previous(view: StreamsView) -> list[list[int]]:
     if not len(task):
         return [[] for _ in range(threads)]
     process = np.repeat(np.arange(view.size), view.capacity)[thread]
-    known = view.report.codes(view.tasks.size)
+    reported = view.report.codes(view.tasks.size)
     lag = view.tasks.end_sum[task] if view.lags_known else np.full(len(task), UNKNOWN_OFFSET_SUM, dtype=np.int64)
-    if len(known):
+    if len(reported):
         wanted = task_code(process, task, view.tasks.size)
-        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        lag = np.where(known[at] == wanted, view.report_lag[at], lag)
+        at = np.minimum(np.searchsorted(reported, wanted), len(reported) - 1)
+        lag = np.where(reported[at] == wanted, view.report_lag[at], lag)
     order = np.lexsort((task, lag, thread))
     return _split(task[order], thread[order], threads)
 
