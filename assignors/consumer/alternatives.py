@@ -18,21 +18,21 @@ def alternatives(plan: "PartitionPlan", flat: int, most: int) -> tuple[Alternati
     topic = plan.cluster.index[plan.cluster.name(flat).topic]
     allowed = [m for m in range(group.size) if topic in group.topic_sets[group.topic_set[m]]]
     order = sorted(allowed, key=lambda m: (m != owner[flat], m != plan.before[flat], m))[:most]
-    held = np.bincount(owner[owner != NOBODY], minlength=group.size)
+    partition_counts = np.bincount(owner[owner != NOBODY], minlength=group.size)
     now, spread = _crossing(plan, flat, owner), imbalance(group, plan.cluster, owner)[0]
-    return tuple(_alternative(plan, flat, member, int(held[member]), now, spread) for member in order)
+    return tuple(_alternative(plan, flat, member, int(partition_counts[member]), now, spread) for member in order)
 
 
-def _alternative(plan: "PartitionPlan", flat: int, member: int, held: int, now: int, spread: int) -> Alternative:
+def _alternative(plan: "PartitionPlan", flat: int, member: int, item_count: int, now: int, spread: int) -> Alternative:
     view = plan.group.members[member]
     if member == plan.owner[flat]:
-        return Alternative(view.member_id, view.rack, held, True, True, 0, spread, "The plan chose it.")
+        return Alternative(view.member_id, view.rack, item_count, True, True, 0, spread, "The plan chose it.")
     moved = np.array(plan.owner)
     moved[flat] = member
     then = _crossing(plan, flat, moved) - now
     worse = imbalance(plan.group, plan.cluster, moved)[0]
     verdict = _verdict(then, worse - spread, held_before=member == plan.before[flat])
-    return Alternative(view.member_id, view.rack, held, True, False, then, worse, verdict)
+    return Alternative(view.member_id, view.rack, item_count, True, False, then, worse, verdict)
 
 
 def _verdict(cross: int, spread: int, *, held_before: bool) -> str:

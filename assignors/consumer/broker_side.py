@@ -26,17 +26,17 @@ class BrokerSide:
         self.name, self._of_partitions = name, OF_PARTITIONS[name]
 
     def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
-        found = self._of_partitions(_subscribers(group, cluster), cluster.counts.tolist())
-        flat = [owner for topic in found for owner in topic]
+        owners_by_topic = self._of_partitions(_subscribers(group, cluster), cluster.counts.tolist())
+        flat = [owner for topic in owners_by_topic for owner in topic]
         return np.array(flat, dtype=np.int32)
 
 
 def _subscribers(group: GroupView, cluster: ClusterView) -> list[Subscriber]:
     owner, topic = current_owner(group, cluster), cluster.topic_of()
     owned: list[dict[int, list[int]]] = [{} for _ in range(group.size)]
-    held = np.flatnonzero(owner != NOBODY)
-    numbers = held - cluster.first[topic[held]]
-    for m, t, p in zip(owner[held].tolist(), topic[held].tolist(), numbers.tolist(), strict=True):
+    assigned = np.flatnonzero(owner != NOBODY)
+    numbers = assigned - cluster.first[topic[assigned]]
+    for m, t, p in zip(owner[assigned].tolist(), topic[assigned].tolist(), numbers.tolist(), strict=True):
         owned[m].setdefault(t, []).append(p)
     wanted = [frozenset(topics.tolist()) for topics in group.topic_sets]
     ids = zip(group.members.ids, group.members.instance_ids, group.topic_set.tolist(), owned, strict=True)

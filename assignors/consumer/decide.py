@@ -88,8 +88,8 @@ def _tried(
     """Runs a chain, freezes unreadable topics and marks pending partitions. Returns the plan, the reports and any
     findings as text."""
     group, cluster = problem.group, problem.cluster
-    found, stages = run(chain, problem, clock)
-    plan = Plan.of(shared.freeze(cluster, problem.before, found.owner))
+    planned, stages = run(chain, problem, clock)
+    plan = Plan.of(shared.freeze(cluster, problem.before, planned.owner))
     # A list of owned partitions is what a member consumes now, under any protocol (members that revoke first send an
     # empty one). The userData of the eager "sticky" is only history
     # (docs/reference/wire-formats.md#claims-of-a-member).

@@ -48,9 +48,9 @@ class LoadAware:
         best = min([kept, counted], key=lambda owner: load.score(before, owner))
         for _ in range(_REPEATS):
             starts = kept, counted, by_counts(holding(group, best), cluster)
-            found = [load.balanced(start) for start in starts]
-            found += [load.balanced(start, home_first=True) for start in starts if load.crossing(start) > 0]
-            fit = [owner for owner in found if shared.moves(before, owner).moved <= limit]
+            candidates = [load.balanced(start) for start in starts]
+            candidates += [load.balanced(start, home_first=True) for start in starts if load.crossing(start) > 0]
+            fit = [owner for owner in candidates if shared.moves(before, owner).moved <= limit]
             better = min([best, *fit], key=lambda owner: load.score(before, owner))
             if np.array_equal(better, best):
                 break
@@ -81,8 +81,8 @@ class Load:
 
     def per_member(self, owner: IntArray) -> FloatArray:
         """Returns the load per unit of capacity of each member."""
-        held = owner != NOBODY
-        return np.bincount(owner[held], self.weight[held], self.group.size) / self.capacity
+        assigned = owner != NOBODY
+        return np.bincount(owner[assigned], self.weight[assigned], self.group.size) / self.capacity
 
     def imbalance(self, owner: IntArray) -> float:
         """Returns the fullest member's load relative to the mean of its component, in the worst component; 1 is
@@ -150,12 +150,12 @@ class Load:
         both = np.stack([cluster.signature[flats], subscribers[cluster.topic_of()[flats]]], axis=1)
         kinds, sample, item = np.unique(both, axis=0, return_index=True, return_inverse=True)
         example = flats[sample]
-        held = derived.subscriptions(group, len(cluster.topics))[nodes[:, 1]][:, cluster.topic_of()[example]].T
-        known = np.logical_or.reduce(cluster.signature_racks, axis=1)[kinds[:, 0]]
+        subscribed = derived.subscriptions(group, len(cluster.topics))[nodes[:, 1]][:, cluster.topic_of()[example]].T
+        replica_racks_known = np.logical_or.reduce(cluster.signature_racks, axis=1)[kinds[:, 0]]
         racks = np.repeat(nodes[:, :1], len(example), axis=1)
-        remote = [derived.mismatched(cluster, rack, example) & known for rack in racks]
+        remote = [derived.mismatched(cluster, rack, example) & replica_racks_known for rack in racks]
         price = np.stack(remote, axis=1).astype(np.int32)
-        return shared.Terms(item.reshape(-1).astype(np.int32), place.reshape(-1).astype(np.int32), held, price)
+        return shared.Terms(item.reshape(-1).astype(np.int32), place.reshape(-1).astype(np.int32), subscribed, price)
 
 
 def holding(group: GroupView, owner: IntArray) -> GroupView:
@@ -172,9 +172,9 @@ def by_counts(group: GroupView, cluster: ClusterView) -> IntArray:
 
 def capacities(group: GroupView, named: Mapping[str, float]) -> FloatArray:
     """Returns the capacity of each member, 1 unless named."""
-    found = np.ones(group.size, dtype=np.float64)
+    capacity = np.ones(group.size, dtype=np.float64)
     for m, member in enumerate(group.members):
         client = member.member_id.rsplit("-", 5)[0]  # <client id>-<uuid>
         value = named.get(member.instance_id or "", named.get(client, 1.0))
-        found[m] = value if np.isfinite(value) and value > 0 else 1.0
-    return found
+        capacity[m] = value if np.isfinite(value) and value > 0 else 1.0
+    return capacity

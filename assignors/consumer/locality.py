@@ -25,11 +25,11 @@ _FAR = np.int64(1) << 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Collapsed:
-    """The collapsed problem: `node[m]` of each member, the `held` flat partitions, their class `of`, and per class the
-    `origin` node and the `cost` on each node."""
+    """The collapsed problem: `node[m]` of each member, the `assigned` flat partitions, their class `of`, and per class
+    the `origin` node and the `cost` on each node."""
 
     node: LongArray
-    held: LongArray
+    assigned: LongArray
     of: LongArray
     origin: LongArray
     cost: LongArray
@@ -53,34 +53,34 @@ def improve(group: GroupView, cluster: ClusterView, owner: IntArray, before: Int
 def _collapse(group: GroupView, cluster: ClusterView, owner: IntArray, before: IntArray) -> _Collapsed | None:
     """Collapses members to nodes (rack, subscription) and owned partitions to classes. Returns None if there is nothing
     to exchange or there are too many nodes."""
-    held: LongArray = np.flatnonzero(owner != NOBODY)
+    assigned: LongArray = np.flatnonzero(owner != NOBODY)
     nodes, node = np.unique(np.stack([group.rack, group.topic_set], axis=1), axis=0, return_inverse=True)
     node = node.reshape(-1)
-    if not len(held) or not 2 <= len(nodes) <= MAX_NODES:
+    if not len(assigned) or not 2 <= len(nodes) <= MAX_NODES:
         return None
     subscribers = topic_classes(group, len(cluster.topics)).of
-    readers, now = subscribers[cluster.topic_of()[held]], owner[held]
-    parts = (cluster.signature[held], readers, node[now], now != before[held])
+    readers, now = subscribers[cluster.topic_of()[assigned]], owner[assigned]
+    parts = (cluster.signature[assigned], readers, node[now], now != before[assigned])
     sizes = tuple(int(part.max()) + 1 for part in parts)
     codes, of = np.unique(np.ravel_multi_index(parts, sizes), return_inverse=True)
     signature, of_class, origin, loose = np.unravel_index(codes, sizes)
     sample = np.zeros(sizes[1], dtype=np.int64)
     sample[subscribers[subscribers < sizes[1]]] = np.flatnonzero(subscribers < sizes[1])
     allowed = subscriptions(group, len(cluster.topics))[nodes[:, 1]][:, sample[of_class]].T
-    cost = np.where(_crossing(cluster, nodes[:, 0])[signature], np.int64(len(held) + 1), np.int64(0))
+    cost = np.where(_crossing(cluster, nodes[:, 0])[signature], np.int64(len(assigned) + 1), np.int64(0))
     cost += (np.arange(len(nodes)) != origin[:, None]) & (loose == 0)[:, None]
-    return _Collapsed(node, held, of.reshape(-1), origin.astype(np.int64), np.where(allowed, cost, _FAR))
+    return _Collapsed(node, assigned, of.reshape(-1), origin.astype(np.int64), np.where(allowed, cost, _FAR))
 
 
 def _crossing(cluster: ClusterView, racks: IntArray) -> BoolArray:
     """Returns `[signature, node]`: whether a partition with these replica racks is remote for a member in that node's
     rack."""
-    known = np.logical_or.reduce(cluster.signature_racks, axis=1)
-    remote: BoolArray = np.ones((len(known), len(racks)), dtype=np.bool_)
+    replica_racks_known = np.logical_or.reduce(cluster.signature_racks, axis=1)
+    remote: BoolArray = np.ones((len(replica_racks_known), len(racks)), dtype=np.bool_)
     inside = racks >= 0
     remote[:, inside] = ~cluster.signature_racks[:, racks[inside]]
     remote[:, racks == NO_RACK] = False
-    remote[~known] = False
+    remote[~replica_racks_known] = False
     return remote
 
 
@@ -133,7 +133,7 @@ def _deal(collapsed: _Collapsed, owner: IntArray, flow: LongArray) -> IntArray:
     classes = np.arange(len(flow))
     order = np.argsort(collapsed.of, kind="stable")
     size = np.bincount(collapsed.of)
-    leaving = collapsed.held[order[shared.ordinals(size) >= np.repeat(flow[classes, collapsed.origin], size)]]
+    leaving = collapsed.assigned[order[shared.ordinals(size) >= np.repeat(flow[classes, collapsed.origin], size)]]
     away = flow.copy()
     away[classes, collapsed.origin] = 0
     target = np.repeat(np.tile(np.arange(flow.shape[1]), len(flow)), away.reshape(-1))

@@ -49,11 +49,13 @@ class OperatorRules:
             return plan
         remaining = owner.copy()
         remaining[wrong] = NOBODY
-        held: LongArray = np.bincount(remaining[remaining != NOBODY], minlength=problem.group.size).astype(np.int64)
+        partition_counts: LongArray = np.bincount(remaining[remaining != NOBODY], minlength=problem.group.size).astype(
+            np.int64
+        )
         for flat in wrong.tolist():
-            target = _target(problem, flat, allowed.members(flat), held)
+            target = _target(problem, flat, allowed.members(flat), partition_counts)
             owner[flat] = target
-            held[target] += 1
+            partition_counts[target] += 1
         return Plan.of(owner)
 
     def score(self, problem: Problem, plan: Plan) -> float:
@@ -118,9 +120,9 @@ class _Allowed:
                 continue
             mask = meant if rule.kind == "pin" else ~meant
             flats = _flats(problem, rule.item)
-            known = {old: len(masks) + i for i, old in enumerate(np.unique(row[flats]).tolist())}
-            masks += [masks[old] & mask for old in known]
-            row[flats] = [known[old] for old in row[flats].tolist()]
+            new_row = {old: len(masks) + i for i, old in enumerate(np.unique(row[flats]).tolist())}
+            masks += [masks[old] & mask for old in new_row]
+            row[flats] = [new_row[old] for old in row[flats].tolist()]
         self._row, self._masks = row, masks
 
     def members(self, flat: int) -> IntArray:
@@ -134,8 +136,10 @@ class _Allowed:
     def without_members(self, flats: IntArray) -> IntArray:
         """Returns those of `flats` that have subscribers, but none that the rules allow."""
         wanted = [f for f in flats.tolist() if self._subscribed[:, self._topic[f]].any()]
-        found = [f for f in wanted if not (self._subscribed[:, self._topic[f]] & self._masks[self._row[f]]).any()]
-        return np.array(found, dtype=np.int32)
+        unassignable = [
+            f for f in wanted if not (self._subscribed[:, self._topic[f]] & self._masks[self._row[f]]).any()
+        ]
+        return np.array(unassignable, dtype=np.int32)
 
     def violations(self, owner: IntArray) -> IntArray:
         """Returns the partitions whose owner may not have them although another member may."""
@@ -150,9 +154,9 @@ def _flats(problem: Problem, item: str) -> IntArray:
     return cluster.flats_of(item)
 
 
-def _target(problem: Problem, flat: int, members: IntArray, held: LongArray) -> int:
+def _target(problem: Problem, flat: int, members: IntArray, partition_counts: LongArray) -> int:
     before = int(problem.before[flat])
     if before in members:
         return before
     remote = mismatched(problem.cluster, problem.group.rack[members], np.full(len(members), flat, dtype=np.int32))
-    return int(members[np.lexsort((members, remote, held[members]))[0]])
+    return int(members[np.lexsort((members, remote, partition_counts[members]))[0]])

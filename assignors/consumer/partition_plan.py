@@ -93,22 +93,22 @@ class PartitionPlan:
 
     def read_remotely(self, owner: IntArray) -> tuple[BoolArray, BoolArray]:
         cluster = self.cluster
-        known = np.logical_or.reduce(cluster.signature_racks, axis=1)[cluster.signature]
-        known &= (owner != NOBODY) & (self.group.rack[owner] != NO_RACK)
-        return known, crossing(self.group, cluster, owner)
+        comparable = np.logical_or.reduce(cluster.signature_racks, axis=1)[cluster.signature]
+        comparable &= (owner != NOBODY) & (self.group.rack[owner] != NO_RACK)
+        return comparable, crossing(self.group, cluster, owner)
 
     def topic_changes(self, previous: Self) -> list[str]:
         old, new = previous.cluster, self.cluster
-        found: list[str] = []
+        changes: list[str] = []
         for topic in sorted(set(old.topics) | set(new.topics)):
             before, after = _partitions(old, topic), _partitions(new, topic)
             if before == 0 < after:
-                found.append(f"topic {topic} appeared with {self.words.items(after)}")
+                changes.append(f"topic {topic} appeared with {self.words.items(after)}")
             elif after == 0 < before:
-                found.append(f"topic {topic} is gone")
+                changes.append(f"topic {topic} is gone")
             elif before != after:
-                found.append(f"topic {topic} went from {before} to {after} partitions")
-        return found
+                changes.append(f"topic {topic} went from {before} to {after} partitions")
+        return changes
 
     def summary(self) -> dict[str, object]:
         return {
@@ -140,11 +140,11 @@ class PartitionPlan:
 
     def placed_by(self, item: int, policy: str, stages: Sequence[shared.StageReport]) -> str:  # noqa: ARG002 - see GroupPlan
         """Returns the name of the last stage that changed the owner of this partition."""
-        owner, found = NOBODY, ""
+        owner, last_stage = NOBODY, ""
         for stage in stages:
             if stage.owner is not None and stage.taken and int(stage.owner[item]) != owner:
-                owner, found = int(stage.owner[item]), stage.stage
-        return found
+                owner, last_stage = int(stage.owner[item]), stage.stage
+        return last_stage
 
     def disbelieved(self, item: int) -> tuple[str, ...]:
         return tuple(f"{self.joined[row].member_id} {what}" for row, what in self.group.refused.of([item]))
@@ -169,8 +169,8 @@ class PartitionPlan:
             return [int(flat) for flat in np.flatnonzero(self.owner == self.group.members.ids.index(text))]
         flats = self.cluster.flats_of(text)
         if not len(flats):
-            known = f"a topic nor a partition (TOPIC-N of {', '.join(self.cluster.topics)})"
-            raise shared.UnknownItemError(f"{text} is neither {known} nor a member of the group.")
+            partitions = f"a partition (TOPIC-N of {', '.join(self.cluster.topics)})"
+            raise shared.UnknownItemError(f"{text} is neither a topic nor {partitions} nor a member of the group.")
         return [int(flat) for flat in flats]
 
 

@@ -20,8 +20,8 @@ def score(group: GroupView, cluster: ClusterView, owner: IntArray) -> Cost:
 def crossing(group: GroupView, cluster: ClusterView, owner: IntArray) -> BoolArray:
     """Marks partitions whose owner's rack holds no replica, where the owner's rack and the racks of the replicas are
     known."""
-    known = np.logical_or.reduce(cluster.signature_racks, axis=1)[cluster.signature] & (owner != NOBODY)
-    flats: IntArray = np.flatnonzero(known).astype(np.int32)
+    comparable = np.logical_or.reduce(cluster.signature_racks, axis=1)[cluster.signature] & (owner != NOBODY)
+    flats: IntArray = np.flatnonzero(comparable).astype(np.int32)
     result = np.zeros(len(owner), dtype=np.bool_)
     result[flats] = mismatched(cluster, group.rack[owner[flats]], flats)
     return result

@@ -63,9 +63,9 @@ def _needs_racks(group: GroupView, cluster: ClusterView, members: IntArray, flat
     racks = racks[racks >= 0]
     if not len(racks):
         return np.zeros(len(flats), dtype=np.bool_)
-    held = cluster.signature_racks[cluster.signature[flats]]
-    union = np.logical_or.reduce(held, axis=1)
-    uneven = np.logical_or.reduce(held != union[:, None, :], axis=(1, 2))
+    replica_racks = cluster.signature_racks[cluster.signature[flats]]
+    union = np.logical_or.reduce(replica_racks, axis=1)
+    uneven = np.logical_or.reduce(replica_racks != union[:, None, :], axis=(1, 2))
     result: BoolArray = np.logical_or.reduce(union[:, racks], axis=1) & uneven
     return result
 

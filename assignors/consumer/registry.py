@@ -85,8 +85,8 @@ class Policy:
 
     def cooperative(self, protocol: str) -> bool:
         """Returns whether members under this protocol keep consuming during a rebalance."""
-        known = self.assignors.get(protocol) or BUILT_IN.get(protocol)
-        return known is not None and known.cooperative
+        chosen = self.assignors.get(protocol) or BUILT_IN.get(protocol)
+        return chosen is not None and chosen.cooperative
 
     def claims(self, protocol: str) -> ClaimKind:
         """Returns what claims mean under this protocol. Members of Kafka's other eager assignors revoke everything
@@ -112,10 +112,10 @@ class Policy:
 
 def assignor(protocol: str, plugins: Mapping[str, ConsumerAssignor] = MappingProxyType({})) -> ConsumerAssignor:
     """Returns the assignor for a protocol name, plug-ins first. Raises UnknownNameError."""
-    found = plugins.get(protocol) or BUILT_IN.get(protocol)
-    if found is None:
+    chosen = plugins.get(protocol) or BUILT_IN.get(protocol)
+    if chosen is None:
         raise UnknownNameError(f"unknown assignor {protocol!r}; known are {_listed({*plugins, *BUILT_IN})}")
-    return found
+    return chosen
 
 
 def policy(name: str, plugins: Mapping[str, object] = MappingProxyType({})) -> Policy:

@@ -17,21 +17,21 @@ def spread_topics(group: GroupView, cluster: ClusterView, owner: IntArray, befor
 
     A partition that the plan moves anyway (`before` has another owner or none) is swapped before one that stays.
     """
-    found, left = owner.copy(), SWAPS_MAX
+    new_owner, left = owner.copy(), SWAPS_MAX
     for row in group.sets_in_use.tolist():
         members = np.flatnonzero(group.topic_set == row)
         if len(members) > 1 and left:
-            left = _among(members, group.size, cluster, found, before, left)
-    return found
+            left = _among(members, group.size, cluster, new_owner, before, left)
+    return new_owner
 
 
 def unevenness(group: GroupView, cluster: ClusterView, owner: IntArray) -> float:
     """Returns the sum of squares of all shares minus that of evenly spread topics; 0 if all are even."""
-    held = np.flatnonzero(owner != NOBODY)
-    if not len(held):
+    assigned = np.flatnonzero(owner != NOBODY)
+    if not len(assigned):
         return 0.0
-    topic = cluster.topic_of()[held].astype(np.int64)
-    shares = np.unique(topic * group.size + owner[held], return_counts=True)[1].astype(np.float64)
+    topic = cluster.topic_of()[assigned].astype(np.int64)
+    shares = np.unique(topic * group.size + owner[assigned], return_counts=True)[1].astype(np.float64)
     counts = np.bincount(topic, minlength=len(cluster.topics))
     readers = np.zeros(len(counts), dtype=np.int64)
     for row, number in zip(*np.unique(group.topic_set, return_counts=True), strict=True):
@@ -45,10 +45,10 @@ def _among(members: LongArray, size: int, cluster: ClusterView, owner: IntArray,
     """Makes swaps in `owner` and returns how many of `left` swaps remain. The group has `size` members."""
     place = np.full(size + 1, NOBODY, dtype=np.int64)  # the last entry is for NOBODY
     place[members] = np.arange(len(members))
-    held = np.flatnonzero(place[owner] != NOBODY)
-    topics, topic = np.unique(cluster.topic_of()[held], return_inverse=True)
+    owned = np.flatnonzero(place[owner] != NOBODY)
+    topics, topic = np.unique(cluster.topic_of()[owned], return_inverse=True)
     shares = np.zeros((len(members), len(topics)), dtype=np.int64)
-    np.add.at(shares, (place[owner[held]], topic.reshape(-1)), 1)
+    np.add.at(shares, (place[owner[owned]], topic.reshape(-1)), 1)
     for t in range(len(topics)):
         while left:
             most, fewest = int(shares[:, t].argmax()), int(shares[:, t].argmin())

@@ -98,8 +98,8 @@ def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequ
     given = bulk.read_assignments([d.assignment for d in described])
     cluster = shared.extended(cluster, shared.claimed_sizes(given))
     topic = np.array([cluster.index.get(name, NOBODY) for name in given.topic_names], dtype=np.int64)[given.topic]
-    known = topic != NOBODY
-    topic, partition, member = topic[known], given.partition[known], given.member[known]
+    exists = topic != NOBODY
+    topic, partition, member = topic[exists], given.partition[exists], given.member[exists]
     real = (partition >= 0) & (partition < cluster.counts[topic]) if len(topic) else np.zeros(0, dtype=np.bool_)
     owner = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
     owner[cluster.first[topic[real]] + partition[real]] = member[real]

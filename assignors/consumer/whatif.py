@@ -27,8 +27,8 @@ def changed(raw: RawGroup, cluster: ClusterView, change: shared.Change) -> tuple
     racks = {name: read.rack_id if read else None for name, read in subscriptions.items()}
     for rack in change.without_racks:
         if rack not in racks.values():
-            known = ", ".join(sorted({r for r in racks.values() if r})) or "none"
-            raise shared.WhatIfError(f"No member of the group is in rack {rack}; their racks are {known}.")
+            racks_in_use = ", ".join(sorted({r for r in racks.values() if r})) or "none"
+            raise shared.WhatIfError(f"No member of the group is in rack {rack}; their racks are {racks_in_use}.")
     gone = {name for name, rack in racks.items() if name in change.without_members or rack in change.without_racks}
     left = tuple(member for member in raw.members if member.member_id not in gone)
     if change.new_members:
@@ -98,8 +98,8 @@ def _grown(cluster: ClusterView, topics: Mapping[str, int]) -> ClusterView:
         return cluster
     for name, total in topics.items():
         if name not in cluster.index:
-            known = ", ".join(cluster.topics)
-            raise shared.WhatIfError(f"No member subscribes to a topic {name}; known are {known}.")
+            topics_in_use = ", ".join(cluster.topics)
+            raise shared.WhatIfError(f"No member subscribes to a topic {name}; known are {topics_in_use}.")
         if total < (present := cluster.counts[cluster.index[name]]):
             raise shared.WhatIfError(f"Topic {name} has {present} partitions; Kafka removes none.")
     counts = np.array([topics.get(t, int(c)) for t, c in zip(cluster.topics, cluster.counts, strict=True)], np.int32)

@@ -252,6 +252,7 @@ def test_parts_of_names_are_found(name: str, parts: list[str]) -> None:
 EMPTY_NAMES = frozenset({"found", "known", "one", "held", "said"})
 WITHOUT_EMPTY_NAMES = (
     "assignors/broker_side",
+    "assignors/consumer",
     "assignors/explain",
     "assignors/java",
     "assignors/shared",

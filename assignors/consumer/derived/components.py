@@ -50,13 +50,13 @@ def components(group: GroupView, topic_total: int) -> list[Component]:
     wanted = np.zeros(topic_total, dtype=np.bool_)
     wanted[np.concatenate([group.topic_sets[s] for s in sets])] = True
     topics = np.flatnonzero(wanted).astype(np.int32)
-    found = []
+    parts = []
     members_by_root = _grouped(root_of_member, group.by_id)
     topics_by_root = _grouped(label[topics], topics)
     sets_by_root = _grouped(root_of_set[sets], sets)
     for root, inside in sets_by_root.items():
-        found.append(Component(members_by_root[root], topics_by_root[root], inside))
-    return found
+        parts.append(Component(members_by_root[root], topics_by_root[root], inside))
+    return parts
 
 
 def _labels(sets: list[IntArray], topic_total: int) -> IntArray:

@@ -11,16 +11,16 @@ def rack_matters(cluster: ClusterView, racks: IntArray, flats: IntArray | LongAr
     It can if at least one member has a rack that holds a replica, and the partitions do not all have the same set of
     replica racks. Offline replicas count (docs/reference/assignors.md#range).
     """
-    known = np.unique(racks[racks >= 0])
-    if not len(known):
+    member_racks = np.unique(racks[racks >= 0])
+    if not len(member_racks):
         return False
     signatures = cluster.signature[flats]
     if not len(signatures):
         return False
     present = np.flatnonzero(np.bincount(signatures, minlength=len(cluster.signature_racks)))
-    held = cluster.signature_racks[present]
-    union: BoolArray = np.any(held, axis=0)
-    return bool(np.any(union[known]) and not np.all(held == union))
+    replica_racks = cluster.signature_racks[present]
+    union: BoolArray = np.any(replica_racks, axis=0)
+    return bool(np.any(union[member_racks]) and not np.all(replica_racks == union))
 
 
 def mismatched(cluster: ClusterView, racks: IntArray, flats: IntArray | LongArray) -> BoolArray:

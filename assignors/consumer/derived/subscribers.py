@@ -46,12 +46,12 @@ def topic_classes(group: GroupView, topics: int) -> TopicClasses:
         split, inverse = np.unique(label[wanted], return_inverse=True)
         label[wanted] = following + inverse
         following += len(split)
-    found, first, of = np.unique(label, return_index=True, return_inverse=True)
+    labels, first, of = np.unique(label, return_index=True, return_inverse=True)
     order = member_order(group)
     rows_in_order = group.topic_set[order]
     table = subscriptions(group, topics)
     members: list[IntArray] = []
-    classes = np.full(len(found), NO_CLASS, dtype=np.int32)
+    classes = np.full(len(labels), NO_CLASS, dtype=np.int32)
     for i, representative in enumerate(first):
         subscribers = order[table[rows_in_order, representative]]
         if len(subscribers):

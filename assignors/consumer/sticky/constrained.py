@@ -37,8 +37,8 @@ def spread(cluster: ClusterView, flats: LongArray, owner: IntArray, racks: IntAr
     # If racks matter, partitions that their owner reads from another rack become free.
     aware = rack_matters(cluster, racks, flats)
     if aware:
-        held = np.flatnonzero(kept >= 0)
-        kept[held[mismatched(cluster, racks[kept[held]], flats[held])]] = NOBODY
+        owned = np.flatnonzero(kept >= 0)
+        kept[owned[mismatched(cluster, racks[kept[owned]], flats[owned])]] = NOBODY
     # Members with more than the lower quota get the higher one; partitions above a quota become free.
     load = np.bincount(kept[kept >= 0], minlength=members)
     quota = np.full(members, least, dtype=np.int64)
@@ -131,19 +131,19 @@ def _place_local(cluster: ClusterView, flats: LongArray, kept: IntArray, racks: 
         kept[chosen] = free.take(racks == rack, len(chosen))
 
 
-def rack_quotas(supply: LongArray, held: BoolArray, room: LongArray, extra: LongArray, spare: int) -> LongArray:
+def rack_quotas(supply: LongArray, has_replica: BoolArray, room: LongArray, extra: LongArray, spare: int) -> LongArray:
     """Returns how many partitions of each signature (row) go to each rack (column) so that the total is the largest
     possible: a maximum flow, which KIP-881's greedy pass may miss.
 
-    `supply` counts partitions per signature, `held` marks the racks that hold it, `room` counts places up to the lower
-    quota per rack, `extra` counts members per rack that may take one more; only `spare` of the whole group may.
+    `supply` counts partitions per signature, `has_replica` marks its racks, `room` counts places up to the lower quota
+    per rack, `extra` counts members per rack that may take one more; only `spare` of the whole group may.
     """
     rows, racks = len(supply), len(room)
     sink, extras = rows + racks, rows + racks + 1
     network = shared.Network(rows + racks + 2)
     network.excess[:rows] = supply.tolist()
     network.excess[sink] = -int(supply.sum())
-    row, rack = np.nonzero(held & (supply > 0)[:, None])
+    row, rack = np.nonzero(has_replica & (supply > 0)[:, None])
     arcs = network.add(row, rows + rack, supply[row], [0] * len(row))
     for r in range(racks):
         network.add([rows + r] * 2, [sink, extras], [int(room[r]), int(extra[r])], [0, 0])

@@ -22,9 +22,9 @@ def cheapen(counts: ClassCounts, foreign: BoolArray) -> None:
     budget = BUDGET
     while budget > 0:
         rings = _Rings(counts, foreign)
-        found = rings.find(budget)
+        saving = rings.find(budget)
         budget -= rings.visited
-        if not sum(rings.cancel(ring) for ring in found):
+        if not sum(rings.cancel(ring) for ring in saving):
             return
 
 
@@ -40,10 +40,10 @@ class _Rings:
     def __init__(self, counts: ClassCounts, foreign: BoolArray) -> None:
         self.counts = counts
         self.rows = len(counts.supply)
-        taking = RACK * foreign - (counts.held < counts.stuck)
+        taking = RACK * foreign - (counts.partitions < counts.stuck)
         taking[~counts.allowed] = FAR
-        giving = (counts.held <= counts.stuck) - RACK * foreign
-        giving[counts.held == 0] = FAR
+        giving = (counts.partitions <= counts.stuck) - RACK * foreign
+        giving[counts.partitions == 0] = FAR
         levels = np.unique(counts.level)[:, None]
         self.taking = np.concatenate([taking, np.where(counts.height == levels + 1, 0, FAR)]).astype(np.int32)
         self.giving = np.concatenate([giving, np.where(counts.level == levels, 0, FAR)]).astype(np.int32)
@@ -82,8 +82,8 @@ class _Rings:
             return False
         for receiver, row, giver in ring:
             if row < self.rows:
-                counts.held[row, receiver] += amount
-                counts.held[row, giver] -= amount
+                counts.partitions[row, receiver] += amount
+                counts.partitions[row, giver] -= amount
             else:
                 counts.load[receiver] -= amount
                 counts.load[giver] += amount

@@ -16,12 +16,12 @@ from bellwether_kafka.assignors.shared import BoolArray, LongArray
 class ClassCounts:
     """The state of the levelling, as arrays over rows and classes."""
 
-    held: LongArray  # [row, class]: partitions, changed until they are level
+    partitions: LongArray  # [row, class]: how many the class has, changed until they are level
     allowed: BoolArray  # [row, class]: whether the class subscribes to the topic of the row
     stuck: LongArray  # [row, class]: how many were there before; up to that number does not count as moved
     size: LongArray  # [class]: how many members it has
     supply: LongArray  # [row]: how many partitions it has
-    load: LongArray  # [class]: the load of all its members, the sum of a column of `held`
+    load: LongArray  # [class]: the load of all its members, the sum of a column of `partitions`
 
     @property
     def level(self) -> LongArray:
@@ -33,13 +33,13 @@ class ClassCounts:
 
     def passable(self, receiver: int, row: int, giver: int) -> int:
         """Returns how many partitions of a row may go from one class to another at the same price."""
-        held, stuck = self.held[row], self.stuck[row]
-        room = held[giver] - stuck[giver] if held[giver] > stuck[giver] else held[giver]
-        missing = stuck[receiver] - held[receiver]
+        count, stuck = self.partitions[row], self.stuck[row]
+        room = count[giver] - stuck[giver] if count[giver] > stuck[giver] else count[giver]
+        missing = stuck[receiver] - count[receiver]
         return int(min(room, missing) if missing > 0 else room)
 
     def add(self, row: int, classes: LongArray, amount: LongArray) -> None:
-        self.held[row, classes] += amount
+        self.partitions[row, classes] += amount
         self.load[classes] += amount
 
 
@@ -72,13 +72,13 @@ def _in_turn(room: LongArray, amount: int) -> LongArray:
 
 def pour(counts: ClassCounts, wanted: LongArray) -> None:
     """Places partitions that no class holds yet, row by row, rows with the fewest subscribers first."""
-    free = counts.supply - counts.held.sum(axis=1)
+    free = counts.supply - counts.partitions.sum(axis=1)
     subscribers = counts.allowed @ counts.size
     for row in np.lexsort((np.arange(len(free)), subscribers)):
         if not free[row]:
             continue
         classes = np.flatnonzero(counts.allowed[row])
-        want = wanted[row, classes] - counts.held[row, classes]
+        want = wanted[row, classes] - counts.partitions[row, classes]
         counts.add(row, classes, shares(counts.load[classes], counts.size[classes], int(free[row]), want))
 
 
@@ -86,12 +86,12 @@ def pour_within(counts: ClassCounts, eligible: BoolArray, target: LongArray, wan
     """Places free partitions on eligible classes up to their target load: first what they want, then levelled; rows
     with the fewest eligible members come first."""
     for row in np.argsort(eligible @ counts.size, kind="stable"):
-        free = int(counts.supply[row] - counts.held[row].sum())
+        free = int(counts.supply[row] - counts.partitions[row].sum())
         classes = np.flatnonzero(eligible[row] & (counts.load < target))
         if not free or not len(classes):
             continue
         room = target[classes] - counts.load[classes]
-        want = np.clip(wanted[row, classes] - counts.held[row, classes], 0, room)
+        want = np.clip(wanted[row, classes] - counts.partitions[row, classes], 0, room)
         got = _in_turn(want, free)
         rest = min(free, int(room.sum())) - int(got.sum())
         # The missing load serves as the (negative) load: the class that lacks most per member is the lowest.
@@ -123,15 +123,15 @@ def _uneven(counts: ClassCounts) -> LongArray:
     """Returns the rows in which one member has at least two partitions more than another subscriber."""
     big = np.iinfo(np.int64).max
     low = np.where(counts.allowed, counts.level, big).min(axis=1)
-    high = np.where(counts.held > 0, counts.height, 0).max(axis=1)
+    high = np.where(counts.partitions > 0, counts.height, 0).max(axis=1)
     return np.flatnonzero(high - 2 >= low)
 
 
 def _level_row(counts: ClassCounts, row: int, rows_left: LongArray | None) -> None:
     classes = np.flatnonzero(counts.allowed[row])
-    held, size = counts.held[row, classes], counts.size[classes]
-    base = counts.load[classes] - held
-    change = shares(base, size, int(counts.supply[row]), held) - held
+    count, size = counts.partitions[row, classes], counts.size[classes]
+    base = counts.load[classes] - count
+    change = shares(base, size, int(counts.supply[row]), count) - count
     gain = np.maximum(change, 0)
     if rows_left is not None:
         gain = np.minimum(gain, -(-gain // np.maximum(rows_left[classes], 1)))

@@ -37,8 +37,8 @@ Places = tuple[LongArray, LongArray]
 
 def _places(key: LongArray, member: IntArray, which: BoolArray, size: int) -> Places:
     """Returns (codes of key and member, ascending; the number of partitions of each)."""
-    found, counts = np.unique(key[which] * size + member[which], return_counts=True)
-    return found, counts
+    codes, counts = np.unique(key[which] * size + member[which], return_counts=True)
+    return codes, counts
 
 
 def _of(places: Places, key: LongArray, member: IntArray, size: int) -> LongArray:

@@ -36,8 +36,8 @@ class _Frame:
 
     def tally(self, owner: IntArray) -> LongArray:
         """Returns the partitions per (row, class) for owners given as member positions."""
-        held = np.flatnonzero(owner >= 0)
-        cell = self.row[held] * len(self.size) + self.of_class[owner[held]]
+        owned = np.flatnonzero(owner >= 0)
+        cell = self.row[owned] * len(self.size) + self.of_class[owner[owned]]
         return np.bincount(cell, minlength=self.allowed.size).reshape(self.allowed.shape)
 
 
@@ -57,7 +57,7 @@ def balance(
     # Level the counts, whatever partitions they are.
     _level(counts, plain.foreign)
     # Pick partitions: owners keep theirs as far as the counts allow.
-    placed = _realise(cluster, plain, flats, owner, counts.held)
+    placed = _realise(cluster, plain, flats, owner, counts.partitions)
     # Racks decide between equally balanced plans: they split rows and classes, and everything is repeated.
     if rack_matters(cluster, racks, flats):
         framed = _frame(group, cluster, component, flats, racked=True)
@@ -96,7 +96,7 @@ def _level(counts: ClassCounts, foreign: BoolArray) -> None:
     # Max-min optimal from here on.
     StealGraph(counts, foreign).settle()
     # Keeps the balance, but with fewer foreign racks and moves.
-    if foreign.any() or (counts.held < counts.stuck).any():
+    if foreign.any() or (counts.partitions < counts.stuck).any():
         cheapen(counts, foreign)
 
 
@@ -108,12 +108,12 @@ def _with_racks(
     before = frame.tally(owner)
     home = np.where(frame.foreign, 0, before)
     target = np.bincount(frame.of_class[placed], minlength=len(frame.size))
-    held = home.copy()
-    counts = ClassCounts(held, frame.allowed, home, frame.size, frame.supply, held.sum(axis=0))
+    count = home.copy()
+    counts = ClassCounts(count, frame.allowed, home, frame.size, frame.supply, count.sum(axis=0))
     pour_within(counts, frame.allowed & ~frame.foreign, target, before)
     pour_within(counts, frame.allowed, target, before)
     _level(counts, frame.foreign)
-    new = _realise(cluster, frame, flats, owner, counts.held)
+    new = _realise(cluster, frame, flats, owner, counts.partitions)
     options = [option for option in (owner, placed, new) if (option >= 0).all()]
     # min keeps the first of equals, so that the present owners stay unless another plan is better.
     return min(options, key=lambda option: _cost(cluster, frame, flats, option, racks))
@@ -125,15 +125,15 @@ def _cost(cluster: ClusterView, frame: _Frame, flats: LongArray, owner: IntArray
     return int((load * load).sum()), int(mismatched(cluster, racks[owner], flats).sum())
 
 
-def _realise(cluster: ClusterView, frame: _Frame, flats: LongArray, owner: IntArray, held: LongArray) -> IntArray:
+def _realise(cluster: ClusterView, frame: _Frame, flats: LongArray, owner: IntArray, count: LongArray) -> IntArray:
     """Picks partitions for counts per (row, class): owners keep as much as the counts allow, and the rest is
     distributed row by row."""
     before = frame.tally(owner)
-    kept = _keep(frame, owner, np.minimum(before, held), before)
+    kept = _keep(frame, owner, np.minimum(before, count), before)
     to_class = np.where(kept >= 0, frame.of_class[kept], NOBODY)
     free = np.flatnonzero(kept == NOBODY)
     free = free[np.argsort(frame.row[free], kind="stable")]
-    need = held - frame.tally(kept)
+    need = count - frame.tally(kept)
     to_class[free] = np.repeat(np.tile(np.arange(len(frame.size)), len(frame.supply)), need.ravel())
     return _within_classes(cluster, frame, flats, kept, to_class)
 

@@ -27,9 +27,9 @@ class StealGraph:
     def __init__(self, counts: ClassCounts, foreign: BoolArray) -> None:
         self.counts = counts
         self.foreign = foreign
-        self.giving = np.where(counts.held > counts.stuck, 0, 1).astype(np.int32)
-        self.giving[counts.held == 0] = FAR
-        taking = np.where(counts.held < counts.stuck, 0, 1) + self.foreign
+        self.giving = np.where(counts.partitions > counts.stuck, 0, 1).astype(np.int32)
+        self.giving[counts.partitions == 0] = FAR
+        taking = np.where(counts.partitions < counts.stuck, 0, 1) + self.foreign
         taking[~counts.allowed] = FAR
         self.taking: IntArray = np.ascontiguousarray(taking.T).astype(np.int32)
 
@@ -56,24 +56,24 @@ class StealGraph:
         amount = max(1, int((load[high] * size[low] - load[low] * size[high]) // (size[low] + size[high])))
         amount = min(amount, *(counts.passable(*link) for link in path))
         for receiver, row, giver in path:
-            counts.held[row, receiver] += amount
-            counts.held[row, giver] -= amount
-            for one in (receiver, giver):
-                self._reprice(row, one)
+            counts.partitions[row, receiver] += amount
+            counts.partitions[row, giver] -= amount
+            for class_index in (receiver, giver):
+                self._reprice(row, class_index)
         load[low] += amount
         load[high] -= amount
 
-    def _reprice(self, row: int, one: int) -> None:
-        held, stuck = self.counts.held[row, one], self.counts.stuck[row, one]
-        self.giving[row, one] = FAR if not held else int(held <= stuck)
-        self.taking[one, row] = int(held >= stuck) + int(self.foreign[row, one])
+    def _reprice(self, row: int, class_index: int) -> None:
+        count, stuck = self.counts.partitions[row, class_index], self.counts.stuck[row, class_index]
+        self.giving[row, class_index] = FAR if not count else int(count <= stuck)
+        self.taking[class_index, row] = int(count >= stuck) + int(self.foreign[row, class_index])
 
 
 class _Search:
     """A shortest-path search from one class, in layers of equal cost."""
 
     def __init__(self, graph: StealGraph, start: int) -> None:
-        rows, classes = graph.counts.held.shape
+        rows, classes = graph.counts.partitions.shape
         self.graph, self.start = graph, start
         self.class_cost = np.full(classes, FAR, dtype=np.int32)  # of the cheapest chain from the start to this class
         self.row_cost = np.full(rows, FAR, dtype=np.int32)
@@ -104,11 +104,11 @@ class _Search:
 
     def _layer(self, cost: int) -> LongArray:
         """Reaches everything at exactly this cost, and returns the classes among it."""
-        found = []
+        reached = []
         while True:
             classes = np.flatnonzero((self.class_cost == cost) & (self.class_turn == UNSEEN))
             if len(classes):
-                found.append(classes)
+                reached.append(classes)
                 self.turn += 1
                 self.class_turn[classes] = self.turn
                 near = self.graph.taking[classes].min(axis=0) + cost
@@ -121,7 +121,7 @@ class _Search:
                 unseen = self.class_turn == UNSEEN
                 self.class_cost = np.where(unseen, np.minimum(self.class_cost, near), self.class_cost)
             elif not len(classes):
-                return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+                return np.concatenate(reached) if reached else np.zeros(0, dtype=np.int64)
 
     def path(self, end: int) -> list[tuple[int, int, int]]:
         """Returns the links (receiver, row, giver) from the end back to the start."""
@@ -141,7 +141,7 @@ class _Search:
         earlier = (self.row_turn != UNSEEN) & (self.row_turn < self.class_turn[giver])
         fits = np.flatnonzero(earlier & (self.row_cost + graph.giving[:, giver] == self.class_cost[giver]))
         # Far from the start all classes fit; next to it, this prefers a topic of which the start has little.
-        spread = graph.counts.held[fits, giver] - graph.counts.held[fits, self.start]
+        spread = graph.counts.partitions[fits, giver] - graph.counts.partitions[fits, self.start]
         return int(fits[spread.argmax()])
 
     def _class_before(self, row: int) -> int:

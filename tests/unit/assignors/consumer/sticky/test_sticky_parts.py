@@ -76,20 +76,22 @@ def test_shares(load: list[int], size: list[int], amount: int, wanted: list[int]
 
 
 def test_levelling_in_passes_stops_at_the_last_one() -> None:
-    held = np.array([[9, 0, 0]], dtype=np.int64)
+    before = np.array([[9, 0, 0]], dtype=np.int64)
     ones = np.ones(3, dtype=np.int64)
-    counts = ClassCounts(held, np.ones((1, 3), dtype=np.bool_), held.copy(), ones, np.array([9]), held.sum(axis=0))
+    counts = ClassCounts(
+        before, np.ones((1, 3), dtype=np.bool_), before.copy(), ones, np.array([9]), before.sum(axis=0)
+    )
     level_rows(counts, 0)
-    assert counts.held.tolist() == [[9, 0, 0]]
+    assert counts.partitions.tolist() == [[9, 0, 0]]
 
 
-@pytest.mark.parametrize(("held", "levelled"), [([2, 1], [2, 1]), ([2, 0], [1, 1]), ([3, 1], [2, 2])])
-def test_two_members_that_differ_by_two_partitions_are_levelled(held: list[int], levelled: list[int]) -> None:
-    rows = np.array([held], dtype=np.int64)
+@pytest.mark.parametrize(("before", "levelled"), [([2, 1], [2, 1]), ([2, 0], [1, 1]), ([3, 1], [2, 2])])
+def test_two_members_that_differ_by_two_partitions_are_levelled(before: list[int], levelled: list[int]) -> None:
+    rows = np.array([before], dtype=np.int64)
     ones = np.ones(2, dtype=np.int64)
     counts = ClassCounts(rows, np.ones((1, 2), dtype=np.bool_), rows.copy(), ones, rows.sum(axis=1), rows.sum(axis=0))
     level_rows(counts, 2)
-    assert counts.held.tolist() == [levelled]
+    assert counts.partitions.tolist() == [levelled]
 
 
 def test_racks_of_no_partitions_do_not_matter() -> None:
