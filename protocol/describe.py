@@ -43,7 +43,7 @@ def _json(name: str, value: Any) -> Any:
         case "active_tasks":
             return [task._asdict() for task in value]
         case "standby_tasks" | "partitions_by_host" | "standby_partitions_by_host":
-            return [key._asdict() | {"partitions": [*map(list, held)]} for key, held in value]
+            return [key._asdict() | {"partitions": [*map(list, partitions)]} for key, partitions in value]
         case "partitions" | "owned_partitions":
             return [*map(list, value)]
         case "topics":

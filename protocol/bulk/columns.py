@@ -94,26 +94,26 @@ def read_topics(blobs: Sequence[bytes]) -> TopicsRead:
     version = np.full(len(blobs), -1, dtype=np.int64)
     tails = list(blobs)
     rest: LongArray = np.arange(len(blobs))
-    found = len(rest)
-    while len(rest) and found * _PREFIX_SHARE >= len(rest):
+    hit_count = len(rest)
+    while len(rest) and hit_count * _PREFIX_SHARE >= len(rest):
         first = int(rest[0])
         topics, end = _parse_topics(blobs[first], names)
         if topics is None:
             rest = rest[1:]
             continue
-        known = blobs[first][:end]
+        prefix = blobs[first][:end]
         others = [tails[m] for m in rest.tolist()] if len(rest) < len(tails) else tails
-        shorter = [blob.removeprefix(known) for blob in others]
+        shorter = [blob.removeprefix(prefix) for blob in others]
         same = _sizes(shorter) != _sizes(others)
         hits = rest[same]
         index[hits] = lists.setdefault(topics, len(lists))
-        version[hits] = int.from_bytes(known[:2])
+        version[hits] = int.from_bytes(prefix[:2])
         if len(hits) == len(tails):
             tails = shorter
         else:
             for m, tail in zip(rest.tolist(), shorter, strict=True):
                 tails[m] = tail
-        rest, found = rest[~same], len(hits)
+        rest, hit_count = rest[~same], len(hits)
     _read_rare_topics(rest.tolist(), lists, names, (index, version, tails))
     return TopicsRead(list(lists), index, version, tails)
 
@@ -131,19 +131,19 @@ def _read_rare_topics(
     for m in rest:
         blob = tails[m]
         candidates = by_head.get(blob[:_HEAD_BYTES], ())
-        known = next((prefix for prefix in candidates if blob.startswith(prefix)), b"")
-        if not known:
+        prefix = next((candidate for candidate in candidates if blob.startswith(candidate)), b"")
+        if not prefix:
             topics, end = _parse_topics(blob, names)
             if topics is None:
                 continue
-            known = blob[:end]
-            index_of[known] = lists.setdefault(topics, len(lists))
+            prefix = blob[:end]
+            index_of[prefix] = lists.setdefault(topics, len(lists))
             if end >= _HEAD_BYTES:
                 heads = by_head.setdefault(blob[:_HEAD_BYTES], [])
-                heads[:] = [known, *heads[: _PREFIXES_PER_HEAD - 1]]
-        index[m] = index_of[known]
-        version[m] = int.from_bytes(known[:2])
-        tails[m] = blob[len(known) :]
+                heads[:] = [prefix, *heads[: _PREFIXES_PER_HEAD - 1]]
+        index[m] = index_of[prefix]
+        version[m] = int.from_bytes(prefix[:2])
+        tails[m] = blob[len(prefix) :]
 
 
 def _parse_topics(blob: bytes, names: dict[bytes, str]) -> tuple[tuple[str, ...] | None, int]:
@@ -169,8 +169,8 @@ def _parse_topics(blob: bytes, names: dict[bytes, str]) -> tuple[tuple[str, ...]
     return tuple(map(names.__getitem__, raw)), at
 
 
-def numbered(packed: Packed, at: LongArray, size: LongArray, known: dict[bytes, int]) -> IntArray:
-    """Gives equal byte strings equal numbers: those of `known`, to which new strings are added."""
+def numbered(packed: Packed, at: LongArray, size: LongArray, numbers: dict[bytes, int]) -> IntArray:
+    """Gives equal byte strings equal numbers: those of `numbers`, to which new strings are added."""
     ids = np.empty(len(at), dtype=np.int32)
     for begin in range(0, len(at), _CHUNK):
         part = slice(begin, begin + _CHUNK)
@@ -179,7 +179,7 @@ def numbered(packed: Packed, at: LongArray, size: LongArray, known: dict[bytes, 
         number = np.empty(len(twin), dtype=np.int32)
         where = at[part][first]
         number[first] = [
-            known.setdefault(packed.raw[a:b], len(known))
+            numbers.setdefault(packed.raw[a:b], len(numbers))
             for a, b in zip(where.tolist(), (where + size[part][first]).tolist(), strict=True)
         ]
         ids[part] = number[twin]

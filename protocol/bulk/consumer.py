@@ -114,14 +114,16 @@ def _read_few(blobs: Sequence[bytes]) -> SubscriptionColumns:
     owned: list[tuple[int, str, int]] = []
     for m, blob in enumerate(blobs):
         try:
-            one = messages.ConsumerProtocolSubscription.decode(blob)
+            subscription = messages.ConsumerProtocolSubscription.decode(blob)
         except RemoteProtocolError as error:
             errors[m] = str(error)
             rows.append((_NONE, _NONE, None, messages.NO_GENERATION, None))
             continue
-        of = lists.setdefault(one.topics, len(lists))
-        rows.append((of, one.version, one.user_data, one.generation_id, one.rack_id))
-        owned += [(m, topic, partition) for topic, partition in one.owned_partitions]
+        of = lists.setdefault(subscription.topics, len(lists))
+        rows.append(
+            (of, subscription.version, subscription.user_data, subscription.generation_id, subscription.rack_id)
+        )
+        owned += [(m, topic, partition) for topic, partition in subscription.owned_partitions]
     names = sorted({name for topics in lists for name in topics} | {topic for _, topic, _ in owned})
     index = {name: i for i, name in enumerate(names)}
     topic_list, version, user_data, generation, rack = zip(*rows, strict=True) if rows else ((),) * 5
@@ -208,8 +210,8 @@ def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
     )
     sizes = [*map(len, data)]
     if not eager and (max(sizes, default=0) <= _GENERATION_BYTES or sum(sizes) <= _FEW_BYTES):
-        known = {kind: messages.read_generation(kind) for kind in set(data)}
-        generation[row] = [known[one] for one in data]
+        generation_of = {kind: messages.read_generation(kind) for kind in set(data)}
+        generation[row] = [generation_of[user_data] for user_data in data]
         return owned
     packed = Packed(data)
     lists, usable, generation[row] = _read_dialects(packed, only_lists=eager)
@@ -297,11 +299,11 @@ def write_assignments(
     if not members:
         return []
 
-    held = (owner != _NONE).nonzero()[0]
+    owned = (owner != _NONE).nonzero()[0]
     # Sixteen bits if they suffice, because only then is the stable sort a radix sort.
-    keys = owner[held].astype(np.uint16 if members <= 1 << 16 else np.int32)
+    keys = owner[owned].astype(np.uint16 if members <= 1 << 16 else np.int32)
     order = keys.argsort(kind="stable")
-    member, flat = keys[order].astype(np.int64), held[order]
+    member, flat = keys[order].astype(np.int64), owned[order]
     topic = np.arange(len(topic_names)).repeat(first[1:] - first[:-1])[flat]
 
     starts = np.ones(len(flat) + 1, dtype=np.bool_)
@@ -326,7 +328,7 @@ def _read_racks(
     """Returns (rack per member, where it ends); "" is None. Marks racks that are not UTF-8 as bad, but not those beyond
     the end."""
     racks: list[str | None] = [None] * len(at)
-    known: dict[bytes, str] = {}
+    decoded: dict[bytes, str] = {}
     row = np.flatnonzero((version >= 3) & (at < end))
     after = at.copy()
     after[row] += 2 + np.maximum(packed.int16(at[row]), 0)
@@ -334,7 +336,7 @@ def _read_racks(
     for m, a, b in zip(named.tolist(), (at[named] + 2).tolist(), after[named].tolist(), strict=True):
         raw = packed.raw[a:b]
         try:
-            racks[m] = known.get(raw) or known.setdefault(raw, raw.decode())
+            racks[m] = decoded.get(raw) or decoded.setdefault(raw, raw.decode())
         except UnicodeDecodeError:
             bad[m] = True
     return racks, after

@@ -95,7 +95,7 @@ class _Reader:
         self.bad: BoolArray = (self.count < 0) | (at + 4 + self.count * _ENTRY_BYTES > end)
         self.count[self.bad] = 0
         self.after = at + 4
-        self.known: dict[bytes, int] = {}
+        self.topic_numbers: dict[bytes, int] = {}
 
     def read(self) -> TopicLists:
         rows = self.count.nonzero()[0]
@@ -134,7 +134,7 @@ class _Reader:
         return self._lists(rows.repeat(len(stencil.items)), topic, items_at, items)
 
     def _lists(self, row: LongArray, topic: IntArray, items_at: LongArray, items: LongArray) -> TopicLists:
-        names = [_text(raw) for raw in self.known]
+        names = [_text(raw) for raw in self.topic_numbers]
         if None in names:
             no_text = np.array([name is None for name in names])
             self.bad[row[no_text[topic]]] = True
@@ -142,19 +142,19 @@ class _Reader:
 
     def _alike(self, rest: LongArray) -> tuple[list[tuple[LongArray, _Stencil]], LongArray]:
         """Returns (lists that fit stencils, all others)."""
-        found: list[tuple[LongArray, _Stencil]] = []
-        while len(rest) >= _LEAST_ALIKE and len(found) < _STENCILS:
+        by_stencil: list[tuple[LongArray, _Stencil]] = []
+        while len(rest) >= _LEAST_ALIKE and len(by_stencil) < _STENCILS:
             size = self.end[rest] - self.at[rest]
             middle = len(rest) // 2
             stencil = self._stencil(int(rest[(size == np.partition(size, middle)[middle]).argmax()]))
             if stencil is None:
                 break
             fits = self._fits(stencil, self.at[rest], self.end[rest])
-            found.append((rest[fits], stencil))
+            by_stencil.append((rest[fits], stencil))
             rest = rest[~fits]
-            if len(found[-1][0]) * _STENCIL_SHARE < len(rest):
+            if len(by_stencil[-1][0]) * _STENCIL_SHARE < len(rest):
                 break
-        return found, rest
+        return by_stencil, rest
 
     def _stencil(self, row: int) -> _Stencil | None:
         begin, stop, count = int(self.at[row]), int(self.end[row]), int(self.count[row])
@@ -220,7 +220,7 @@ class _Reader:
         slots = np.concatenate(walked)
         if self.bad.any():
             slots = slots[~self.bad.repeat(self.count)[slots]]
-        self.topic[slots] = numbered(self.packed, name_at[slots], name_size[slots], self.known)
+        self.topic[slots] = numbered(self.packed, name_at[slots], name_size[slots], self.topic_numbers)
 
     def _steps(self, here: LongArray, stop: LongArray, steps: int) -> tuple[LongArray, LongArray, LongArray]:
         """Reads `steps` entries of every list. Returns arrays [step, list]: where they begin, the sizes of their names,
@@ -245,17 +245,17 @@ class _Reader:
         for r, position, end, begin, entries in zip(
             row.tolist(), here.tolist(), stop, slot.tolist(), left.tolist(), strict=True
         ):
-            found = self._walk_one(position, end, entries)
-            if found is None:
+            columns = self._walk_one(position, end, entries)
+            if columns is None:
                 self.bad[r] = True
                 continue
             mine = slice(begin, begin + entries)
-            self.topic[mine], self.items_at[mine], self.items[mine], self.after[r] = found
+            self.topic[mine], self.items_at[mine], self.items[mine], self.after[r] = columns
 
     def _walk_one(self, here: int, end: int, count: int) -> tuple[list[int], list[int], list[int], int] | None:
         """Returns (topics, where their partitions begin, the number of these, end) of one list; None if it does not
         fit."""
-        raw, known = self.packed.raw, self.known
+        raw, topic_numbers = self.packed.raw, self.topic_numbers
         topic, items_at, items = [], [], []
         for _ in range(count):
             (size,) = _ENTRY_NAME.unpack_from(raw, here)
@@ -267,7 +267,7 @@ class _Reader:
             here = at + 4 * many
             if here > end:
                 return None
-            topic.append(known.setdefault(name, len(known)))
+            topic.append(topic_numbers.setdefault(name, len(topic_numbers)))
             items_at.append(at)
             items.append(many)
         return topic, items_at, items, here

@@ -138,7 +138,7 @@ def read_assigned(blobs: Sequence[bytes | None]) -> AssignedColumns:
     for m, blob in enumerate(blobs):
         mark = len(standbys.form)
         try:
-            ids, other = _one(blob or b"", standbys, seen)
+            ids, other = _read_member(blob or b"", standbys, seen)
         except (struct.error, RemoteProtocolError, ValueError) as error:
             del standbys.form[mark:], standbys.number[mark:]
             errors[m] = str(error)
@@ -165,7 +165,7 @@ def read_assigned(blobs: Sequence[bytes | None]) -> AssignedColumns:
     )
 
 
-def _one(data: bytes, standbys: _Standbys, seen: dict[bytes, AssignmentInfo]) -> tuple[bytes, AssignmentInfo]:
+def _read_member(data: bytes, standbys: _Standbys, seen: dict[bytes, AssignmentInfo]) -> tuple[bytes, AssignmentInfo]:
     """Returns (task ids of the active entries, eight bytes each; the rest)."""
     (version,) = _INT32.unpack_from(data)
     if not 1 <= version <= _HIGHEST:

@@ -97,8 +97,8 @@ class _Info:
 def read_infos(blobs: Sequence[bytes | None]) -> InfoColumns:
     """Decodes the userData of all members. No blob can make it raise."""
     errors: dict[int, str] = {}
-    known: dict[bytes, Tags] = {}
-    infos = [_quick(blob, known) or _slow(m, blob, errors) for m, blob in enumerate(blobs)]
+    tags_of: dict[bytes, Tags] = {}
+    infos = [_quick(blob, tags_of) or _slow(m, blob, errors) for m, blob in enumerate(blobs)]
     flat = np.frombuffer(b"".join([info.flat for info in infos]), _FLAT_SUM)
     if len(flat) and int(flat["name"].max()) >= 0:
         _reread_named(infos, flat, blobs, errors)
@@ -123,7 +123,7 @@ def read_infos(blobs: Sequence[bytes | None]) -> InfoColumns:
     )
 
 
-def _quick(blob: bytes | None, known: dict[bytes, Tags]) -> _Info | None:
+def _quick(blob: bytes | None, tags_of: dict[bytes, Tags]) -> _Info | None:
     """Reads a member of version 7 to 11, with its sums still packed. Returns None if the dataclass must decode it."""
     if blob is None or len(blob) < _HEAD.size + 4:
         return None
@@ -142,7 +142,7 @@ def _quick(blob: bytes | None, known: dict[bytes, Tags]) -> _Info | None:
             (info.error_code,) = _INT32.unpack_from(blob, at)
         if version >= 11:
             raw = blob[at + 4 :]
-            info.tags = () if raw == b"\0\0\0\0" else known.get(raw) or known.setdefault(raw, _tags(raw))
+            info.tags = () if raw == b"\0\0\0\0" else tags_of.get(raw) or tags_of.setdefault(raw, _tags(raw))
     except (struct.error, ValueError, IndexError, RemoteProtocolError):
         return None
     return info

@@ -107,11 +107,11 @@ class ConsumerProtocolAssignment:
 
 def read_topic_partitions(reader: Reader) -> tuple[TopicPartition, ...]:
     """Reads [](str topic, []int32 partitions), flattened in wire order."""
-    found: list[TopicPartition] = []
+    partitions: list[TopicPartition] = []
     for _ in range(reader.count(6)):
         topic = reader.string()
-        found += [TopicPartition(topic, partition) for partition in reader.int32_array()]
-    return tuple(found)
+        partitions += [TopicPartition(topic, partition) for partition in reader.int32_array()]
+    return tuple(partitions)
 
 
 def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

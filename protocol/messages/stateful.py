@@ -60,10 +60,10 @@ class StatefulSubscription:
         capacity = reader.int32()
         tags = reader.array(_TAG_BYTES, lambda: (reader.string(), reader.string()))
         tasks = reader.array(_TASK_BYTES, lambda: _read_state(reader))
-        found = cls(process_id, rack, capacity, tags, tasks, version)
-        if complaint := found.complaint():
+        subscription = cls(process_id, rack, capacity, tags, tasks, version)
+        if complaint := subscription.complaint():
             raise RemoteProtocolError(complaint)
-        return found
+        return subscription
 
     def encode(self) -> bytes:
         """Raises LocalProtocolError for another version, and for what decode would refuse."""

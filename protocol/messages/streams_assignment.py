@@ -114,7 +114,7 @@ class AssignmentInfo:
         of its map of topics."""
         both = self.partitions_by_host, self.standby_partitions_by_host
         written = both if self.version >= _STANDBY_HOSTS_FROM else both[:1]
-        partitions = [tp for hosts in written for _, held in hosts for tp in held]
+        partitions = [tp for hosts in written for _, of_host in hosts for tp in of_host]
         topic_hash = {topic: java_string_hash(topic) for topic in {tp.topic for tp in partitions}}
         ordered = java_hash_ordered(partitions, lambda tp: 31 * (31 + tp.partition) + topic_hash[tp.topic])
         numbers = {topic: number for number, topic in enumerate(dict.fromkeys(tp.topic for tp in ordered))}

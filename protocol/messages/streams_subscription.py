@@ -123,16 +123,16 @@ def _read_tasks(reader: Reader, offset_sum: int) -> tuple[tuple[TaskId, int], ..
 
 
 def _read_sums(reader: Reader, version: int) -> tuple[tuple[TaskId, int], ...]:
-    found: list[tuple[TaskId, int]] = []
+    sums: list[tuple[TaskId, int]] = []
     if version >= _NAMES_FROM:
         for _ in range(reader.count(18)):
             subtopology, partition, offset_sum = reader.int32(), reader.int32(), reader.int64()
-            found.append((TaskId(subtopology, partition, reader.nullable_string()), offset_sum))
-        return tuple(found)
+            sums.append((TaskId(subtopology, partition, reader.nullable_string()), offset_sum))
+        return tuple(sums)
     for _ in range(reader.count(8)):
         subtopology = reader.int32()
-        found += [(TaskId(subtopology, reader.int32()), reader.int64()) for _ in range(reader.count(12))]
-    return tuple(found)
+        sums += [(TaskId(subtopology, reader.int32()), reader.int64()) for _ in range(reader.count(12))]
+    return tuple(sums)
 
 
 def _write_tasks(writer: Writer, tasks: list[TaskId]) -> None:

@@ -180,8 +180,8 @@ class Writer:
     def array(self, items: Collection[T], item: Callable[[T], None]) -> None:
         """Writes int32 count + what `item` writes of each."""
         self.int32(len(items))
-        for one in items:
-            item(one)
+        for element in items:
+            item(element)
 
     def int32_array(self, values: Iterable[int]) -> None:
         items = tuple(values)

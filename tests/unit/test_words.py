@@ -163,6 +163,7 @@ NAMED_FOLDERS = (
     "coordinator",
     "pipeline",
     "protocol",
+    "protocol",
     "tests",
     "examples",
     "deploy",
@@ -269,6 +270,7 @@ WITHOUT_EMPTY_NAMES = (
     "deploy",
     "docs",
     "pipeline",
+    "protocol",
 )
 
 
