@@ -80,7 +80,7 @@ class _Process:
         if self._heap is not None:
             self._heap.add(member)
 
-    def forget(self) -> None:
+    def drop_heap(self) -> None:
         """Drops the heap, because counts have changed without it."""
         self._heap = None
 
@@ -117,7 +117,7 @@ class _Sticky:
     def _assign_actives(self) -> None:
         left = sorted(self._tasks, key=lambda task: (task[1], task[0]))
         left = [task for task in left if not self._is_kept(task, self._ran.get(task))]
-        left = [task for task in left if not self._is_kept(task, self._calmest(self._kept.get(task, ())))]
+        left = [task for task in left if not self._is_kept(task, self._least_loaded(self._kept.get(task, ())))]
         queue = self._queue()
         for task in sorted(left):
             process = queue.poll()
@@ -153,7 +153,7 @@ class _Sticky:
         if ran is not None and not self._holds(ran, task) and self._count[ran] < self._share.each:
             self._share.now_has(self._add(ran, task, self._copies))
             return True
-        kept = self._calmest(self._kept.get(task, ()), task)
+        kept = self._least_loaded(self._kept.get(task, ()), task)
         if kept is not None and self._count[kept] < self._share.each:
             self._share.now_has(self._add(kept, task, self._copies))
             return True
@@ -174,7 +174,7 @@ class _Sticky:
             queue.add(process)
         return placed
 
-    def _calmest(self, members: Sequence[int], task: BrokerTask | None = None) -> int | None:
+    def _least_loaded(self, members: Sequence[int], task: BrokerTask | None = None) -> int | None:
         """Returns the first of the members that had a copy, or a later one if both its process and itself have less
         load. With a task: None if the first one's process already has it, even if another member could take it (as in
         4.3.0)."""
@@ -182,8 +182,8 @@ class _Sticky:
             return None
         best = members[0]
         for member in members[1:]:
-            calmer = self._load_of(member) < self._load_of(best) and self._count[member] < self._count[best]
-            if calmer and (task is None or not self._holds(member, task)):
+            has_less_load = self._load_of(member) < self._load_of(best) and self._count[member] < self._count[best]
+            if has_less_load and (task is None or not self._holds(member, task)):
                 best = member
         return None if task is not None and self._holds(members[0], task) else best
 
@@ -199,7 +199,7 @@ class _Sticky:
 
     def _add(self, member: int, task: BrokerTask, to: list[set[BrokerTask]]) -> int:
         count = self._put(member, task, to)
-        self._processes[self._process_of[member]].forget()
+        self._processes[self._process_of[member]].drop_heap()
         return count
 
     def _put(self, member: int, task: BrokerTask, to: list[set[BrokerTask]]) -> int:

@@ -61,7 +61,7 @@ class PrioritySet:
             return None
         lightest = min(wanted, key=self._priority)
         if self._contended(wanted, lightest):
-            return self._ask(wanted, lightest)
+            return self._polled_from_heap(wanted, lightest)
         self._events.append((lightest,))
         return lightest
 
@@ -100,7 +100,7 @@ class PrioritySet:
         self._heap = None
         self._hashed = True
 
-    def _ask(self, wanted: Sequence[int], lightest: int) -> int:
+    def _polled_from_heap(self, wanted: Sequence[int], lightest: int) -> int:
         """Replays the operations since the last known state of the heap, then polls it."""
         heap = self._heap or self._start()
         for event in self._events[self._replayed :]:

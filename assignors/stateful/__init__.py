@@ -2,7 +2,7 @@
 
 from bellwether_kafka.assignors.stateful.translate import (
     CAPACITY_TAG,
-    Spoken,
+    DecodedMember,
     as_streams,
     end_offsets,
     from_streams,

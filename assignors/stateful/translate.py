@@ -26,7 +26,7 @@ CAPACITY_TAG = "capacity"
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class DecodedMember:
     """One member's decoded bytes. `info` is None if its userData cannot be read, `subscription` is None if nothing
     can."""
 
@@ -35,17 +35,19 @@ class Spoken:
     info: messages.StatefulSubscription | None = None
 
 
-def read_member(metadata: bytes) -> Spoken:
+def read_member(metadata: bytes) -> DecodedMember:
     """Decodes one member. Never raises: a member that cannot be read is degraded."""
     subscription = None
     try:
         subscription = ConsumerProtocolSubscription.decode(metadata)
-        return Spoken(metadata, subscription, messages.StatefulSubscription.decode(subscription.user_data or b""))
+        return DecodedMember(
+            metadata, subscription, messages.StatefulSubscription.decode(subscription.user_data or b"")
+        )
     except RemoteProtocolError:
-        return Spoken(metadata, subscription)
+        return DecodedMember(metadata, subscription)
 
 
-def topology_of(group_id: str, members: Iterable[Spoken]) -> Topology | None:
+def topology_of(group_id: str, members: Iterable[DecodedMember]) -> Topology | None:
     """Returns a topology with one topic group, 0, of all topics that members subscribe to; None if there are none or no
     member can be read.
 
@@ -67,7 +69,9 @@ def stateful_topology(topology: Topology, counts: Mapping[str, int]) -> Topology
     return replace(topology, subtopologies=tuple(map(with_state, topology.subtopologies)))
 
 
-def end_offsets(topology: Topology, counts: Mapping[str, int], members: Iterable[Spoken], now_ms: int) -> EndOffsets:
+def end_offsets(
+    topology: Topology, counts: Mapping[str, int], members: Iterable[DecodedMember], now_ms: int
+) -> EndOffsets:
     """Returns the size of each task's state: the largest that any member reports."""
     changelog = {s.id: s.changelogs[0] for s in topology.subtopologies if s.changelogs}
     ends = {topic: np.zeros(counts.get(topic, 0), dtype=np.int64) for topic in changelog.values()}
@@ -78,7 +82,7 @@ def end_offsets(topology: Topology, counts: Mapping[str, int], members: Iterable
     return EndOffsets(ends, now_ms)
 
 
-def as_streams(member: Spoken, topology: Topology, counts: Mapping[str, int]) -> bytes:
+def as_streams(member: DecodedMember, topology: Topology, counts: Mapping[str, int]) -> bytes:
     """Returns the subscription that a Streams thread in place of this member would send. Tasks that do not exist are
     left out. A task that the member reports as running counts only as state if its list of owned partitions shows that
     it runs elsewhere."""

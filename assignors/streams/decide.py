@@ -38,15 +38,15 @@ class Assignors:
     """The functions that place tasks: `assign` for a policy by name, `fallback` if that fails or lags are unknown,
     `spread` for threads.
 
-    `copes`: `assign` also runs if lags are unknown, as for custom assignors in Java; the stock policies need lags.
-    Processes that left less than `affinity_ms` ago are remembered with their tasks. `durable`: stores survive a restart
-    of their process, except for what a crash loses of them (see `hidden_state`).
+    `without_lags`: `assign` also runs if lags are unknown, as for custom assignors in Java; the stock policies need
+    lags. Processes that left less than `affinity_ms` ago are remembered with their tasks. `durable`: stores survive a
+    restart of their process, except for what a crash loses of them (see `hidden_state`).
     """
 
     assign: Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]
     fallback: Callable[[StreamsView, AssignmentConfigs], StreamsPlan]
     spread: Callable[[StreamsView, StreamsPlan], ThreadPlan]
-    copes: bool = False
+    without_lags: bool = False
     affinity_ms: int = 0
     durable: bool = False
 
@@ -158,8 +158,8 @@ def _with_former_rebalances(work: _Planning, inputs: _Inputs) -> _Inputs:
         seen, hidden = members.use_hidden_state(
             seen, memory, work.decoded, process_map, tasks, now_ms, configs, durable=durable
         )
-        asks = hidden.asks(now_ms, TaskLags.of(seen.view, configs.acceptable_recovery_lag))
-        seen = replace(seen, view=members.use_destinations(seen.view, memory, tasks, asks=asks))
+        expects_reports = hidden.expects_reports(now_ms, TaskLags.of(seen.view, configs.acceptable_recovery_lag))
+        seen = replace(seen, view=members.use_destinations(seen.view, memory, tasks, expects_reports=expects_reports))
     homes = members.known_homes(memory, tasks, process_map, now_ms, work.assignors.affinity_ms)
     home, homes = members.home_of(seen.view, homes)
     if hidden is not None:
@@ -170,7 +170,7 @@ def _with_former_rebalances(work: _Planning, inputs: _Inputs) -> _Inputs:
 def _plan(work: _Planning, view: StreamsView) -> StreamsPlan:
     """Returns the policy's plan if the policy can run and the plan is valid, else the fallback's plan, with a
     warning."""
-    if view.lags_known or work.assignors.copes:
+    if view.lags_known or work.assignors.without_lags:
         try:
             plan = work.assignors.assign(view, work.configs, work.policy)
             reason = "; ".join(sending.validate_plan(view, plan))
@@ -208,7 +208,7 @@ def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPl
         standby_row=rows[order].astype(np.int32),
         standby_task=standby_tasks[order].astype(np.int32),
         next_rebalance_ms=_called_back(work, inputs, plan, target, pending, destinations),
-        blind=_blind(decoded, set(maps.hosts)),
+        without_hosts=_without_hosts(decoded, set(maps.hosts)),
         version=process_map.version,
         common=process_map.common,
     )
@@ -273,11 +273,13 @@ def _without_work(work: _Planning, cluster: shared.ClusterView, topology: Topolo
     if not work.decoded.shutdown:
         return decision
     stop = sending.shutdown_assignment(work.process_map.version, work.process_map.common, members.SHUTDOWN_REQUESTED)
-    asked = [m.member_id for m, code in zip(work.decoded.members, work.decoded.infos.error_code, strict=True) if code]
+    requesters = [
+        m.member_id for m, code in zip(work.decoded.members, work.decoded.infos.error_code, strict=True) if code
+    ]
     return replace(
         decision,
         assignments=_assignments(work.raw, [stop] * len(work.decoded.members)),
-        warnings=(*decision.warnings, f"members ask to shut the application down: {', '.join(asked[:_LISTED])}"),
+        warnings=(*decision.warnings, f"members ask to shut the application down: {', '.join(requesters[:_LISTED])}"),
         plan=replace(decision.plan, shutdown=True),
     )
 
@@ -341,13 +343,13 @@ def _called_back(
         rows |= set(process_map.member.tolist())
     if inputs.hidden is not None and destinations is not None and not rows:
         lags = TaskLags.of(inputs.view, work.configs.acceptable_recovery_lag)
-        ask_again_ms = members.asks_again_at_ms(inputs.hidden, lags, plan, inputs.view.capacity, work.now_ms)
-        if ask_again_ms is not None and ask_again_ms >= destinations.next_hand_over_ms(work.now_ms):
-            later = [(row, ask_again_ms) for row in process_map.member.tolist()]
+        rejoin_at_ms = members.rejoins_at_ms(inputs.hidden, lags, plan, inputs.view.capacity, work.now_ms)
+        if rejoin_at_ms is not None and rejoin_at_ms >= destinations.next_hand_over_ms(work.now_ms):
+            later = [(row, rejoin_at_ms) for row in process_map.member.tolist()]
     return sending.deadlines(len(decoded.members), sorted(rows), later)
 
 
-def _blind(decoded: members.DecodedStreams, hosts: Collection[HostInfo]) -> shared.BoolArray:
+def _without_hosts(decoded: members.DecodedStreams, hosts: Collection[HostInfo]) -> shared.BoolArray:
     """Marks members with an endpoint that the host maps lack. They get empty maps, because maps without their endpoint
     would make them rejoin endlessly."""
     texts = decoded.infos.end_point

@@ -107,7 +107,7 @@ def run_plugin(
     if health.disabled or view.size == 0:
         return _substitute(assignor, view, configs, health)
     state = api.from_view(view, configs, now_ms=now_ms, cluster=cluster)
-    outcome = _ask(assignor, state)
+    outcome = _outcome_of(assignor, state)
     if isinstance(outcome, StreamsPlan):
         notes = _announce(assignor, state, outcome, api.AssignmentError.NONE)
         return PluginRun(outcome, notes, PluginHealth())
@@ -133,7 +133,7 @@ def _substitute(
     return PluginRun(assign_streams(view, configs), (note,), replace(health, retry_at_ms=None))
 
 
-def _ask(assignor: api.TaskAssignor, state: api.ApplicationState) -> StreamsPlan | _Failed:
+def _outcome_of(assignor: api.TaskAssignor, state: api.ApplicationState) -> StreamsPlan | _Failed:
     """Returns the plug-in's plan, or why there is none."""
     try:
         entries = api.snapshot(assignor.assign(state))
@@ -146,8 +146,8 @@ def _ask(assignor: api.TaskAssignor, state: api.ApplicationState) -> StreamsPlan
     except (Exception, SystemExit) as error:  # noqa: BLE001 - third-party code, which must not block the group
         return _Failed(_text(error))
     rows = {process.process_id: row for row, process in enumerate(state.view.processes)}
-    asked = [(rows[e.process_id], int(e.deadline_ms)) for e in entries if e.deadline_ms is not None]
-    return replace(plan, deadlines=tuple(sorted(asked)))
+    deadlines = [(rows[e.process_id], int(e.deadline_ms)) for e in entries if e.deadline_ms is not None]
+    return replace(plan, deadlines=tuple(sorted(deadlines)))
 
 
 def _worse(health: PluginHealth, failed: _Failed, view: StreamsView, now_ms: int) -> PluginHealth:

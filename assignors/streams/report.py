@@ -144,7 +144,7 @@ def alternatives(plan: "TaskPlan", task: int, most: int) -> tuple[Alternative, .
 
 
 def _alternative(plan: "TaskPlan", task: int, process: int, counts: LongArray, now: int) -> Alternative:
-    who, owner = plan.view.processes[process], int(plan.owner[task])
+    candidate, owner = plan.view.processes[process], int(plan.owner[task])
     chosen = process == owner
     cross = _remote(plan, task, process) - now
     then = counts.copy()
@@ -154,7 +154,9 @@ def _alternative(plan: "TaskPlan", task: int, process: int, counts: LongArray, n
             then[owner] -= 1
     spread = int(then.max() - then.min())
     verdict = "The plan chose it." if chosen else _verdict(plan, task, process, cross)
-    return Alternative(str(who.process_id), who.rack, int(counts[process]), True, chosen, cross, spread, verdict)
+    return Alternative(
+        str(candidate.process_id), candidate.rack, int(counts[process]), True, chosen, cross, spread, verdict
+    )
 
 
 def _verdict(plan: "TaskPlan", task: int, process: int, cross: int) -> str:

@@ -20,9 +20,9 @@ def without_host_maps(decision: Decision[TaskPlan], why: str) -> Decision[TaskPl
     endlessly."""
     plan = decision.plan
     hosts = any(process.endpoint for process in plan.view.processes)
-    if plan.shutdown or not hosts or plan.out.blind.all():
+    if plan.shutdown or not hosts or plan.out.without_hosts.all():
         return None
-    out = replace(plan.out, blind=np.ones(plan.out.rows, dtype=np.bool_))
+    out = replace(plan.out, without_hosts=np.ones(plan.out.rows, dtype=np.bool_))
     theirs = iter(encode_assignments(plan.tasks, HostMaps.none(), out))
     own = decision.raw.own_member_ids
     return replace(

@@ -134,7 +134,7 @@ def _assignors(config: StreamsConfig) -> streams.Assignors:
     if config.policy in STREAMS_POLICIES:
         return config.stock_assignors
     try:
-        return replace(streams.STOCK, assign=PluginPolicy(config), copes=True)
+        return replace(streams.STOCK, assign=PluginPolicy(config), without_lags=True)
     except streams.PluginError as error:
         raise ApplicationError(
             f"The setting policy of group {config.application_id} cannot be used: {error}; stock ones are"

@@ -82,8 +82,8 @@ class StatefulDialect(Dialect[TaskPlan]):
     async def _in_streams_words(
         self, metadata: Sequence[bytes], limit_s: float | None, *, whole: bool = False
     ) -> list[bytes]:
-        spoken = await asyncio.to_thread(lambda: list(map(translate.read_member, metadata)))
-        topology = self._reported.declared or translate.topology_of(self._group_id, spoken)
+        decoded = await asyncio.to_thread(lambda: list(map(translate.read_member, metadata)))
+        topology = self._reported.declared or translate.topology_of(self._group_id, decoded)
         if topology is None:
             return list(metadata)
         async with asyncio.timeout(limit_s):
@@ -91,16 +91,18 @@ class StatefulDialect(Dialect[TaskPlan]):
         if whole and cluster.unreadable:
             raise UnreadableTopicsError(f"metadata of topic {min(cluster.unreadable)} cannot be read")
         counts = dict(zip(cluster.topics, cluster.counts.tolist(), strict=True))
-        return await asyncio.to_thread(self._encoded, spoken, translate.stateful_topology(topology, counts), counts)
+        return await asyncio.to_thread(self._encoded, decoded, translate.stateful_topology(topology, counts), counts)
 
     async def _sizes(self, topics: tuple[str, ...]) -> ClusterView:
         known = self._known().index.keys() >= set(topics)
         return await self._reader.snapshot(topics, STALE_METADATA_MS_MAX if known else METADATA_AGE_MS_MAX)
 
-    def _encoded(self, spoken: list[translate.Spoken], topology: Topology, counts: Mapping[str, int]) -> list[bytes]:
+    def _encoded(
+        self, decoded: list[translate.DecodedMember], topology: Topology, counts: Mapping[str, int]
+    ) -> list[bytes]:
         self._reported.topology = topology
-        self._reported.ends = translate.end_offsets(topology, counts, spoken, int(time.time() * 1000))
-        return [translate.as_streams(member, topology, counts) for member in spoken]
+        self._reported.ends = translate.end_offsets(topology, counts, decoded, int(time.time() * 1000))
+        return [translate.as_streams(member, topology, counts) for member in decoded]
 
 
 def stateful(

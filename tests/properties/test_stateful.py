@@ -104,16 +104,16 @@ NAMELESS = ConsumerProtocolSubscription(3, ("\0licks", "orders"), StatefulSubscr
 @example([ConsumerProtocolSubscription(3, tuple(COUNTS), StatefulSubscription().encode()).encode(), NAMELESS], 1)
 @given(st.lists(st.one_of(MEMBERS, mutated(MEMBERS)), min_size=1, max_size=4), st.integers(0, 2))
 def test_any_group_gets_a_valid_plan_or_a_reason(metadata: list[bytes], replicas: int) -> None:
-    spoken = [read_member(data) for data in metadata]
-    declared = topology_of("group", spoken)
+    decoded = [read_member(data) for data in metadata]
+    declared = topology_of("group", decoded)
     if declared is None:
         return
     topology = stateful_topology(declared, COUNTS)
-    members = tuple(RawMember(f"m{i}", None, as_streams(m, topology, COUNTS)) for i, m in enumerate(spoken))
+    members = tuple(RawMember(f"m{i}", None, as_streams(m, topology, COUNTS)) for i, m in enumerate(decoded))
     decision = decide_streams(
         RawGroup("group", 2, "bellwether-stateful", members),
         cluster_of(COUNTS),
-        end_offsets(topology, COUNTS, spoken, 0),
+        end_offsets(topology, COUNTS, decoded, 0),
         topology,
         StreamsMemory.empty(),
         AssignmentConfigs(num_standby_replicas=replicas),

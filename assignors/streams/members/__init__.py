@@ -14,8 +14,8 @@ from bellwether_kafka.assignors.streams.members.claims import ThreadClaims, read
 from bellwether_kafka.assignors.streams.members.destinations import destinations_after, use_destinations
 from bellwether_kafka.assignors.streams.members.hidden_state import (
     HiddenState,
-    asks_again_at_ms,
     records_after,
+    rejoins_at_ms,
     use_hidden_state,
 )
 from bellwether_kafka.assignors.streams.members.homes import Homes, home_of, known_homes

@@ -18,19 +18,19 @@ from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsV
 from bellwether_kafka.assignors.streams.members.memory import Destinations, StreamsMemory
 
 
-def use_destinations(view: StreamsView, memory: StreamsMemory, tasks: TaskMap, *, asks: bool) -> StreamsView:
+def use_destinations(view: StreamsView, memory: StreamsMemory, tasks: TaskMap, *, expects_reports: bool) -> StreamsView:
     """Returns the view with the destinations that still apply: those of all tasks if the group is unchanged, else those
-    of tasks that the last plan left pending for a process that is unchanged. `asks`: a process has come back and will
-    soon report its state; then everything destined for it moves together."""
+    of tasks that the last plan left pending for a process that is unchanged. `expects_reports`: a process has come back
+    and will soon report its state; then everything destined for it moves together."""
     last = memory.destinations
     if last is None:
-        return replace(view, hands_over=not asks)
+        return replace(view, hands_over=not expects_reports)
     table = view.tasks
     same = last.processes == view.processes and np.array_equal(last.subtopology, table.subtopology)
     if not same or not np.array_equal(last.partition, table.partition):
-        return replace(view, destination=_pending_for(last, view, memory, tasks), hands_over=not asks)
+        return replace(view, destination=_pending_for(last, view, memory, tasks), hands_over=not expects_reports)
     just_now = last.next_hand_over_ms(view.now_ms) > view.now_ms
-    return replace(view, destination=last.process, hands_over=not (asks or just_now))
+    return replace(view, destination=last.process, hands_over=not (expects_reports or just_now))
 
 
 def destinations_after(view: StreamsView, plan: StreamsPlan, memory: StreamsMemory) -> Destinations:

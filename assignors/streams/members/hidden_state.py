@@ -67,7 +67,7 @@ from bellwether_kafka.assignors.streams.members.views import TimestampedView
 
 REMEMBERED_MS = 600_000  # Streams' own state.cleanup.delay.ms: then it deletes state of tasks that it lacks
 RETURNING_MS = 5_000  # how long Bellwether keeps polling a restarted process for its state
-ASK_MS = 500  # at first; the next interval is as long as the process has been back
+REJOIN_MS = 500  # at first; the next interval is as long as the process has been back
 OPENING_MS = 50  # per store and thread (docs/reference/client-quirks.md#java-streams-threads)
 LONG_AGO = -(2**62)
 
@@ -93,14 +93,14 @@ class HiddenState:
     had: LongArray
     evacuated_ms: Mapping[int, int]
 
-    def asks(self, now_ms: int, lags: TaskLags) -> bool:
+    def expects_reports(self, now_ms: int, lags: TaskLags) -> bool:
         """Returns whether a process that came back in this rebalance could take over more tasks once it has reported
         its state. If others took its tasks over, this includes tasks of any size, because it must first open its
         stores."""
         process, task = np.divmod(self.hidden, max(1, lags.tasks))
         taken_over = np.isin(process, list(self.evacuated_ms))
-        unsaid = taken_over | ~is_caught_up(lags.end_sum[task], lags.acceptable_lag)
-        return bool((unsaid & (self.restarted_ms[process] == now_ms)).any())
+        unreported = taken_over | ~is_caught_up(lags.end_sum[task], lags.acceptable_lag)
+        return bool((unreported & (self.restarted_ms[process] == now_ms)).any())
 
     def homes(self, affinity: IntArray) -> IntArray:
         """Returns, per task, the process that should get it back, NOBODY for none. `affinity` are the homes of host
@@ -206,9 +206,7 @@ def records_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> P
     return by_process | dict(state.away)
 
 
-def asks_again_at_ms(
-    state: HiddenState, lags: TaskLags, plan: StreamsPlan, capacity: IntArray, now_ms: int
-) -> int | None:
+def rejoins_at_ms(state: HiddenState, lags: TaskLags, plan: StreamsPlan, capacity: IntArray, now_ms: int) -> int | None:
     """Returns when all threads should rejoin (epoch ms) so that a process that just came back can report its state;
     None if nothing waits for that. The interval grows each time, until the process counts as slow. A copy with more
     than half left to restore was not a hidden store; it is probed for when it should have caught up. `capacity` is the
@@ -223,7 +221,7 @@ def asks_again_at_ms(
         silent = among(task_code(process, task, lags.tasks), state.hidden) | (lag >= lags.end_sum[task])
         late = (lag > lags.acceptable_lag) & (silent | (lag <= lags.end_sum[task] // 2))
         waited_for.append(away_ms[process[late]])
-    if plan.waiting and state.asks(now_ms, lags):
+    if plan.waiting and state.expects_reports(now_ms, lags):
         waited_for.append(np.zeros(1, dtype=np.int64))
     ages = np.concatenate(waited_for)
     return now_ms + max(_opening_ms(state, plan, capacity, now_ms), int(ages.min())) if len(ages) else None
@@ -236,7 +234,7 @@ def _opening_ms(state: HiddenState, plan: StreamsPlan, capacity: IntArray, now_m
     back = state.restarted_ms == now_ms
     copies = np.bincount(plan.standby_process, minlength=len(back))
     of_a_thread = -(-copies[back] // capacity[back])
-    return min(max(ASK_MS, OPENING_MS * int(of_a_thread.max(initial=0))), RETURNING_MS // 2)
+    return min(max(REJOIN_MS, OPENING_MS * int(of_a_thread.max(initial=0))), RETURNING_MS // 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,14 +29,14 @@ _NAMES_FROM = 10
 class Outgoing:
     """What every member is sent; rows are those of the decoded members. `holder[task]` is the row that gets the active
     task now (NOBODY: pending or without owner). Standbys are parallel arrays sorted by row, then task.
-    `next_rebalance_ms` is per row. Rows in `blind` get empty host maps."""
+    `next_rebalance_ms` is per row. Rows in `without_hosts` get empty host maps."""
 
     rows: int
     holder: IntArray
     standby_row: IntArray
     standby_task: IntArray
     next_rebalance_ms: LongArray
-    blind: BoolArray
+    without_hosts: BoolArray
     version: int = STREAMS_VERSION_MAX
     common: int = STREAMS_VERSION_MAX
 
@@ -73,14 +73,17 @@ def encode_assignments(tasks: TaskMap, maps: HostMaps, out: Outgoing) -> list[by
 
 def _infos(tasks: TaskMap, maps: HostMaps, out: Outgoing) -> list[bytes]:
     head = b"".join(n.to_bytes(4, signed=True) for n in _versions(out))
-    tails = {blind: tail(HostMaps.none() if blind else maps, tasks, out.version) for blind in set(out.blind.tolist())}
+    tails = {
+        without_hosts: tail(HostMaps.none() if without_hosts else maps, tasks, out.version)
+        for without_hosts in set(out.without_hosts.tolist())
+    }
     active = _active(tasks, out)
     standby = _standby(tasks, out)
     timed = out.version >= _DEADLINE_FROM
     return [
-        b"".join((head, mine, kept, tails[blind], deadline.to_bytes(8, signed=True) if timed else b""))
-        for mine, kept, blind, deadline in zip(
-            active, standby, out.blind.tolist(), out.next_rebalance_ms.tolist(), strict=True
+        b"".join((head, mine, kept, tails[without_hosts], deadline.to_bytes(8, signed=True) if timed else b""))
+        for mine, kept, without_hosts, deadline in zip(
+            active, standby, out.without_hosts.tolist(), out.next_rebalance_ms.tolist(), strict=True
         )
     ]
 

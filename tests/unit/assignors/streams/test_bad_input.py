@@ -333,7 +333,7 @@ def test_a_custom_assignor_is_asked_without_lags_and_reported_time_and_cluster()
     decision = led(
         group(A, B),
         ends=EndOffsets.failed("timed out"),
-        assignors=replace(always(placed([0] * 8)), assign=custom, copes=True),
+        assignors=replace(always(placed([0] * 8)), assign=custom, without_lags=True),
     )
     assert seen == [(NOW_MS, True, False)]
     assert tasks_text(decision, "a") == ""

@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, NO_STRATEGY
 from bellwether_kafka.assignors.streams.decide import Assignors, stock
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS, EXPECTED_MS
-from bellwether_kafka.assignors.streams.members.hidden_state import ASK_MS, OPENING_MS, RETURNING_MS
+from bellwether_kafka.assignors.streams.members.hidden_state import OPENING_MS, REJOIN_MS, RETURNING_MS
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.protocol.primitives.types import ProcessId
@@ -116,7 +116,7 @@ def test_one_that_is_back_opens_its_stores_before_it_runs_their_tasks(
     assert fleet.owners() == before
 
 
-@pytest.mark.parametrize(("partitions", "asked_ms"), [(6, ASK_MS), (67, 23 * OPENING_MS), (400, RETURNING_MS // 2)])
+@pytest.mark.parametrize(("partitions", "asked_ms"), [(6, REJOIN_MS), (67, 23 * OPENING_MS), (400, RETURNING_MS // 2)])
 def test_one_that_is_back_is_left_alone_while_it_opens_its_stores(partitions: int, asked_ms: int) -> None:
     """Its threads join when they have opened them all, and the others commit nothing until then."""
     fleet, copies = seen(NO_STRATEGY, instances=6, partitions=partitions)

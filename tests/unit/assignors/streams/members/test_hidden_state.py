@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK, stock
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS
-from bellwether_kafka.assignors.streams.members.hidden_state import ASK_MS, REMEMBERED_MS, RETURNING_MS
+from bellwether_kafka.assignors.streams.members.hidden_state import REJOIN_MS, REMEMBERED_MS, RETURNING_MS
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
@@ -252,8 +252,8 @@ class TestEvacuatedBefore:
         active, standby = scenario.stateful("b")
         assert not active, "it has not said yet that it has them"
         assert len(standby) > 2, "one at a time would take two rebalances each"
-        assert {scenario.asked_ms(name) for name in "abc"} == {scenario.now_ms + ASK_MS}
-        scenario.now_ms += ASK_MS
+        assert {scenario.asked_ms(name) for name in "abc"} == {scenario.now_ms + REJOIN_MS}
+        scenario.now_ms += REJOIN_MS
         scenario.rebalance()
         assert len(scenario.stateful("b")[0]) == 2
 
@@ -301,7 +301,7 @@ class TestAskingAgain:
         scenario = Scenario()
         scenario.restart("b")
         scenario.rebalance()
-        assert {scenario.asked_ms(name) for name in "abc"} == {scenario.now_ms + ASK_MS}
+        assert {scenario.asked_ms(name) for name in "abc"} == {scenario.now_ms + REJOIN_MS}
 
     def test_each_time_later_until_it_counts_as_slow(self) -> None:
         scenario = Scenario()
@@ -325,8 +325,8 @@ class TestAskingAgain:
         scenario = Scenario()
         scenario.restart("b")
         scenario.rebalance()
-        assert scenario.asked_ms("b") == scenario.now_ms + ASK_MS
-        scenario.now_ms += ASK_MS
+        assert scenario.asked_ms("b") == scenario.now_ms + REJOIN_MS
+        scenario.now_ms += REJOIN_MS
         scenario.threads["b"] = replace(
             scenario.threads["b"], sums=dict.fromkeys(scenario.threads["b"].sums, END // 2 - 1)
         )
@@ -441,15 +441,15 @@ class TestDurableStores:
 
     def test_it_is_asked_soon_whether_it_really_has_them(self) -> None:
         scenario, ran = self.restarted()
-        assert {scenario.asked_ms(name) for name in "abc"} == {scenario.now_ms + ASK_MS}
-        scenario.now_ms += ASK_MS
+        assert {scenario.asked_ms(name) for name in "abc"} == {scenario.now_ms + REJOIN_MS}
+        scenario.now_ms += REJOIN_MS
         scenario.rebalance()
         assert scenario.stateful("b")[0] == ran
         assert {scenario.asked_ms(name) for name in "abc"} == {NEVER_MS}, "it runs them, so that is that"
 
     def test_where_it_is_far_behind_after_all_they_go_to_who_has_caught_up(self) -> None:
         scenario, ran = self.restarted()
-        scenario.now_ms += ASK_MS
+        scenario.now_ms += REJOIN_MS
         b = scenario.threads["b"]
         scenario.threads["b"] = replace(b, sums={**b.sums, **{(t.subtopology, t.partition): 10 for t in ran}})
         scenario.rebalance()

@@ -111,7 +111,7 @@ def test_every_thread_reads_its_tasks_and_where_all_others_run(version: int, see
     for row, blob in enumerate(blobs):
         mine = sorted((tp, task_id(t)) for t in np.flatnonzero(out.holder == row).tolist() for tp in partitions_of(t))
         kept = [t for r, t in zip(out.standby_row.tolist(), out.standby_task.tolist(), strict=True) if r == row]
-        blind = bool(out.blind[row])
+        without_hosts = bool(out.without_hosts[row])
         assignment = ConsumerProtocolAssignment.decode(blob)
         assert assignment.version == 1
         assert assignment.partitions == tuple(tp for tp, _ in mine)
@@ -121,8 +121,8 @@ def test_every_thread_reads_its_tasks_and_where_all_others_run(version: int, see
             9 if version >= 3 else -1,
             tuple(task for _, task in mine),
             tuple((task_id(t), tuple(partitions_of(t))) for t in kept),
-            hosts if version >= 2 and not blind else (),
-            standby_hosts if version >= 6 and not blind else (),
+            hosts if version >= 2 and not without_hosts else (),
+            standby_hosts if version >= 6 and not without_hosts else (),
             0,
             int(out.next_rebalance_ms[row]) if version >= 7 else NEVER_MS,
         )
