@@ -356,7 +356,7 @@ class GroupObserver:
         command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
         try:
             compared = await self._planner(answer, group).shadow(command, membership.shown(answer))
-            shadow = self._shadow.put(planned_from, shadow_of(compared.decision, compared.held, compared.inputs))
+            shadow = self._shadow.put(planned_from, shadow_of(compared.decision, compared.present, compared.inputs))
             return replace(seen, shadow=shadow)
         except (RefusalError, TopologyError, ClusterUnreachableError, membership.NotShownError) as error:
             silent = isinstance(error, ClusterUnreachableError)

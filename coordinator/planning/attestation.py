@@ -68,8 +68,8 @@ def distrust(asked: TaskRequest, topology: Topology) -> tuple[str | None, Arriva
     present = [p.process_id for p in process_map.processes]
     if topology.source in (LEARNED, GUESSED):
         ids = asked.witnesses | {m.member_id for m in memory.plan.members}
-        known = _continuing(decoded, process_map, ids) | excused | {*restarted}
-        restarted += sorted({*present} - known)
+        accounted_for = _continuing(decoded, process_map, ids) | excused | {*restarted}
+        restarted += sorted({*present} - accounted_for)
     for process in present:
         if (times := len(arrivals.restarts.get(process, ()))) > RESTARTS_MAX:
             return (
@@ -96,23 +96,23 @@ def _compare(
     """Returns the arrivals, and the processes that have restarted since the last delivered plan or replace one that has
     gone."""
     memory, arrivals, now_ms = asked.memory, asked.arrivals, asked.now_ms
-    known = {record.process_id for record in memory.threads.values()}
+    remembered = {record.process_id for record in memory.threads.values()}
     ends = arrivals.ends | _ends(asked, topology)
-    if not known:
+    if not remembered:
         return replace(arrivals, ends=ends), []
     present = {p.process_id for p in process_map.processes}
     fresh = present - _continuing(decoded, process_map, {m.member_id for m in memory.plan.members}) - {*excused}
-    restarted = sorted(fresh & known)
+    restarted = sorted(fresh & remembered)
     came = {p: at for p, at in arrivals.came.items() if p in present and now_ms - at < REPLACEMENT_MS}
     went = {p: at for p, at in arrivals.went.items() if p not in present}
-    came |= dict.fromkeys(fresh - known, now_ms)
-    went |= dict.fromkeys(known - present, now_ms)
+    came |= dict.fromkeys(fresh - remembered, now_ms)
+    went |= dict.fromkeys(remembered - present, now_ms)
     replaced = sorted(came) if went else []
     proven = _lived_with(asked, decoded, topology) >= {s.id for s in topology.subtopologies}
-    if len(present) == len(known) == 1:
+    if len(present) == len(remembered) == 1:
         proven = proven or _grown(arrivals.ends, ends, topology)
     begun = fresh - _counting_on(asked, decoded, process_map)
-    restarts = {} if proven else _restarts(arrivals, present, begun, known, now_ms)
+    restarts = {} if proven else _restarts(arrivals, present, begun, remembered, now_ms)
     return Arrivals(came, went, restarts, ends), [*restarted, *replaced]
 
 
@@ -155,16 +155,16 @@ def _counting_on(asked: TaskRequest, decoded: DecodedStreams, process_map: Proce
 
 
 def _restarts(
-    arrivals: Arrivals, present: set[ProcessId], fresh: set[ProcessId], known: set[ProcessId], now_ms: int
+    arrivals: Arrivals, present: set[ProcessId], fresh: set[ProcessId], remembered: set[ProcessId], now_ms: int
 ) -> dict[ProcessId, tuple[int, ...]]:
     """Returns when each process has restarted lately. A process that gets a new id at each restart continues the
     history of the previous one only if no other process is left: beside others, processes may come and go for any
     reason."""
     recent = {p: tuple(at for at in times if now_ms - at < RESTARTS_MS) for p, times in arrivals.restarts.items()}
     longest = max(recent.values(), key=len, default=()) if fresh == present else ()
-    again = {p: (*recent.get(p, ()), now_ms) for p in fresh & known}
+    again = {p: (*recent.get(p, ()), now_ms) for p in fresh & remembered}
     if fresh == present:
-        again |= {p: (*recent.get(p, longest), now_ms) for p in fresh - known}
+        again |= {p: (*recent.get(p, longest), now_ms) for p in fresh - remembered}
     return {p: times for p, times in recent.items() if times} | again
 
 

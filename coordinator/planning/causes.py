@@ -56,12 +56,12 @@ def cause(
     if previous is None:
         owners = _counted(len(plan.owners), plan.words.owner, plan.words.owners)
         return Cause(CauseKind.FIRST, f"first plan, for {owners}")
-    found = _members(previous, decision, name) or _unplaced(previous, decision) or _topics(previous, decision, name)
+    change = _members(previous, decision, name) or _unplaced(previous, decision) or _topics(previous, decision, name)
     if ordered:
-        changed = (found.sentence,) if found is not None else ()
-        return Cause(CauseKind.ORDERED, "; ".join((*ordered, *changed)), found.members if found is not None else ())
-    if found is not None:
-        return found
+        changed = (change.sentence,) if change is not None else ()
+        return Cause(CauseKind.ORDERED, "; ".join((*ordered, *changed)), change.members if change is not None else ())
+    if change is not None:
+        return change
     for_orders = f", for {'; '.join(in_force)}" if in_force else ""
     if previous.followup:
         waiting = plan.words.items(int(previous.plan.pending.sum()))
@@ -101,16 +101,17 @@ def follows_from_orders(
 
 
 def cause_after_return(
-    found: Decision[GroupPlan],
+    at_return: Decision[GroupPlan],
     reason: str,
     decision: Decision[GroupPlan],
     *,
     ordered: Sequence[str] = (),
     in_force: Sequence[str] = (),
 ) -> Cause:
-    """Returns the cause of the first plan of a process that returned to a stable group. `found` is the decision that it
-    would have made at its return; `reason` is why that would have been worth a rebalance, "" if it would not."""
-    why = cause(found, decision, ordered=ordered, in_force=in_force)
+    """Returns the cause of the first plan of a process that returned to a stable group. `at_return` is the decision
+    that it would have made at its return; `reason` is why that would have been worth a rebalance, "" if it would
+    not."""
+    why = cause(at_return, decision, ordered=ordered, in_force=in_force)
     if why.kind not in (CauseKind.AGAIN, CauseKind.PENDING, CauseKind.PROBE):
         return why
     return Cause(CauseKind.FIRST, reason or "first plan after a return")
@@ -118,7 +119,7 @@ def cause_after_return(
 
 def _members(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name: Name) -> Cause | None:
     """Compares members by what survives a restart: a static member's instance id, else the member id."""
-    had, has = _known(previous.plan), _known(decision.plan)
+    had, has = _owners_by_key(previous.plan), _owners_by_key(decision.plan)
     came = {key: has[key] for key in has if key not in had}
     went = {key: had[key] for key in had if key not in has}
     if not came and not went:
@@ -130,7 +131,7 @@ def _members(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name:
     return Cause(_came_or_went(came, went), ", ".join(entries), ids)
 
 
-def _known(plan: GroupPlan) -> dict[str, tuple[str, str]]:
+def _owners_by_key(plan: GroupPlan) -> dict[str, tuple[str, str]]:
     """Returns (member id, name of its owner) by what survives a restart."""
     return {owner.instance_id or member: (member, owner.name) for owner in plan.owners for member in owner.members}
 
@@ -170,8 +171,8 @@ def _came_or_went(came: object, went: object) -> CauseKind:
 
 def _named(words: Words, owners: Iterable[str], name: Name) -> str:
     names = sorted({name(owner[: words.name_chars]) for owner in owners})
-    one, many = words.owner_before_name
-    return f"{one if len(names) == 1 else many}{listed(names)}"
+    singular, plural = words.owner_before_name
+    return f"{singular if len(names) == 1 else plural}{listed(names)}"
 
 
 def listed(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
@@ -180,5 +181,5 @@ def listed(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
     return ", ".join(names[:shown]) + more
 
 
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _counted(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"

@@ -84,7 +84,7 @@ class ConsumerKind:
 
     async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> ConsumerInputs:
         if command.removed:
-            self.memory = self.memory.renamed(heirs(command.removed, self.memory, raw))
+            self.memory = self.memory.renamed(returned_ids(command.removed, self.memory, raw))
         async with asyncio.timeout(left() * METADATA_SHARE):
             topics = await topics_of(raw)
             cluster = await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
@@ -99,7 +99,7 @@ class ConsumerKind:
         subscribed: set[str] = set().union(*lists.values())
         return WatchedTopics(tuple(sorted(subscribed)), rack_aware=bool((group.rack != shared.NO_RACK).any()))
 
-    def held(self, decision: Decision[PartitionPlan]) -> shared.IntArray:
+    def present_owner(self, decision: Decision[PartitionPlan]) -> shared.IntArray:
         return decision.plan.before
 
     def assigned_sizes(self) -> dict[str, int]:
@@ -122,8 +122,8 @@ class ConsumerKind:
         former: Decision[PartitionPlan],  # noqa: ARG004 - see GroupKind
         rules: tuple[shared.Rule, ...],  # noqa: ARG004
     ) -> bool:
-        found = decision.moves
-        return bool(found.moved or found.new or found.lost)
+        moves = decision.moves
+        return bool(moves.moved or moves.new or moves.lost)
 
     def delivered(self, proposal: Proposal[PartitionPlan]) -> None:
         self.memory = proposal.decision.plan.memory
@@ -179,9 +179,9 @@ async def topics_of(raw: RawGroup) -> tuple[str, ...]:
     return await asyncio.to_thread(topics_wanted, raw)
 
 
-def heirs(removed: Sequence[str], memory: Memory, raw: RawGroup) -> dict[str, str]:
+def returned_ids(removed: Sequence[str], memory: Memory, raw: RawGroup) -> dict[str, str]:
     """Returns the new member ids of removed leaders that have come back, by old id. Brokers form a member id from the
     client id and a UUID, so a leader is left out if several members with its client id are new."""
     new = [m.member_id for m in raw.members if m.instance_id is None and m.member_id not in memory.index]
     back = {old: [n for n in new if n[:-UUID_LENGTH] == old[:-UUID_LENGTH]] for old in removed}
-    return {old: found[0] for old, found in back.items() if len(found) == 1}
+    return {old: successors[0] for old, successors in back.items() if len(successors) == 1}

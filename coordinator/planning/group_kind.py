@@ -74,7 +74,7 @@ class GroupKind(Protocol[P]):
         previous plan may still be sent."""
 
     def topics(self, decision: Decision[P]) -> WatchedTopics: ...
-    def held(self, decision: Decision[P]) -> IntArray:
+    def present_owner(self, decision: Decision[P]) -> IntArray:
         """Returns the owners of all items, as far as the broker shows them."""
 
     def assigned_sizes(self) -> Mapping[str, int]:

@@ -26,9 +26,9 @@ def inspect(
     (docs/reference/broker-behaviour.md#syncgroup-and-heartbeats); an oversized record fails the whole group
     (docs/reference/broker-behaviour.md#limits).
     """
-    found = (*_ids(raw, decision.assignments), *oversized(raw, decision.assignments, message_bytes_max))
-    if found:
-        return found
+    findings = (*_ids(raw, decision.assignments), *oversized(raw, decision.assignments, message_bytes_max))
+    if findings:
+        return findings
     if [m.member_id for m in raw.others] != [m.member_id for m in decision.raw.others]:
         return ("the plan was made for other members",)
     return decision.plan.findings(raw, decision.assignments)

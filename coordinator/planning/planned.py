@@ -61,7 +61,7 @@ class PlannedRebalance(Generic[P_co]):
 
 @dataclass(frozen=True, eq=False)
 class Compared(Generic[P_co]):
-    """Whether a plan made now would be worth a rebalance: `reason` says why, "" if not. `held` are the owners of all
+    """Whether a plan made now would be worth a rebalance: `reason` says why, "" if not. `present` are the owners of all
     items as the broker shows them. `assigned_sizes`: the partition count of each topic that the members' assignments
     imply, also of topics that no longer exist. `inputs`: the input of the decision, if it can be recorded. Changes in a
     stable group that Bellwether goes on leading are compared with this."""
@@ -69,6 +69,6 @@ class Compared(Generic[P_co]):
     decision: Decision[P_co]
     reason: str
     topics: WatchedTopics
-    held: IntArray
+    present: IntArray
     assigned_sizes: Mapping[str, int]
     inputs: object = None

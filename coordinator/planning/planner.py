@@ -125,7 +125,7 @@ class Planner(Generic[P]):
             decision=decision,
             reason=kind.worth_moving(decision),
             topics=kind.topics(decision),
-            held=kind.held(decision),
+            present=kind.present_owner(decision),
             assigned_sizes=kind.assigned_sizes(),
             inputs=proposal.record,
         )
@@ -171,9 +171,11 @@ class Planner(Generic[P]):
         self.kind.delivered(proposal)
         self._ordered = tuple(order for order in self._ordered if order not in planned.ordered)
         in_force = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
-        why, found = cause(previous, decision, ordered=planned.ordered, in_force=in_force), self._returned
-        if previous is None and found is not None:
-            why = cause_after_return(found.decision, found.reason, decision, ordered=planned.ordered, in_force=in_force)
+        why, returned = cause(previous, decision, ordered=planned.ordered, in_force=in_force), self._returned
+        if previous is None and returned is not None:
+            why = cause_after_return(
+                returned.decision, returned.reason, decision, ordered=planned.ordered, in_force=in_force
+            )
         why, self._returned = self._with_orders(why, planned, previous), None
         chosen = planned.chosen
         if previous is not None and previous.followup:

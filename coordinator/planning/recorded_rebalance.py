@@ -60,16 +60,16 @@ def unpack(data: bytes) -> TaskRequest:
         inflating = zlib.decompressobj()
         text = inflating.decompress(data, BYTES_MAX)
         whole = inflating.eof and not inflating.unused_data
-        found = _unpacked(json_of(text)) if whole else None
+        request = _unpacked(json_of(text)) if whole else None
     except OutsideTextError as error:
         raise UnreadableRebalanceError(f"is damaged: {error}") from error
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, zlib.error) as error:
         raise UnreadableRebalanceError(
             f"was recorded by another version, or damaged ({type(error).__name__})"
         ) from error
-    if not isinstance(found, TaskRequest):
+    if not isinstance(request, TaskRequest):
         raise UnreadableRebalanceError("is no rebalance of an application")
-    return found
+    return request
 
 
 def _packed(value: object) -> object:
@@ -85,15 +85,15 @@ def _packed(value: object) -> object:
     if isinstance(value, Path):
         return {"path": str(value)}
     if isinstance(value, shared.Members):
-        return {"members": [_packed(one) for one in value]}
+        return {"members": [_packed(item) for item in value]}
     if isinstance(value, Mapping):
         return {"map": [[_packed(k), _packed(v)] for k, v in value.items()]}
     if isinstance(value, frozenset):
-        return {"set": [_packed(one) for one in sorted(value)]}
+        return {"set": [_packed(item) for item in sorted(value)]}
     if type(value).__name__ in _RECORDS:
         return {"record": type(value).__name__, "of": {name: _packed(getattr(value, name)) for name in _names(value)}}
     if isinstance(value, (tuple, list)):
-        return [_packed(one) for one in value]
+        return [_packed(item) for item in value]
     raise TypeError(f"{type(value).__name__} cannot be recorded")
 
 
@@ -105,7 +105,7 @@ def _names(value: object) -> list[str]:
 
 def _unpacked(value: object) -> object:
     if isinstance(value, list):
-        return tuple(_unpacked(one) for one in value)
+        return tuple(_unpacked(item) for item in value)
     if not isinstance(value, dict):
         return value
     if "record" in value:
@@ -127,7 +127,7 @@ _SHAPES: dict[str, Callable[..., object]] = {
     "array": _array,
     "bytes": base64.b64decode,
     "path": Path,
-    "members": lambda given: shared.Members.of([cast("shared.MemberView", _unpacked(one)) for one in given]),
+    "members": lambda given: shared.Members.of([cast("shared.MemberView", _unpacked(item)) for item in given]),
     "map": lambda given: {_unpacked(k): _unpacked(v) for k, v in given},
-    "set": lambda given: frozenset(_unpacked(one) for one in given),
+    "set": lambda given: frozenset(_unpacked(item) for item in given),
 }

@@ -65,8 +65,8 @@ def main() -> None:
 
 def _solved(subject: object, job: bytes) -> bytes:
     try:
-        found: Job[object] = pickle.loads(job)  # noqa: S301 - from Bellwether's own parent
-        answer: tuple[bool, object] = (False, found.make(subject, found.request))
+        work: Job[object] = pickle.loads(job)  # noqa: S301 - from Bellwether's own parent
+        answer: tuple[bool, object] = (False, work.make(subject, work.request))
         return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # noqa: BLE001 - a plug-in's; the parent has an answer for it
         return pickle.dumps((True, _portable(error)), pickle.HIGHEST_PROTOCOL)

@@ -42,15 +42,15 @@ class Reported(GivenTopology):
 
 
 class StatefulDialect(Dialect[TaskPlan]):
-    """The dialect of one group. `known` returns the cluster of the plan delivered last."""
+    """The dialect of one group. `last_cluster` returns the cluster of the plan delivered last."""
 
     def __init__(
-        self, group_id: str, reader: ClusterReader, reported: Reported, known: Callable[[], ClusterView]
+        self, group_id: str, reader: ClusterReader, reported: Reported, last_cluster: Callable[[], ClusterView]
     ) -> None:
         self._group_id = group_id
         self._reader = reader
         self._reported = reported
-        self._known = known
+        self._last_cluster = last_cluster
 
     async def joined(self, command: Decide, limit_s: float) -> Decide:
         """Translates the members' metadata. Raises RefusalError if metadata of topics cannot be read and none are
@@ -94,8 +94,8 @@ class StatefulDialect(Dialect[TaskPlan]):
         return await asyncio.to_thread(self._encoded, decoded, translate.stateful_topology(topology, counts), counts)
 
     async def _sizes(self, topics: tuple[str, ...]) -> ClusterView:
-        known = self._known().index.keys() >= set(topics)
-        return await self._reader.snapshot(topics, STALE_METADATA_MS_MAX if known else METADATA_AGE_MS_MAX)
+        remembered = self._last_cluster().index.keys() >= set(topics)
+        return await self._reader.snapshot(topics, STALE_METADATA_MS_MAX if remembered else METADATA_AGE_MS_MAX)
 
     def _encoded(
         self, decoded: list[translate.DecodedMember], topology: Topology, counts: Mapping[str, int]

@@ -165,17 +165,17 @@ class StreamsKind:
         topology, rack_aware = decision.plan.topology, bool((decision.plan.view.rack != shared.NO_RACK).any())
         return WatchedTopics(topology.source_topics, topology.changelogs, rack_aware, partial(fatal_to_java, topology))
 
-    def held(self, decision: Decision[TaskPlan]) -> IntArray:
+    def present_owner(self, decision: Decision[TaskPlan]) -> IntArray:
         """Returns the owning process of each task by `memory`, which is what the broker shows. What threads reported
         when they joined is one rebalance older."""
         plan = decision.plan
         owner = self.memory.plan.owner_in(decision.cluster, [m.key for m in plan.joined])
         process_of = {member: p for p, process in enumerate(plan.view.processes) for member in process.members}
         row = np.array([process_of.get(m.member_id, NOBODY) for m in plan.joined], dtype=np.int32)
-        known = np.flatnonzero((plan.item_of != NOBODY) & (owner != NOBODY))
-        held = np.full(plan.view.tasks.size, NOBODY, dtype=np.int32)
-        held[plan.item_of[known]] = row[owner[known]]
-        return held
+        owned = np.flatnonzero((plan.item_of != NOBODY) & (owner != NOBODY))
+        present = np.full(plan.view.tasks.size, NOBODY, dtype=np.int32)
+        present[plan.item_of[owned]] = row[owner[owned]]
+        return present
 
     def assigned_sizes(self) -> dict[str, int]:
         return self.memory.plan.assigned_sizes()
@@ -187,7 +187,7 @@ class StreamsKind:
         """Compares two dry plans, because threads' reports in a dry rebalance are one rebalance old: where tasks and
         copies are, and where tasks are to go. A task whose owner violates the rules counts as a change, even if it was
         about to move. Without known lags a dry plan leaves everything in place, so the answer is then True."""
-        if not decision.plan.lags_known or len(decision.plan.against(rules, self.held(decision))):
+        if not decision.plan.lags_known or len(decision.plan.against(rules, self.present_owner(decision))):
             return True
         return _places(decision.plan) != _places(former.plan)
 
@@ -195,8 +195,8 @@ class StreamsKind:
         self.memory = proposal.decision.plan.memory
         if proposal.arrivals is not None:
             self._arrivals = proposal.arrivals
-        used, known = proposal.decision.plan.topology, self._topologies.topology
-        if known is not None and known.undecided and used.source == LEARNED:
+        used, topology = proposal.decision.plan.topology, self._topologies.topology
+        if topology is not None and topology.undecided and used.source == LEARNED:
             self._topologies.settle(used)  # the next rebalance does not repeat what threads reported in this one
 
     def forget(self) -> None:
@@ -209,8 +209,8 @@ class StreamsKind:
 
     @property
     def digest(self) -> str:
-        known = self._topologies.topology
-        return known.digest if known is not None and known.source != LEARNED else ""
+        topology = self._topologies.topology
+        return topology.digest if topology is not None and topology.source != LEARNED else ""
 
     async def learn(self, members: tuple[shared.AssignedMember, ...]) -> bool:
         """Learns the topology. A learned one is valid for the members that showed it; others may run another version
@@ -270,11 +270,11 @@ class StreamsKind:
         self, topology: Topology, cluster: ClusterView, topics: tuple[str, ...], limit_s: float
     ) -> frozenset[str] | None:
         try:
-            found = topology.resolved(t for t in topics if t in cluster.index or t in cluster.unreadable)
+            resolved = topology.resolved(t for t in topics if t in cluster.index or t in cluster.unreadable)
         except TopologyError as error:
             raise RefusalError(RefusalCause.TOPOLOGY, str(error)) from error
         try:
-            return await self._topologies.complete(found, cluster, limit_s)
+            return await self._topologies.complete(resolved, cluster, limit_s)
         except TopicCreationError as error:
             raise RefusalError(RefusalCause.INTERNAL_TOPICS, str(error)) from error
 
@@ -341,23 +341,23 @@ def _places(plan: TaskPlan) -> tuple[list[int], list[int], set[tuple[object, obj
 def worth_moving(decision: Decision[TaskPlan], memory: StreamsMemory) -> str:
     """Returns why the plan is worth a rebalance, "" if it is not. Uses `memory`, because threads' reports are older."""
     plan = decision.plan
-    held = memory.plan.owner_in(decision.cluster, [m.key for m in plan.joined])
-    unowned = len(np.unique(plan.item_of[(plan.item_of != NOBODY) & (held == NOBODY)]))
+    owner = memory.plan.owner_in(decision.cluster, [m.key for m in plan.joined])
+    unowned = len(np.unique(plan.item_of[(plan.item_of != NOBODY) & (owner == NOBODY)]))
     if unowned:
         return f"{unowned} tasks have no owner"
     warming = sum(copies > plan.configs.num_standby_replicas for copies in memory.standbys.values())
     if warming:
         return f"{warming} tasks have a warm-up that waits for a probe"
-    if plan.target.probing and _uneven(plan, held):
+    if plan.target.probing and _uneven(plan, owner):
         return "a process was to get tasks once it had caught up, which an ordinary standby may be waiting for"
     return ""
 
 
-def _uneven(plan: TaskPlan, held: IntArray) -> bool:
+def _uneven(plan: TaskPlan, owner: IntArray) -> bool:
     """Returns whether processes differ by more than one in their stateful tasks per thread."""
     process_map, task_of = plan.process_map, plan.tasks.task_of
-    flat = np.flatnonzero((task_of != NOBODY) & (held != NOBODY))
+    flat = np.flatnonzero((task_of != NOBODY) & (owner != NOBODY))
     task, first = np.unique(task_of[flat], return_index=True)
-    thread = process_map.thread[held[flat[first[plan.view.tasks.stateful[task]]]]]
+    thread = process_map.thread[owner[flat[first[plan.view.tasks.stateful[task]]]]]
     share = np.bincount(process_map.process[thread[thread >= 0]], minlength=plan.view.size) / plan.view.capacity
     return bool(share.max(initial=0.0) - share.min(initial=np.inf) > 1)

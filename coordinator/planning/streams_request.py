@@ -27,7 +27,7 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
         raise RefusalError(RefusalCause.TOPOLOGY, mistrust)
     decision = _decided(assignors, asked, world)
     if any(_decided(assignors, asked, other).assignments != decision.assignments for other in others):
-        raise RefusalError(RefusalCause.TOPOLOGY, _untold(asked.world.topology.undecided))
+        raise RefusalError(RefusalCause.TOPOLOGY, _undecided(asked.world.topology.undecided))
     for finding in oversized(world.raw, decision.assignments, asked.message_bytes_max):
         decision = without_host_maps(decision, finding) or decision
     probes = [at_ms for at_ms in (decision.probing_at_ms, probe_at_ms(arrived, asked.now_ms)) if at_ms is not None]
@@ -63,17 +63,17 @@ def _settled(asked: TaskRequest) -> list[World]:
     world, topology = asked.world, asked.world.topology
     if topology.source != LEARNED or not topology.undecided:
         return [world]
-    found = settle(topology, world.raw, asked.memory, world.cluster, world.ends.ends)
-    if not found.open:
-        return [replace(world, topology=found.topology)]
+    settled = settle(topology, world.raw, asked.memory, world.cluster, world.ends.ends)
+    if not settled.open:
+        return [replace(world, topology=settled.topology)]
     # A single process gets all tasks, whatever their lags; and removed members report offsets when they come back.
     if asked.dry or len(gather(decode_streams(world.raw), asked.memory).processes) < 2:
-        return [replace(world, topology=found.topology, ends=EndOffsets.failed(_untold(found.open)))]
-    if not found.ways:
-        raise RefusalError(RefusalCause.TOPOLOGY, _untold(found.open))
-    return [replace(world, topology=way) for way in found.ways]
+        return [replace(world, topology=settled.topology, ends=EndOffsets.failed(_undecided(settled.open)))]
+    if not settled.ways:
+        raise RefusalError(RefusalCause.TOPOLOGY, _undecided(settled.open))
+    return [replace(world, topology=way) for way in settled.ways]
 
 
-def _untold(changelogs: tuple[str, ...]) -> str:
+def _undecided(changelogs: tuple[str, ...]) -> str:
     named = ", ".join(changelogs[:_LISTED])
     return f"what threads have reported does not show yet which subtopology these belong to: {named}"

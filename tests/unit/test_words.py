@@ -265,6 +265,7 @@ WITHOUT_EMPTY_NAMES = (
     "coordinator/control",
     "coordinator/kafka",
     "coordinator/observation",
+    "coordinator/planning",
     "coordinator/telemetry",
     "coordinator/web",
     "deploy",

@@ -224,7 +224,7 @@ def test_an_application_runs_what_the_broker_shows_and_not_what_threads_reported
         planner = App(attested=True).planner
         await planner.rebuild(RebuildMemory(9, "stream", members), shown(described), "")
         compared = await planner.compare(Decide(9, "stream", members, "", time.monotonic() + 5, dry=True))
-        return shadow_of(compared.decision, compared.held)
+        return shadow_of(compared.decision, compared.present)
 
     seen = asyncio.run(shadow())
     assert seen.current.unowned == seen.planned.unowned == 0

@@ -263,7 +263,7 @@ def test_a_leader_that_returns_remembers_what_members_hold() -> None:
         comparison = await fresh.planner.compare(fresh.order(a, b))
         assert comparison.reason == ""
         await fresh.planner.observed(described, None)
-        assert shadow_of(comparison.decision, comparison.held).moves.moved == 0
+        assert shadow_of(comparison.decision, comparison.present).moves.moved == 0
 
     run(scenario())
 

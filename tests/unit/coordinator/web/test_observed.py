@@ -156,7 +156,7 @@ def observed_application(*, reported: bool = False) -> Observation:
         joined = tuple(JoinedMember(m.member_id, None, m.metadata) for m in members)
         command = Decide(NEWEST, "stream", joined, "", time.monotonic() + 5, dry=True)
         compared = await App(attested=True, num_standby_replicas=1).planner.shadow(command, answer)
-        shadow = shadow_of(compared.decision, compared.held, compared.inputs)
+        shadow = shadow_of(compared.decision, compared.present, compared.inputs)
         return replace(observation("shop", "classic", answer, 9_000), shadow=shadow)
 
     return asyncio.run(scenario())
