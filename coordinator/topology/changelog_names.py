@@ -36,6 +36,6 @@ def shorter_alike(store: str, stores: Collection[str]) -> str | None:
 
 def of_one_join(stores: Collection[str]) -> bool:
     """Returns whether these are the stores of one join of two streams: those of its sides and the one they share."""
-    found = [_JOIN.fullmatch(store) for store in stores]
-    parts = {match.groups() for match in found if match is not None}
+    matches = [_JOIN.fullmatch(store) for store in stores]
+    parts = {match.groups() for match in matches if match is not None}
     return len(parts) == len(stores) and len({name for _, name, _ in parts}) == 1

@@ -23,8 +23,8 @@ def combined(described: DescribedSubtopology, learned: Learned) -> Learned:
     text is undecided. Raises TopologyError if the members run something else."""
     topology = described.topology.resolved(learned.topology.source_topics)
     _compare(topology, learned.topology)
-    known = {*topology.changelogs, *topology.source_topics, *learned.by_size}
-    written = [t for t in learned.topology.changelogs if t not in known]
+    expected = {*topology.changelogs, *topology.source_topics, *learned.by_size}
+    written = [t for t in learned.topology.changelogs if t not in expected]
     notes = (*described.notes, *(f"{t} is of no store in the text{_USED}" for t in written))
     for number in sorted(learned.stateful):
         part = topology.find(number)

@@ -26,16 +26,16 @@ def with_existing(topology: Topology, counts: Mapping[str, int], configs: Config
     cluster. `configs` are those of internal topics, except topics that Bellwether may not read. Topics that do not
     exist stay as described."""
     prefix = f"{topology.application_id}-"
-    found = topology.resolved(t for t in counts if not t.startswith((prefix, "__")))
-    sources = {*found.source_topics}
-    internal = [t for t in (*found.repartition_topics, *found.changelogs, *found.undecided) if t in counts]
-    internal = sorted({t for t in internal if t not in sources or t in found.repartition_topics})
-    sizes = _sizes(found, counts)
-    needed = required_counts(found, counts)
+    resolved = topology.resolved(t for t in counts if not t.startswith((prefix, "__")))
+    sources = {*resolved.source_topics}
+    internal = [t for t in (*resolved.repartition_topics, *resolved.changelogs, *resolved.undecided) if t in counts]
+    internal = sorted({t for t in internal if t not in sources or t in resolved.repartition_topics})
+    sizes = _sizes(resolved, counts)
+    needed = required_counts(resolved, counts)
     topics = {topic.name: topic for topic in topology.internal_topics}
     for name in internal:
         kept = topics.get(name, InternalTopic(name))
-        kind = REPARTITION_CONFIGS if name in found.repartition_topics else CHANGELOG_CONFIGS
+        kind = REPARTITION_CONFIGS if name in resolved.repartition_topics else CHANGELOG_CONFIGS
         with_configs = tuple(sorted(_beyond(kind, configs[name]).items())) if name in configs else kept.configs
         topics[name] = replace(kept, partitions=sizes.get(name, kept.partitions), configs=with_configs)
     described = {t: topic for t, topic in topics.items() if topic != InternalTopic(t)}
@@ -74,8 +74,10 @@ def _sizes(topology: Topology, counts: Mapping[str, int]) -> dict[str, int]:
     writers = {t: [s for s in topology.subtopologies if t in s.repartition_sinks] for t in internal}
     fixed: dict[str, int] = {}
     while True:
-        known = described | {t: InternalTopic(t, partitions=n) for t, n in fixed.items()}
-        derived = required_counts(replace(topology, internal_topics=tuple(known.values())), external).partitions
+        internal_topics = described | {t: InternalTopic(t, partitions=n) for t, n in fixed.items()}
+        derived = required_counts(
+            replace(topology, internal_topics=tuple(internal_topics.values())), external
+        ).partitions
         odd = {t for t in internal & counts.keys() if t not in fixed and derived.get(t) != counts[t]}
         if not odd:
             return fixed

@@ -175,12 +175,12 @@ def _named(item: object, names: Sequence[str], here: str) -> str:
     return str(item)
 
 
-def _mapping(value: object, what: str, known: Sequence[str]) -> Mapping[str, Any]:
+def _mapping(value: object, what: str, keys: Sequence[str]) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise TopologyError(f"{what} is not a mapping of {', '.join(known)}")
-    unknown = sorted(str(key) for key in value if key not in known)
+        raise TopologyError(f"{what} is not a mapping of {', '.join(keys)}")
+    unknown = sorted(str(key) for key in value if key not in keys)
     if unknown:
-        raise TopologyError(f"{what} has the unknown key {unknown[0]}; known are {', '.join(known)}")
+        raise TopologyError(f"{what} has the unknown key {unknown[0]}; known are {', '.join(keys)}")
     return value
 
 

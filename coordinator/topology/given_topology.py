@@ -137,23 +137,23 @@ class TopologyKeeper:
         earlier = self._earlier if ids == self.witnesses else None
         brokers = self._admin, self._offsets
         try:
-            found = await self._learn(self._application_id, members, *brokers, LEARN_LIMIT_S, earlier)
+            observed = await self._learn(self._application_id, members, *brokers, LEARN_LIMIT_S, earlier)
         except TopologyError as error:
             log.info("topology_not_learned", application=self._application_id, reason=str(error))
             return
-        learned, before = found.topology, (self._learned, self.mismatch)
+        learned, before = observed.topology, (self._learned, self.mismatch)
         self._learned = learned
         self.witnesses = ids
-        self._earlier = found.ends if earlier is None else earlier
+        self._earlier = observed.ends if earlier is None else earlier
         if self._given is None:  # only then do the notes require action
-            notes = list(found.notes)
+            notes = list(observed.notes)
             self._unconfirmed, self.mismatch = False, ""
             if (learned, "") == before:  # open changelogs are checked repeatedly, with the same result
                 return
             log.info("topology_learned", application=self._application_id, digest=learned.digest, notes=notes)
             return
         self.mismatch = contradiction(
-            self._given, learned, unconfirmed=self._unconfirmed, by_size=found.by_size, stateful=found.stateful
+            self._given, learned, unconfirmed=self._unconfirmed, by_size=observed.by_size, stateful=observed.stateful
         )
         self._unconfirmed = self._unconfirmed and bool(self.mismatch)
         if (learned, self.mismatch) == before:
@@ -161,7 +161,7 @@ class TopologyKeeper:
         if self.mismatch:
             log.warning("topology_contradicted", application=self._application_id, reason=self.mismatch)
         else:
-            left = sorted({*learned.undecided, *found.by_size} - {*self._given.changelogs})
+            left = sorted({*learned.undecided, *observed.by_size} - {*self._given.changelogs})
             log.info("topology_confirmed", application=self._application_id, digest=self._given.digest, left_over=left)
 
     def settle(self, topology: Topology) -> None:

@@ -151,16 +151,16 @@ def read_replicas(admin: AdminClient, topics: Collection[str], limit_s: float) -
         listed: Mapping[str, Any] = admin.list_topics(timeout=limit_s).topics
     except KafkaException as error:
         raise TopicCreationError(f"the replicas of topics cannot be read: {error.args[0].str()}") from error
-    found = {t: [len(p.replicas) for p in listed[t].partitions.values()] for t in topics if t in listed}
-    return Replicas(_default(admin, limit_s), {t: min(counts) for t, counts in found.items() if counts})
+    replica_counts = {t: [len(p.replicas) for p in listed[t].partitions.values()] for t in topics if t in listed}
+    return Replicas(_default(admin, limit_s), {t: min(counts) for t, counts in replica_counts.items() if counts})
 
 
 def _default(admin: AdminClient, limit_s: float) -> int | None:
     """Returns the default replication factor of one broker, None if it cannot be read."""
     try:
         resource = ConfigResource(ConfigResource.Type.BROKER, str(any_node(admin, limit_s).node_id))
-        found = admin.describe_configs([resource], request_timeout=limit_s)[resource].result(limit_s + 1)
-        return int(found[DEFAULT_CONFIG].value)
+        configs = admin.describe_configs([resource], request_timeout=limit_s)[resource].result(limit_s + 1)
+        return int(configs[DEFAULT_CONFIG].value)
     except (KafkaException, TimeoutError, LookupError, TypeError, ValueError):
         return None
 

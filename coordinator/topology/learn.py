@@ -83,11 +83,11 @@ def learn(
     names = [t for t in counts if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG) and t not in owner]
     written = grown(earlier or {}, ends or {})
     puzzle = Puzzle(application_id, sources, sizes, stateful, stateless, frozenset(applications), written)
-    placed, notes = puzzle.solve({t: counts[t] for t in sorted(names)}, _sums_of_held(threads, owner), ends or {})
+    placed, notes = puzzle.solve({t: counts[t] for t in sorted(names)}, _sums_of_own_tasks(threads, owner), ends or {})
     reused = puzzle.reused(placed, counts, serving)
-    found = assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
+    learned = assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
     by_size = frozenset(t for t, n in placed.items() if n is not None and not puzzle.proven(t, n, placed))
-    return replace(found, by_size=by_size, stateful=frozenset(stateful), ends=ends)
+    return replace(learned, by_size=by_size, stateful=frozenset(stateful), ends=ends)
 
 
 def _thread(member: AssignedMember) -> _Thread:
@@ -127,7 +127,7 @@ def _subtopology_of(threads: Sequence[_Thread]) -> dict[str, int]:
     """Returns the subtopology of each topic, from all active and standby tasks."""
     owner: dict[str, int] = {}
     pairs = [pair for t in threads for pair in zip(t.given.active_tasks, t.partitions, strict=True)]
-    pairs += [(task, tp) for t in threads for task, held in t.given.standby_tasks for tp in held]
+    pairs += [(task, tp) for t in threads for task, partitions in t.given.standby_tasks for tp in partitions]
     for task, tp in pairs:
         if task.partition != tp.partition or owner.setdefault(tp.topic, task.subtopology) != task.subtopology:
             raise TopologyError(f"task {task} reads {tp.topic}-{tp.partition}, which contradicts other tasks")
@@ -136,11 +136,11 @@ def _subtopology_of(threads: Sequence[_Thread]) -> dict[str, int]:
 
 def _prove_complete(threads: Sequence[_Thread], subscribed: Sequence[str], counts: Mapping[str, int]) -> None:
     """Raises TopologyError unless every partition of every subscribed topic has an owner: no task is missing."""
-    held = {tp for t in threads for tp in t.partitions}
+    owned = {tp for t in threads for tp in t.partitions}
     for topic in subscribed:
         if topic not in counts:
             raise TopologyError(f"topic {topic} is subscribed but does not exist or cannot be read")
-        missing = [p for p in range(counts[topic]) if TopicPartition(topic, p) not in held]
+        missing = [p for p in range(counts[topic]) if TopicPartition(topic, p) not in owned]
         if missing:
             raise TopologyError(f"{topic}-{missing[0]} is with no member now: try again when the group has settled")
 
@@ -148,27 +148,27 @@ def _prove_complete(threads: Sequence[_Thread], subscribed: Sequence[str], count
 def _with_state(thread: _Thread, owner: Mapping[str, int]) -> Iterable[int]:
     """Yields the subtopologies that certainly keep state. The sum of a task that the thread neither runs nor was
     assigned does not count: it may come from a directory of an older version of the application."""
-    held = _held(thread, owner)
+    tasks = _tasks_of(thread, owner)
     for task, value in thread.info.task_offset_sums:
-        if value == messages.LATEST_OFFSET or task[:2] in held:
+        if value == messages.LATEST_OFFSET or task[:2] in tasks:
             yield task.subtopology
     yield from (task.subtopology for task, _ in thread.given.standby_tasks)
 
 
-def _held(thread: _Thread, owner: Mapping[str, int]) -> set[tuple[int, int]]:
+def _tasks_of(thread: _Thread, owner: Mapping[str, int]) -> set[tuple[int, int]]:
     """Returns the tasks that a thread has run or was assigned, as (subtopology, partition)."""
     return {(owner[tp.topic], tp.partition) for tp in (*thread.owned, *thread.partitions) if tp.topic in owner}
 
 
-def _sums_of_held(threads: Sequence[_Thread], owner: Mapping[str, int]) -> list[OffsetSum]:
+def _sums_of_own_tasks(threads: Sequence[_Thread], owner: Mapping[str, int]) -> list[OffsetSum]:
     """Returns the offset sums that processes report of the tasks and standbys they have. Other sums may belong to
     stores that the application no longer has."""
-    held: dict[object, set[tuple[int, int]]] = defaultdict(set)
+    tasks_by_process: dict[object, set[tuple[int, int]]] = defaultdict(set)
     for thread in threads:
         copies = {task[:2] for task, _ in thread.given.standby_tasks}
-        held[thread.info.process_id] |= _held(thread, owner) | copies
+        tasks_by_process[thread.info.process_id] |= _tasks_of(thread, owner) | copies
     sums = [(t.info.process_id, pair) for t in threads for pair in t.info.task_offset_sums]
-    return [pair for process, pair in sums if pair[0][:2] in held[process]]
+    return [pair for process, pair in sums if pair[0][:2] in tasks_by_process[process]]
 
 
 def _without_state(threads: Sequence[_Thread], owner: Mapping[str, int]) -> set[int]:

@@ -75,17 +75,17 @@ def _runs_streams(answer: Any, limit_s: float) -> bool:
 def topic_configs(admin: AdminClient, topics: Sequence[str], limit_s: float) -> dict[str, dict[str, str]]:
     """Returns the configs set on each topic itself, without topics whose configs Bellwether may not read. Blocks."""
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics if is_topic_name(topic)]
-    found: dict[str, dict[str, str]] = {}
+    configs: dict[str, dict[str, str]] = {}
     if not resources:
-        return found
+        return configs
     for resource, answer in admin.describe_configs(resources, request_timeout=limit_s).items():
         try:
             entries = answer.result(limit_s + 1)
         except (KafkaException, TimeoutError):
             continue
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG
-        found[resource.name] = {name: e.value for name, e in entries.items() if e.source in (own, own.value)}
-    return found
+        configs[resource.name] = {name: e.value for name, e in entries.items() if e.source in (own, own.value)}
+    return configs
 
 
 def topic_counts(admin: AdminClient, limit_s: float, required: str = "") -> dict[str, int]:

@@ -42,15 +42,15 @@ def ranked_by_offsets(
     ignored."""
     if math.prod(map(len, options.values())) > _COMBINATIONS_MAX:
         return []
-    found: list[tuple[int, int, tuple[int | None, ...]]] = []
+    ways: list[tuple[int, int, tuple[int | None, ...]]] = []
     for choice in product(*options.values()):
         whole = {**placed, **dict(zip(options, choice, strict=True))}
         served = {*whole.values()}
         sums_known = [(_end_sum(task, whole, ends), value) for task, value in sums if task.subtopology in served]
         if all(end >= value for end, value in sums_known):
             expected = sum(end for end, _ in sums_known)
-            found.append((expected - sum(value for _, value in sums_known), expected, choice))
-    return sorted(found, key=lambda way: way[:2])
+            ways.append((expected - sum(value for _, value in sums_known), expected, choice))
+    return sorted(ways, key=lambda way: way[:2])
 
 
 def _end_sum(task: TaskId, placed: Places, ends: Ends) -> int:

@@ -65,11 +65,11 @@ class Puzzle:
     written: frozenset[str] = frozenset()
 
     def solve(
-        self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int] = NOTHING
+        self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, fixed: Mapping[str, int] = NOTHING
     ) -> tuple[dict[str, int | None], list[str]]:
         """Returns (subtopology of each changelog, None if open; notes). Changelogs that fit nowhere are left out.
-        `known` ones stay where they are."""
-        asked = self._asked(changelogs, known)
+        `fixed` ones stay where they are."""
+        asked = self._asked(changelogs, fixed)
         choices = asked.choices({task.subtopology for task, value in sums if value > 0})
         guess = by_offsets(asked.placed, choices, sums, ends) if choices else {}
         notes = list(asked.notes)
@@ -83,12 +83,12 @@ class Puzzle:
         return {t: n for t, n in (asked.placed | guess).items() if t not in left} | dict.fromkeys(still), notes
 
     def possible(
-        self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, known: Mapping[str, int]
+        self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, fixed: Mapping[str, int]
     ) -> list[dict[str, int]]:
         """Returns every way to place the changelogs, or to treat them as leftovers, in which no reported sum exceeds
         its end, the likeliest first; [] if there are too many. A stateful subtopology may get none: a source topic may
         serve as its changelog."""
-        asked = self._asked(changelogs, known)
+        asked = self._asked(changelogs, fixed)
         choices = {topic: (*numbers, None) for topic, numbers in asked.open.items()}
         if any(t not in ends for t in (*asked.placed, *choices)):
             sums = ()
@@ -96,11 +96,11 @@ class Puzzle:
         whole = [{**asked.placed, **dict(zip(choices, choice, strict=True))} for _, _, choice in ranked]
         return [{topic: n for topic, n in way.items() if n is not None} for way in whole]
 
-    def _asked(self, changelogs: Mapping[str, int], known: Mapping[str, int]) -> _Asked:
-        asked = _Asked({**known})
-        stores = {self._store(topic) for topic in (*changelogs, *known)}
+    def _asked(self, changelogs: Mapping[str, int], fixed: Mapping[str, int]) -> _Asked:
+        asked = _Asked({**fixed})
+        stores = {self._store(topic) for topic in (*changelogs, *fixed)}
         for topic, count in changelogs.items():
-            if topic in known:
+            if topic in fixed:
                 continue
             same_size = self.same_size(count)
             fitting = [n for n in same_size if n not in self.stateless]
@@ -116,10 +116,10 @@ class Puzzle:
                 asked.placed[topic] = fitting[0]
             else:
                 asked.options[topic] = fitting or same_size
-        self._mark_siblings(asked, known)
+        self._mark_siblings(asked, fixed)
         return asked
 
-    def _mark_siblings(self, asked: _Asked, known: Mapping[str, int]) -> None:
+    def _mark_siblings(self, asked: _Asked, fixed: Mapping[str, int]) -> None:
         """Makes changelogs uncertain that share a subtopology with others and are not proven: they may belong to stores
         of an earlier version."""
         together: dict[int, list[str]] = defaultdict(list)
@@ -127,7 +127,7 @@ class Puzzle:
             if number is not None:
                 together[number].append(self._store(topic))
         several = {n for n, stores in together.items() if len(stores) > 1 and not of_one_join(stores)}
-        asked_for = [(t, n) for t, n in asked.placed.items() if n in several and t not in known]
+        asked_for = [(t, n) for t, n in asked.placed.items() if n in several and t not in fixed]
         for topic, number in [(t, n) for t, n in asked_for if not self.proven(t, n, asked.placed)]:
             del asked.placed[topic]
             asked.uncertain[topic] = [number]
@@ -181,8 +181,8 @@ class Puzzle:
         """Returns the registration topic of the foreign-key join whose store has this number: the last one before
         it."""
         topics = [self._bare(topic) for mine in self.sources.values() for topic in mine]
-        found = {match[1]: match[0] for match in map(_NUMBERED_TOPIC.fullmatch, topics) if match}
-        return max(((n, topic) for n, topic in found.items() if n < number), default=("", ""))[1]
+        topic_by_number = {match[1]: match[0] for match in map(_NUMBERED_TOPIC.fullmatch, topics) if match}
+        return max(((n, topic) for n, topic in topic_by_number.items() if n < number), default=("", ""))[1]
 
     def _bare(self, topic: str) -> str:
         return topic.removeprefix(f"{self.application_id}-")
@@ -201,7 +201,7 @@ class Puzzle:
         if known. Raises TopologyError if it is not clear which."""
         if None in placed.values():
             return {}
-        found: dict[int, str] = {}
+        changelog_of: dict[int, str] = {}
         for number in sorted(self.stateful - set(placed.values())):
             own = [t for t in self.external(number) if counts[t] == self.sizes[number]]
             own = [t for t in own if t == serving.get(number)] or own
@@ -209,8 +209,8 @@ class Puzzle:
                 lines = f"; then write {_or([f'`- {t}`' for t in own])} under its StateChangelogTopics" if own else ""
                 remedy = f"make the file from the text of Topology.describe() (bellwether topology parse){lines}"
                 raise TopologyError(f"subtopology {number} keeps state, but no changelog of it is found: {remedy}")
-            found[number] = own[0]
-        return found
+            changelog_of[number] = own[0]
+        return changelog_of
 
 
 def grown(before: Ends, now: Ends) -> frozenset[str]:

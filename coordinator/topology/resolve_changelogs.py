@@ -59,30 +59,30 @@ def settle(
     sources = {s.id: list(s.sources) for s in topology.subtopologies}
     sizes = {number: max((counts.get(t, 0) for t in topics), default=0) for number, topics in sources.items()}
     puzzle = Puzzle(topology.application_id, sources, sizes, stateful, silent - stateful)
-    known = {t: s.id for s in topology.subtopologies for t in s.changelogs if t not in s.sources}
-    changelogs = {t: counts[t] for t in (*known, *topology.undecided) if t in counts}
+    fixed = {t: s.id for s in topology.subtopologies for t in s.changelogs if t not in s.sources}
+    changelogs = {t: counts[t] for t in (*fixed, *topology.undecided) if t in counts}
     try:
-        placed, _ = puzzle.solve(changelogs, sums, ends, known)
-        found = assembled(topology.application_id, sources, placed, puzzle.reused(placed, counts), ()).topology
+        placed, _ = puzzle.solve(changelogs, sums, ends, fixed)
+        resolved = assembled(topology.application_id, sources, placed, puzzle.reused(placed, counts), ()).topology
     except TopologyError:  # a stateful subtopology without a changelog: nothing is certain
         return Settled(_guessed(topology, puzzle, counts), topology.undecided)
-    if not found.undecided:
-        return Settled(found)
-    ways = _ways(puzzle, puzzle.possible(changelogs, sums, ends, known), counts)
-    return Settled(_guessed(found, puzzle, counts), found.undecided, ways)
+    if not resolved.undecided:
+        return Settled(resolved)
+    ways = _ways(puzzle, puzzle.possible(changelogs, sums, ends, fixed), counts)
+    return Settled(_guessed(resolved, puzzle, counts), resolved.undecided, ways)
 
 
 def _ways(puzzle: Puzzle, possible: Sequence[Mapping[str, int]], counts: Mapping[str, int]) -> tuple[Topology, ...]:
     """Returns the topologies whose stateful subtopologies all have a changelog; () if more than `WAYS_MAX`."""
-    found = []
+    ways = []
     for placed in possible:
         try:
             reused = puzzle.reused(placed, counts)
         except TopologyError:
             continue
         whole = assembled(puzzle.application_id, puzzle.sources, placed, reused, ()).topology
-        found.append(replace(whole, source=GUESSED))
-    return tuple(found) if len(found) <= WAYS_MAX else ()
+        ways.append(replace(whole, source=GUESSED))
+    return tuple(ways) if len(ways) <= WAYS_MAX else ()
 
 
 def _guessed(topology: Topology, puzzle: Puzzle, counts: Mapping[str, int]) -> Topology:
@@ -97,20 +97,20 @@ def _guessed(topology: Topology, puzzle: Puzzle, counts: Mapping[str, int]) -> T
 
 def _ran(topology: Topology, memory: StreamsMemory) -> defaultdict[ProcessId, Tasks]:
     """Returns the tasks that the last known plan gave to each process."""
-    found: defaultdict[ProcessId, Tasks] = defaultdict(set)
+    tasks_of: defaultdict[ProcessId, Tasks] = defaultdict(set)
     plan, owners = memory.plan, topology.subtopology_of
     for topic, first, last in zip(plan.cluster.topics, plan.cluster.first[:-1], plan.cluster.first[1:], strict=True):
         subtopology = owners.get(topic)
         for partition, owner in enumerate(plan.owner[first:last].tolist() if subtopology is not None else ()):
             record = memory.threads.get(plan.members.keys[owner]) if owner != NOBODY else None
             if record is not None and subtopology is not None:
-                found[record.process_id].add((subtopology, partition))
-    return found
+                tasks_of[record.process_id].add((subtopology, partition))
+    return tasks_of
 
 
 def _reported(topology: Topology, raw: RawGroup) -> list[tuple[SubscriptionInfo, Tasks]]:
     """Returns what each thread reports in this rebalance, with the tasks of the partitions it owns."""
-    found, owners = [], topology.subtopology_of
+    reports, owners = [], topology.subtopology_of
     for member in raw.others:
         try:
             subscription = ConsumerProtocolSubscription.decode(member.metadata)
@@ -119,5 +119,5 @@ def _reported(topology: Topology, raw: RawGroup) -> list[tuple[SubscriptionInfo,
             continue
         if not info.future:
             owned = {(owners[tp.topic], tp.partition) for tp in subscription.owned_partitions if tp.topic in owners}
-            found.append((info, owned))
-    return found
+            reports.append((info, owned))
+    return reports

@@ -114,7 +114,7 @@ def _change(old: Topology, new: Topology, number: int) -> SubtopologyChange | No
     before, after = old.find(number), new.find(number)
     read, reads = _reads(old, before), _reads(new, after)
     had, has = {*(before.changelogs if before else ())}, {*(after.changelogs if after else ())}
-    found = SubtopologyChange(
+    change = SubtopologyChange(
         number,
         TopologyChange.CHANGED if before and after else TopologyChange.NEW if after else TopologyChange.GONE,
         was=_was(old, reads, number) if after else None,
@@ -124,7 +124,7 @@ def _change(old: Topology, new: Topology, number: int) -> SubtopologyChange | No
         restored=_sorted((has - had) & {*old.changelogs}),
         loses=_sorted(had - {*new.changelogs}),
     )
-    return None if before and after and read == reads and had == has else found
+    return None if before and after and read == reads and had == has else change
 
 
 def _reads(topology: Topology, part: Subtopology | None) -> set[str]:
@@ -144,13 +144,13 @@ def _sorted(topics: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(topics))
 
 
-def sentences(found: Upgrade) -> list[str]:
+def sentences(upgrade: Upgrade) -> list[str]:
     """Returns the differences as sentences, one for each line."""
-    lines = [line for change in found.subtopologies for line in _lines(change)]
-    if found.repartition_new:
-        lines.append(f"new repartition topics: {_listed(found.repartition_new)}")
-    if found.repartition_gone:
-        gone = _listed(found.repartition_gone)
+    lines = [line for change in upgrade.subtopologies for line in _lines(change)]
+    if upgrade.repartition_new:
+        lines.append(f"new repartition topics: {_listed(upgrade.repartition_new)}")
+    if upgrade.repartition_gone:
+        gone = _listed(upgrade.repartition_gone)
         lines.append(f"repartition topics that nobody reads any more, what is unread in them is lost: {gone}")
     return lines or ["nothing that decides where tasks run or what they keep"]
 

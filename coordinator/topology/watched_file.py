@@ -64,7 +64,7 @@ def topology_of_application(path: Path, application_id: str) -> Topology:
 def _stamp(path: Path) -> Stamp:
     """Returns what changes when the file is written or replaced, even by links as in Kubernetes; None if unreadable."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return status.st_mtime_ns, status.st_ino, status.st_size

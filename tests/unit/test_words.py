@@ -267,6 +267,7 @@ WITHOUT_EMPTY_NAMES = (
     "coordinator/observation",
     "coordinator/planning",
     "coordinator/telemetry",
+    "coordinator/topology",
     "coordinator/web",
     "deploy",
     "docs",
