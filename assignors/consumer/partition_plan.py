@@ -58,7 +58,15 @@ class PartitionPlan:
     @cached_property
     def owners(self) -> tuple[shared.Owner, ...]:
         return tuple(
-            shared.Owner(m.member_id, m.rack, (m.member_id,), m.instance_id, frozenset(m.topics), m.degraded)
+            shared.Owner(
+                name=m.member_id,
+                rack=m.rack,
+                members=(m.member_id,),
+                instance_id=m.instance_id,
+                topics=frozenset(m.topics),
+                degraded=m.degraded,
+                leader_only=m.leader_only,
+            )
             for m in self.group.members
         )
 

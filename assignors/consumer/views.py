@@ -46,6 +46,8 @@ def group_view(
     """Returns the group of this rebalance in the coordinates of `cluster`. `kind` is what claims mean under its
     protocol.
 
+    `cluster` must be `with_leaders` if the configuration gives a member its rack.
+
     `cooperative`: members of this protocol keep consuming during a rebalance. Then a member that did not itself rejoin
     (static, same id, same bytes as before; docs/reference/broker-behaviour.md#states) or whose bytes are unreadable is
     assumed to consume what was last delivered to it, whatever its bytes are.
@@ -77,7 +79,7 @@ def group_view(
         members=members,
         topic_sets=topic_sets,
         topic_set=topic_set,
-        rack=_rack_codes(members.racks, cluster),
+        rack=members.rack_codes(cluster),
         claims=flats.astype(np.int32),
         claims_first=shared.starts(member, len(members)),
         claim_generation=generation,
@@ -135,14 +137,18 @@ def _members(decoded: DecodedGroup, remembered: dict[int, shared.MemberView | No
     racks = [*columns.rack]
     if decoded.raw.protocol == RACK_AFFINITY:
         racks = [rack or read_rack_affinity(data) for rack, data in zip(racks, columns.user_data, strict=True)]
+    racks, leader_only = shared.racks_of(decoded.members, racks)
     generations = decoded.claims.generation.tolist()
     degraded: list[str | None] = [None] * len(topics)
     for m, reason in columns.errors.items():
         last = remembered.get(m)
-        topics[m], racks[m] = (last.topics, last.rack) if last else ((), None)
+        if last is not None:
+            topics[m], racks[m], leader_only[m] = last.topics, last.rack, last.leader_only
+        else:
+            topics[m] = ()
         generations[m], degraded[m] = shared.NO_GENERATION, reason
     ids, instance_ids = [m.member_id for m in decoded.members], [m.instance_id for m in decoded.members]
-    return shared.Members(ids, instance_ids, topics, racks, generations, degraded)
+    return shared.Members(ids, instance_ids, topics, racks, generations, degraded, leader_only)
 
 
 def _topic_sets(
@@ -176,13 +182,6 @@ def _clean(claims: ClaimColumns, cluster: ClusterView) -> tuple[LongArray, LongA
     if (code[1:] <= code[:-1]).any():
         code = np.unique(code)
     return np.divmod(code, max(1, cluster.partition_total))
-
-
-def _rack_codes(racks: Sequence[str | None], cluster: ClusterView) -> IntArray:
-    codes = {rack: cluster.rack_code(rack) for rack in set(racks)}
-    if len(codes) == 1:
-        return np.full(len(racks), next(iter(codes.values())), dtype=np.int32)
-    return np.array([codes[rack] for rack in racks], dtype=np.int32)
 
 
 def _silent(decoded: DecodedGroup, memory: Memory) -> BoolArray:

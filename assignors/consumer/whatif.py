@@ -24,7 +24,8 @@ def changed(raw: RawGroup, cluster: ClusterView, change: shared.Change) -> tuple
             raise shared.WhatIfError(
                 f"The group has no member {name}; its members are {', '.join(sorted(subscriptions))}."
             )
-    racks = {name: read.rack_id if read else None for name, read in subscriptions.items()}
+    sent = [read.rack_id if read else None for read in subscriptions.values()]
+    racks = dict(zip(subscriptions, shared.racks_of(raw.others, sent)[0], strict=True))
     for rack in change.without_racks:
         if rack not in racks.values():
             racks_in_use = ", ".join(sorted({r for r in racks.values() if r})) or "none"

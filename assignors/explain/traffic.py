@@ -1,8 +1,9 @@
 """The traffic of members across racks: bytes per second from rack to rack, by the measured weights of partitions. Pure.
 
 A member reads a partition from its leader. If brokers let consumers fetch from the closest replica (KIP-392,
-`replica.selector.class`), a replica in the member's own rack serves it instead; without that setting such a replica
-saves nothing. Standbys' reads of changelogs are not counted, nor are members and leaders without a known rack.
+`replica.selector.class`), a replica in the member's own rack serves it instead. Without that setting, and for a member
+that sends no client.rack, such a replica saves nothing. Standbys' reads of changelogs are not counted, nor are members
+and leaders without a known rack.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,13 +47,21 @@ def traffic_of(
     """Returns the traffic of the target, or, with `present`, of the owners before the decision."""
     plan = decision.plan
     owner = shared.lookup(plan.before if present else plan.owner, plan.item_of, NOBODY)
-    return flows(plan.cluster, owner, [holder.rack for holder in plan.owners], weights, follower_fetching)
+    racks, leader_only = [holder.rack for holder in plan.owners], [holder.leader_only for holder in plan.owners]
+    return flows(plan.cluster, owner, racks, weights, follower_fetching, leader_only=leader_only)
 
 
 def flows(
-    cluster: ClusterView, owner: IntArray, racks: Sequence[str | None], weights: Weights, follower_fetching: bool
+    cluster: ClusterView,
+    owner: IntArray,
+    racks: Sequence[str | None],
+    weights: Weights,
+    follower_fetching: bool,
+    *,
+    leader_only: Sequence[bool] = (),
 ) -> Traffic:
-    """Returns the traffic of these owners. `owner` has a position in `racks`, or NOBODY, for each flat partition."""
+    """Returns the traffic of these owners. `owner` has a position in `racks`, or NOBODY, for each flat partition.
+    `leader_only` marks owners that fetch from leaders whatever the brokers allow; () for none."""
     names = sorted({*cluster.racks, *(rack for rack in racks if rack)})
     code = {name: i for i, name in enumerate(names)}
     own = np.array([code[rack] if rack else NO_RACK for rack in racks] + [NO_RACK], dtype=np.int64)
@@ -62,8 +71,10 @@ def flows(
     reader, source = own[owner[flats]], broker[cluster.leader_rack[flats]]
     if follower_fetching:
         has_replica = np.zeros((len(cluster.signature_racks), len(names) + 1), dtype=np.bool_)
-        has_replica[:, broker[:-1]] = cluster.signature_racks
+        has_replica[:, broker[:-1]] = cluster.replica_racks
         near = has_replica[cluster.signature[flats], reader]
+        if any(leader_only):
+            near &= ~np.array(leader_only, dtype=np.bool_)[owner[flats]]
         source = np.where(near, reader, source)
     weighed = ~np.isnan(weight)
     crossed = (reader != NO_RACK) & (source != NO_RACK) & (reader != source)

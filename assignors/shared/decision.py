@@ -36,7 +36,7 @@ class Words:
 class Owner:
     """A member of a consumer group, or a process of a Streams application. `members` are the member ids that belong to
     it, for a process those of its threads. `topics` is a consumer's subscription. `degraded` is why its bytes could not
-    be used, if so."""
+    be used, if so. `leader_only`: its rack comes from the configuration, and it fetches from leaders only."""
 
     name: str
     rack: str | None
@@ -44,6 +44,7 @@ class Owner:
     instance_id: str | None = None
     topics: frozenset[str] = frozenset()
     degraded: str | None = None
+    leader_only: bool = False
 
     @property
     def key(self) -> str:
@@ -67,7 +68,7 @@ class CopyLag:
 class Cost:
     """The cost of a plan; lower is better. `unowned` counts partitions or tasks without an owner. `spread` is the
     largest minus the smallest count per member or process. `cross_rack` counts partitions without a replica in their
-    owner's rack."""
+    owner's rack, or without the leader, for an owner that fetches from leaders only."""
 
     unowned: int
     cross_rack: int

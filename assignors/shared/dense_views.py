@@ -6,14 +6,14 @@ All large data are dense integer arrays, so that a million partitions cost array
 * topic index: position in `ClusterView.topics` (sorted by name);
 * flat partition: `ClusterView.first[topic] + partition`, 0 <= flat < partitions in total;
 * member index: position in `GroupView.members`, in the order of the JoinGroup response;
-* rack index: position in `ClusterView.racks`; NO_RACK if unknown, FOREIGN_RACK if a member names a rack without brokers
-  (it is never local to anything; a member without a rack is neutral instead).
+* rack index: position in `ClusterView.column_racks`; NO_RACK if unknown, FOREIGN_RACK if a member names a rack without
+  brokers (it is never local to anything; a member without a rack is neutral instead).
 
 An owner array has one member index per flat partition, NOBODY for none.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import NamedTuple, overload
 
@@ -36,6 +36,8 @@ class ClusterView:
     Clusters have few such sets and many partitions, so rack work is done per set. `leader_rack` is the rack of the
     leader replica (NO_RACK if unknown). `read_at` is in seconds on the caller's monotonic clock. `unreadable` are
     subscribed topics whose metadata was refused (ACL) or failed: they still exist, and their assignment is frozen.
+
+    After `with_leaders`, `signature_racks` has a second column for each rack, for members that fetch from leaders only.
     """
 
     topics: tuple[str, ...]
@@ -94,6 +96,32 @@ class ClusterView:
             index={t: i for i, t in enumerate(topics)},
         )
 
+    def with_leaders(self) -> "ClusterView":
+        """Returns the view with a second column for each rack, in which a partition is local if its leader is in the
+        rack, wherever its other replicas are. If the leader's rack is unknown, all replicas count."""
+        size = len(self.racks)
+        if self.signature_racks.shape[1] > size:
+            return self
+        codes, signature = np.unique(
+            self.signature * np.int64(size + 1) + self.leader_rack - NO_RACK, return_inverse=True
+        )
+        row, leader = np.divmod(codes, size + 1)
+        replicas = self.signature_racks[row]
+        leaders = (leader + NO_RACK)[:, None] == np.arange(size)
+        columns = np.hstack([replicas, np.where((leader == 0)[:, None], replicas, leaders)])
+        table = columns if len(columns) else np.zeros((1, 2 * size), dtype=np.bool_)
+        return replace(self, signature=signature.reshape(-1).astype(np.int32), signature_racks=table)
+
+    @property
+    def column_racks(self) -> tuple[str, ...]:
+        """The rack of each column of `signature_racks`."""
+        return self.racks * 2 if self.signature_racks.shape[1] > len(self.racks) else self.racks
+
+    @property
+    def replica_racks(self) -> BoolArray:
+        """`signature_racks` without the columns for leaders."""
+        return self.signature_racks[:, : len(self.racks)]
+
     @property
     def partition_total(self) -> int:
         return int(self.first[-1])
@@ -124,12 +152,13 @@ class ClusterView:
         """The topic index of every flat partition."""
         return np.repeat(np.arange(len(self.topics), dtype=np.int32), self.counts)
 
-    def rack_code(self, rack: str | None) -> int:
-        """Returns the index of a member's rack. "" means none, as in Java."""
+    def rack_code(self, rack: str | None, *, leader_only: bool = False) -> int:
+        """Returns the index of a member's rack. "" means none, as in Java. `leader_only`: the member fetches from
+        leaders only, which needs a view `with_leaders`."""
         if not rack:
             return NO_RACK
         try:
-            return self.racks.index(rack)
+            return self.racks.index(rack) + (len(self.racks) if leader_only else 0)
         except ValueError:
             return FOREIGN_RACK
 
@@ -138,7 +167,8 @@ class MemberView(NamedTuple):
     """One member as the leader knows it.
 
     `generation` is the one generation of its claims (docs/reference/wire-formats.md#claims-of-a-member), NO_GENERATION
-    if unknown. `degraded` is why its bytes could not be used (None: they could).
+    if unknown. `degraded` is why its bytes could not be used (None: they could). `leader_only`: its rack comes from the
+    configuration, and it fetches from leaders only.
     """
 
     member_id: str
@@ -147,6 +177,7 @@ class MemberView(NamedTuple):
     rack: str | None = None
     generation: int = NO_GENERATION
     degraded: str | None = None
+    leader_only: bool = False
 
     @property
     def key(self) -> str:
@@ -163,7 +194,7 @@ class Members(Sequence[MemberView]):
     """The members of a group, stored as columns: a rebalance may bring thousands, and most are never read one by
     one."""
 
-    __slots__ = ("_columns", "ids", "instance_ids", "racks")
+    __slots__ = ("_columns", "ids", "instance_ids", "leader_only", "racks")
 
     def __init__(
         self,
@@ -173,10 +204,12 @@ class Members(Sequence[MemberView]):
         racks: Sequence[str | None],
         generations: Sequence[int],
         degraded: Sequence[str | None],
+        leader_only: Sequence[bool] | None = None,
     ) -> None:
         """Takes the columns of MemberView, all of equal length."""
         self.ids, self.instance_ids, self.racks = ids, instance_ids, racks
-        self._columns = (ids, instance_ids, topics, racks, generations, degraded)
+        self.leader_only: Sequence[bool] = [False] * len(ids) if leader_only is None else leader_only
+        self._columns = (ids, instance_ids, topics, racks, generations, degraded, self.leader_only)
 
     @classmethod
     def of(cls, members: Sequence[MemberView]) -> "Members":
@@ -205,6 +238,14 @@ class Members(Sequence[MemberView]):
         if not any(self.instance_ids):
             return [*self.ids]
         return [instance_id or member_id for instance_id, member_id in zip(self.instance_ids, self.ids, strict=True)]
+
+    def rack_codes(self, cluster: ClusterView) -> IntArray:
+        """Returns the rack index of each member."""
+        pairs = list(zip(self.racks, self.leader_only, strict=True))
+        codes = {pair: cluster.rack_code(pair[0], leader_only=pair[1]) for pair in set(pairs)}
+        if len(codes) == 1:
+            return np.full(len(pairs), next(iter(codes.values())), dtype=np.int32)
+        return np.array([codes[pair] for pair in pairs], dtype=np.int32)
 
     @property
     def by_id(self) -> IntArray:
@@ -320,7 +361,7 @@ class GroupView:
             members=members,
             topic_sets=tuple(np.array(s, dtype=np.int32) for s in sets),
             topic_set=topic_set,
-            rack=np.array([cluster.rack_code(rack) for rack in members.racks], dtype=np.int32),
+            rack=members.rack_codes(cluster),
             claims=np.concatenate(flat) if flat else np.zeros(0, dtype=np.int32),
             claims_first=offsets([len(f) for f in flat]),
             claim_generation=np.array([m.generation for m in members], dtype=np.int32),

@@ -46,7 +46,7 @@ def extended(cluster: ClusterView, sizes: Mapping[str, int]) -> ClusterView:
     topics = tuple(sorted(counts))
     count = np.array([counts[t] for t in topics], dtype=np.int32)
     first = offsets(count)
-    nowhere = np.zeros((1, len(cluster.racks)), dtype=np.bool_)
+    nowhere = np.zeros((1, len(cluster.column_racks)), dtype=np.bool_)
     bare = replace(
         cluster,
         topics=topics,

@@ -1,19 +1,38 @@
 """A group as the broker presents it to its leader: member ids and undecoded bytes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RawMember:
-    """A member in the JoinGroup response."""
+    """A member in the JoinGroup response. `rack` is its rack by Bellwether's configuration, for a member whose metadata
+    names none; `leader_only` says that it then fetches from partition leaders only."""
 
     member_id: str
     instance_id: str | None
     metadata: bytes
+    rack: str | None = None
+    leader_only: bool = False
 
     @property
     def key(self) -> str:
         return self.instance_id or self.member_id
+
+
+def racks_of(members: Sequence[RawMember], sent: Sequence[str | None]) -> tuple[list[str | None], list[bool]]:
+    """Returns the rack of each member, and whether it fetches from leaders only. `sent` are the racks in the members'
+    metadata, which win over the configuration."""
+    pairs = [
+        (rack, False) if rack or not member.rack else (member.rack, member.leader_only)
+        for member, rack in zip(members, sent, strict=True)
+    ]
+    return [rack for rack, _ in pairs], [leader_only for _, leader_only in pairs]
+
+
+def any_leader_only(members: Sequence[RawMember]) -> bool:
+    """Returns whether a view must be `with_leaders` for these members."""
+    return any(member.leader_only for member in members)
 
 
 @dataclass(frozen=True, slots=True)

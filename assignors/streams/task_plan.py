@@ -85,7 +85,9 @@ class TaskPlan:
 
     @cached_property
     def owners(self) -> tuple[shared.Owner, ...]:
-        return tuple(shared.Owner(str(p.process_id), p.rack, p.members) for p in self.view.processes)
+        return tuple(
+            shared.Owner(str(p.process_id), p.rack, p.members, leader_only=p.leader_only) for p in self.view.processes
+        )
 
     @cached_property
     def copies(self) -> tuple[shared.CopyLag, ...]:

@@ -57,6 +57,12 @@ class _Thread:
     info: messages.SubscriptionInfo
     owned: tuple[TopicPartition, ...] = ()
     sums: tuple[tuple[TaskId, int], ...] = ()
+    configured_rack: str | None = None
+    leader_only: bool = False
+
+    @property
+    def rack(self) -> str | None:
+        return self.subscription.rack_id or self.configured_rack
 
     def joined(self, generation: int) -> shared.RawMember:
         """Returns its JoinGroup bytes after that generation."""
@@ -68,7 +74,9 @@ class _Thread:
             owned_partitions=tuple(sorted(self.owned)),
             generation_id=generation,
         )
-        return shared.RawMember(self.member_id, self.instance_id, subscription.encode())
+        return shared.RawMember(
+            self.member_id, self.instance_id, subscription.encode(), self.configured_rack, self.leader_only
+        )
 
 
 def rebalances_of_tasks(
@@ -130,7 +138,14 @@ def _threads(present: shared.Decision[TaskPlan], tasks_by_member: Mapping[str, H
         if info.future:
             continue
         has = tasks_by_member.get(member.member_id, HeldTasks())
-        thread = _Thread(member.member_id, member.instance_id, subscription, info)
+        thread = _Thread(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            subscription=subscription,
+            info=info,
+            configured_rack=member.rack,
+            leader_only=member.leader_only,
+        )
         readable.append(_holding(thread, present, has, end))
     return tuple(readable)
 
@@ -184,7 +199,7 @@ def _changed(threads: Sequence[_Thread], change: shared.Change) -> tuple[_Thread
         if name not in names:
             present = ", ".join(sorted({str(t.info.process_id) for t in threads}))
             raise shared.WhatIfError(f"The application has no thread or process {name}; its processes are {present}.")
-    racks = {t.subscription.rack_id for t in threads}
+    racks = {t.rack for t in threads}
     for rack in change.without_racks:
         if rack not in racks:
             present = ", ".join(sorted(r for r in racks if r)) or "none"
@@ -193,7 +208,7 @@ def _changed(threads: Sequence[_Thread], change: shared.Change) -> tuple[_Thread
         t
         for t in threads
         if not {t.member_id, str(t.info.process_id)} & set(change.without_members)
-        and t.subscription.rack_id not in change.without_racks
+        and t.rack not in change.without_racks
     )
     left += _new(threads, change.new_members)
     if not left:

@@ -35,7 +35,14 @@ def measures(plan: GroupPlan, owner: IntArray, prices: Prices) -> Measures:
     """Returns the costs of an assignment. `owner` are the owners of all items, with the indices of `plan`."""
     cost = plan.cost(owner)
     flats = shared.lookup(owner, plan.item_of, NOBODY)
-    traffic = flows(plan.cluster, flats, [reader.rack for reader in plan.owners], prices.weights, bool(prices.near))
+    traffic = flows(
+        plan.cluster,
+        flats,
+        [reader.rack for reader in plan.owners],
+        prices.weights,
+        bool(prices.near),
+        leader_only=[reader.leader_only for reader in plan.owners],
+    )
     racks = bool(plan.read_remotely(owner)[0].any())
     crossing = traffic.crossing if traffic.weighed and racks else None
     imbalance, by_load = _imbalance(plan, owner, flats, prices.weights)

@@ -68,7 +68,7 @@ class Places:
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
         self._topic: IntArray = cluster.topic_of()
-        self._held = [[cluster.racks[r] for r in np.flatnonzero(row)] for row in cluster.signature_racks]
+        self._held = [[cluster.racks[r] for r in np.flatnonzero(row)] for row in cluster.replica_racks]
 
     def __call__(self, flat: int) -> dict[str, Any]:
         cluster = self._cluster

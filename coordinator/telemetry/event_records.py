@@ -147,7 +147,7 @@ def _racks(cluster: ClusterView, code: int) -> list[str | None]:
     """Returns the racks of the replicas, the leader's first (None if unknown)."""
     signature, leader = divmod(code, len(cluster.racks) + 1)
     head = cluster.racks[leader - 1] if leader else None
-    replica_racks = [cluster.racks[r] for r in np.flatnonzero(cluster.signature_racks[signature])]
+    replica_racks = [cluster.racks[r] for r in np.flatnonzero(cluster.replica_racks[signature])]
     return [head, *(rack for rack in replica_racks if rack != head)]
 
 

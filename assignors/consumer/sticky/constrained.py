@@ -114,7 +114,7 @@ def _place_local(cluster: ClusterView, flats: LongArray, kept: IntArray, racks: 
     """Gives as many free partitions as possible to members in a rack that holds them."""
     pool = np.flatnonzero(kept == NOBODY)
     rows, row_of = np.unique(cluster.signature[flats[pool]], return_inverse=True)
-    rack_total = len(cluster.racks)
+    rack_total = len(cluster.column_racks)
     placed = racks >= 0
     flow = rack_quotas(
         np.bincount(row_of, minlength=len(rows)),

@@ -73,7 +73,7 @@ def _frame(group: GroupView, cluster: ClusterView, component: Component, flats: 
     rack = group.rack[component.members] if racked else np.full(len(sets), NO_RACK, dtype=np.int32)
     base = int(signature.max()) + 1
     rows, row = np.unique(topic * base + signature, return_inverse=True)
-    offset = len(cluster.racks) + 2
+    offset = len(cluster.column_racks) + 2
     classes, first, of_class = np.unique(sets * offset + rack + 2, return_index=True, return_inverse=True)
     order = np.argsort(first)  # by the first member id, so that the order of the JoinGroup response does not matter
     classes, of_class = classes[order], np.argsort(order)[of_class]

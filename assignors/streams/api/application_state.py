@@ -36,7 +36,7 @@ class TaskTopicPartition:
         flat = self._cluster.flat(*self.topic_partition) if self._cluster else None
         if self._cluster is None or flat is None:
             return None
-        racks = self._cluster.signature_racks[self._cluster.signature[flat]]
+        racks = self._cluster.replica_racks[self._cluster.signature[flat]]
         return frozenset(self._cluster.racks[r] for r in np.flatnonzero(racks).tolist()) or None
 
 

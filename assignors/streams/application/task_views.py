@@ -43,9 +43,10 @@ class TaskTable:
 
     `stateful` has Kafka's internal meaning: the subtopology has a changelog. `end_sum` is the sum of the end offsets of
     the task's changelog partitions (0 for stateless tasks), UNKNOWN_OFFSET_SUM for all tasks after a failed fetch.
-    `source_remote[source_signature[t], r]` counts the source partitions of task t without a replica in rack r; one more
-    column, for FOREIGN_RACK, counts all of them (views without foreign racks may omit it). `changelog_remote` is
-    analogous. `racks_known` and `changelog_racks_known`: all replicas of these partitions have a known rack.
+    `racks` are those of the columns of the cluster's view. `source_remote[source_signature[t], r]` counts the source
+    partitions of task t that are not local to column r; one more column, for FOREIGN_RACK, counts all of them (views
+    without foreign racks may omit it). `changelog_remote` is analogous. `racks_known` and `changelog_racks_known`: all
+    replicas of these partitions have a known rack.
     """
 
     subtopologies: tuple[Subtopology, ...]
@@ -71,13 +72,15 @@ class TaskTable:
 
 @dataclass(frozen=True, slots=True)
 class ProcessView:
-    """One KafkaStreams instance. Its threads are the group members `members`, sorted as UTF-16 strings."""
+    """One KafkaStreams instance. Its threads are the group members `members`, sorted as UTF-16 strings. `leader_only`:
+    its rack comes from the configuration, and it fetches from leaders only."""
 
     process_id: ProcessId
     members: tuple[str, ...]
     rack: str | None = None
     tags: tuple[tuple[str, str], ...] = ()
     endpoint: HostInfo | None = None
+    leader_only: bool = False
 
     @property
     def capacity(self) -> int:

@@ -59,7 +59,7 @@ def build_tasks(topology: Topology, cluster: ClusterView, ends: EndOffsets) -> t
         partition=ordinals(np.array(sizes, dtype=np.int64)).astype(np.int32),
         stateful=stateful,
         end_sum=end_sum,
-        racks=cluster.racks,
+        racks=cluster.column_racks,
         source_signature=source[0],
         source_remote=source[1],
         changelog_signature=changelog[0],
@@ -113,7 +113,7 @@ def _remote(
         mine = _topics(cluster, wanted)
         racks_known = racks_known and len(mine) == len(wanted)
         code = np.zeros(size, dtype=np.int64)
-        counted = np.zeros((1, len(cluster.racks) + 1), dtype=np.int32)
+        counted = np.zeros((1, len(cluster.column_racks) + 1), dtype=np.int32)
         for t in mine:
             sets = cluster.signature[cluster.first[t] : cluster.first[t + 1]][:size]
             racks_known = racks_known and bool(has_rack[sets].all())
@@ -123,7 +123,7 @@ def _remote(
         seen += len(counted)
         begin += size
     if not tables:
-        return signature, np.zeros((0, len(cluster.racks) + 1), dtype=np.int32), racks_known
+        return signature, np.zeros((0, len(cluster.column_racks) + 1), dtype=np.int32), racks_known
     remote, number = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
     return number.reshape(-1).astype(np.int32)[signature], remote, racks_known
 

@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import IntArray, RawGroup, RawMember
+from bellwether_kafka.assignors.shared import IntArray, RawGroup, RawMember, racks_of
 from bellwether_kafka.assignors.streams.application import ProcessView
 from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.protocol.bulk import InfoColumns, SubscriptionColumns, read_infos, read_subscriptions
@@ -144,8 +144,9 @@ def _view(
     members = tuple([decoded.members[m].member_id for m in rows])
     if not readable:
         return ProcessView(process, members), ()
-    infos, rack = decoded.infos, decoded.columns.rack
-    identities = [(rack[m], infos.tags[m], infos.end_point[m]) for m in readable]
+    infos = decoded.infos
+    racks, leader_only = racks_of([decoded.members[m] for m in readable], [decoded.columns.rack[m] for m in readable])
+    identities = [(rack, infos.tags[m], infos.end_point[m]) for m, rack in zip(readable, racks, strict=True)]
     first = identities[0]
     host = end_point(first[2])
     warnings = []
@@ -155,4 +156,4 @@ def _view(
         warnings.append(f"process {process} has the endpoint {first[2]!r}, which is no host:port and left out")
     # Java ignores the racks of a process whose threads disagree on it; having no rack has the same effect.
     in_rack = first[0] if len({other[0] for other in identities}) == 1 else None
-    return ProcessView(process, members, in_rack, first[1], host), tuple(warnings)
+    return ProcessView(process, members, in_rack, first[1], host, any(leader_only)), tuple(warnings)

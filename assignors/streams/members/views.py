@@ -135,7 +135,9 @@ def streams_view(
         tasks=table,
         processes=process_map.processes,
         capacity=np.array([p.capacity for p in process_map.processes], dtype=np.int32),
-        rack=np.array([tasks.cluster.rack_code(p.rack) for p in process_map.processes], dtype=np.int32),
+        rack=np.array(
+            [tasks.cluster.rack_code(p.rack, leader_only=p.leader_only) for p in process_map.processes], dtype=np.int32
+        ),
         report=Ragged.of(process[kept], task_of[kept], size),
         report_lag=lags(sums[kept], end, ends_known=lags_known),
         previous_active=Ragged.of_codes(active, table.size, size),

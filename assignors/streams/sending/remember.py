@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, MemberView, Memory, digest
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, MemberView, Memory, digest, racks_of
 from bellwether_kafka.assignors.streams import members
 from bellwether_kafka.assignors.streams.application import TaskMap
 from bellwether_kafka.assignors.streams.sending.encode import Outgoing
@@ -55,11 +55,15 @@ def _members(decoded: members.DecodedStreams, last: members.StreamsMemory) -> li
     """Returns the members. One whose subscription cannot be read keeps the topics and the rack that it had."""
     columns = decoded.columns
     lists = (*columns.topic_lists, ())
+    racks, leader_only = racks_of(decoded.members, columns.rack)
     views: list[MemberView] = []
     for m, raw in enumerate(decoded.members):
         before = last.plan.find(raw.key) if m in columns.errors else None
-        topics, rack = (before.topics, before.rack) if before else (lists[columns.topic_list[m]], columns.rack[m])
-        views.append(MemberView(raw.member_id, raw.instance_id, topics, rack))
+        if before is not None:
+            views.append(before._replace(member_id=raw.member_id, instance_id=raw.instance_id))
+            continue
+        topics = lists[columns.topic_list[m]]
+        views.append(MemberView(raw.member_id, raw.instance_id, topics, racks[m], leader_only=leader_only[m]))
     return views
 
 

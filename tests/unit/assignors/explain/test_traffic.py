@@ -32,6 +32,12 @@ def test_leaders_serve_unless_followers_may() -> None:
     assert by_replicas.between == {("az2", "az1"): 10.0}, "all others have a replica in the rack of their reader"
 
 
+def test_a_reader_with_a_configured_rack_fetches_from_leaders_whatever_brokers_allow() -> None:
+    owner = np.array([0, 0, 0, 1, 1], dtype=np.int32)
+    found = flows(CLUSTER, owner, ["az1", "az2"], WEIGHTS, True, leader_only=[True, False])
+    assert found.between == {("az2", "az1"): 10.0, ("az3", "az1"): 100.0}
+
+
 def test_what_nobody_knows_costs_nothing() -> None:
     assert of([0, 0, 0, 0, NOBODY], [None]).between == {}
     assert (of([0, 1, NOBODY, NOBODY, 0], ["az1", "az2"]).owned, of([NOBODY] * 5, []).total) == (3, 0.0)

@@ -45,6 +45,21 @@ def test_an_empty_cluster_has_one_empty_set_of_racks() -> None:
     assert (empty.partition_total, empty.signature_racks.shape) == (0, (1, 0))
 
 
+def test_for_members_that_fetch_from_leaders_only_the_leaders_rack_is_local() -> None:
+    view = CLUSTER.with_leaders()
+    racks = [{r for r in range(6) if view.signature_racks[s, r]} for s in view.signature]
+    assert view.column_racks == ("r1", "r2", "r3", "r1", "r2", "r3")
+    assert racks == [{2, 5}, set(), {0, 1, 4}, {0, 3}, {0, 1, 3}], "a leader without a known rack: all replicas count"
+    assert [view.rack_code("r2", leader_only=alone) for alone in (False, True)] == [1, 4]
+    assert view.rack_code("r9", leader_only=True) == FOREIGN_RACK
+    assert view.with_leaders() is view
+    assert view.replica_racks[view.signature].tolist() == CLUSTER.signature_racks[CLUSTER.signature].tolist()
+
+
+def test_a_cluster_without_partitions_has_columns_for_leaders() -> None:
+    assert ClusterView.of({"t": []}).with_leaders().signature_racks.shape == (1, 0)
+
+
 def test_members_are_what_they_were_made_from() -> None:
     views = [MemberView("m2", "i1", ("a",), "r1", 4), MemberView("m1", None, (), None, -1, "broken")]
     members = Members.of(views)
