@@ -27,7 +27,7 @@ pre{background:var(--soft);padding:.7rem;overflow-x:auto;font-size:.85rem;border
 
 
 def page(assessments: Sequence[Assessment], title: str = "Bellwether: assessment of consumer groups") -> str:
-    """Returns the whole document, with the assessments in the order of `found`."""
+    """Returns the whole document, with the assessments in the order of `assessments`."""
     index = "".join(
         f"<li>{for_html(headline(assessment))}: {len(assessment.findings)} found</li>" for assessment in assessments
     )

@@ -31,7 +31,7 @@ class NodeRequests(Protocol):
 
 
 class TopicLogError(Exception):
-    """A broker has refused a request; `code` is Kafka's. `found`: the topic has a leader."""
+    """A broker has refused a request; `code` is Kafka's. `leader_known`: the topic has a leader."""
 
     def __init__(self, code: int, *, leader_known: bool) -> None:
         super().__init__(code)

@@ -78,7 +78,7 @@ class AbsenceCost:
 def absence_cost(
     ending: Ending, decision: Decision[GroupPlan], present: IntArray, member: int, pace: Pace = Pace()
 ) -> AbsenceCost:
-    """Returns the cost for the owner with index `member`. `held` are the present owners of all items."""
+    """Returns the cost for the owner with index `member`. `present` are the owners of all items."""
     plan, owner = decision.plan, decision.plan.owners[member]
     outside = np.arange(len(plan.owners)) != member
     lacks = [None if lack < 0 else lack for lack in plan.state.lacking(outside)[present == member].tolist()]

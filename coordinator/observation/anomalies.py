@@ -154,8 +154,8 @@ def _components(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
 
 
 def of_shares(plan: GroupPlan, present: IntArray | LongArray) -> tuple[Anomaly, ...]:
-    """Returns an anomaly for topics that are spread unevenly although the members' totals are equal. `held` are the
-    owners of all partitions, with the indices of `plan`. Only members with the same subscription are compared."""
+    """Returns an anomaly for topics that are spread unevenly although the members' totals are equal. `present` are
+    the owners of all partitions, with the indices of `plan`. Only members with the same subscription are compared."""
     if plan.words.kind != "consumer":
         return ()
     readers = _readers(plan)

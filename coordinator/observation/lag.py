@@ -240,7 +240,7 @@ def _members(counts: Mapping[str, int], owners: Mapping[TopicPartition, str]) ->
 
 
 def verdicts(window: OffsetHistory, assigned: BoolArray) -> LongArray:
-    """Returns for each partition the index of its verdict in VERDICTS. `held` is true where a member has the partition.
+    """Returns for each partition the index of its verdict in VERDICTS. `assigned` marks partitions that a member has.
 
     A partition whose lag is not known now is UNKNOWN. It is OK if in any sample its lag is zero or its log empty, or if
     it progresses and its lag becomes smaller at some point. Any other verdict needs samples of a whole window. Without

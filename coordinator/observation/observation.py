@@ -50,7 +50,7 @@ class ObservedMember:
 @dataclass(frozen=True, slots=True, eq=False)
 class Shadow:
     """The plan that Bellwether would make for an observed group. `current` is the cost of the present assignment,
-    `planned` that of the plan, `moves` the difference. `held` are the present owners of all items, as the broker shows
+    `planned` that of the plan, `moves` the difference. `present` are the owners of all items, as the broker shows
     them; `inputs` are the plan's inputs, if they can be recorded."""
 
     current: Cost
@@ -248,8 +248,8 @@ def known_cross_rack(plan: GroupPlan, owner: IntArray, cost: Cost) -> int | None
 
 
 def shadow_of(decision: Decision[GroupPlan], present: IntArray, inputs: object = None) -> Shadow:
-    """Makes a Shadow. `held` are the owners that the broker shows: the owned partitions that members reported when they
-    joined may be one rebalance older."""
+    """Makes a Shadow. `present` are the owners that the broker shows: the owned partitions that members reported when
+    they joined may be one rebalance older."""
     return Shadow(
         decision.plan.cost(present), decision.cost, moves(present, decision.plan.owner), decision, present, inputs
     )

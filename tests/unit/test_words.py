@@ -287,6 +287,24 @@ def test_names_say_what_a_value_is(folder: str) -> None:
     assert not hits, "name what the value is (plan, owner, topic, members, partitions_by_topic):\n" + "\n".join(hits)
 
 
+def documented_empty_names(tree: ast.Module) -> list[str]:
+    """These words in the backticks of docstrings, where they would name a value, with the line of the definition."""
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+    quoted = re.compile(rf"`_?({'|'.join(sorted(EMPTY_NAMES))})`")
+    return [f"{n.lineno} {name}" for n in nodes for name in quoted.findall(ast.get_docstring(n) or "")]
+
+
+@pytest.mark.parametrize("folder", WITHOUT_EMPTY_NAMES)
+def test_docstrings_use_the_names_of_their_values(folder: str) -> None:
+    hits = [f"{path}:{hit}" for path, tree in _trees(folder) for hit in documented_empty_names(tree)]
+    assert not hits, "these name values that were renamed:\n" + "\n".join(hits)
+
+
+def test_a_docstring_with_an_empty_name_is_found() -> None:
+    code = 'def plan(owners):\n    "`held` are the owners; one is known."\n\n\ndef run():\n    "Runs `plan`."'
+    assert documented_empty_names(ast.parse(code)) == ["1 held"]
+
+
 @pytest.mark.parametrize(
     ("code", "hits"),
     [

@@ -57,7 +57,7 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def chosen(observe: Iterable[str], lead: Iterable[str], existing: Sequence[str]) -> ChosenGroups:
-    """Returns the chosen groups. `known` are the cluster's; those to lead must be among them. Raises AnswerError."""
+    """Returns the chosen groups. `existing` are the cluster's; those to lead must be among them. Raises AnswerError."""
     choice = ChosenGroups(tuple(dict.fromkeys(observe)), tuple(dict.fromkeys(lead)))
     if not choice.observe and not choice.lead:
         raise AnswerError("No group is to be observed or led; use --observe PATTERN or --lead GROUP.")
