@@ -169,8 +169,8 @@ def _relax(problem: FlowProblem, classes: _Classes) -> _Relaxed:
     network.excess[:many] = classes.size.tolist()
     quota = np.bincount(problem.holder, minlength=size)
     network.excess[many + regions :] = (-np.bincount(problem.rack, weights=quota, minlength=racks)).astype(int).tolist()
-    peopled = np.flatnonzero(np.bincount(problem.rack, minlength=racks))
-    row, to = np.repeat(np.arange(many), len(peopled)), np.tile(peopled, many)
+    occupied = np.flatnonzero(np.bincount(problem.rack, minlength=racks))
+    row, to = np.repeat(np.arange(many), len(occupied)), np.tile(occupied, many)
     region = classes.group[row] * racks + to if limited else to
     arcs = network.add(row, many + region, classes.size[row], classes.price[row, to])
     inside = range(0)
@@ -243,9 +243,9 @@ def _place(problem: FlowProblem, classes: _Classes, remain: LongArray, go: LongA
     if dealt is not None:
         rank[_must_leave(problem, classes, rank, dealt.leave)] = 2
     order = _stable_order(classes.of * np.int64(3) + rank, 3 * len(remain))
-    fates = np.tile(np.arange(NOBODY, go.shape[1]), len(remain))
+    destinations = np.tile(np.arange(NOBODY, go.shape[1]), len(remain))
     target = np.empty(len(holder), dtype=np.int64)
-    target[order] = np.repeat(fates, np.column_stack([remain, go]).reshape(-1))
+    target[order] = np.repeat(destinations, np.column_stack([remain, go]).reshape(-1))
     return _fill(problem, classes, target, dealt)
 
 
@@ -275,10 +275,10 @@ def _fill(problem: FlowProblem, classes: _Classes, target: LongArray, dealt: _De
         wished = np.flatnonzero((owner != NOBODY) & (problem.rack[owner] == target[movers]))
         slot = group[wished] * size + owner[wished]
         order = _stable_order(slot, len(room))
-        lucky = wished[order[run_ordinals(slot[order]) < room[slot[order]]]]
-        placement[movers[lucky]] = owner[lucky]
-        room -= np.bincount(group[lucky] * size + owner[lucky], minlength=len(room))
-        rest = np.delete(np.arange(len(movers)), lucky)
+        to_owner = wished[order[run_ordinals(slot[order]) < room[slot[order]]]]
+        placement[movers[to_owner]] = owner[to_owner]
+        room -= np.bincount(group[to_owner] * size + owner[to_owner], minlength=len(room))
+        rest = np.delete(np.arange(len(movers)), to_owner)
         movers, group = movers[rest], group[rest]
     slot = np.repeat(np.arange(len(room)), room)
     region = slot // size * racks + problem.rack[slot % size]

@@ -19,8 +19,8 @@ from bellwether_kafka.assignors.streams.application import (
     TopologyError,
 )
 from bellwether_kafka.assignors.streams.members import assignment_info
+from bellwether_kafka.coordinator.topology.changelog_search import NONE_SERVES, ChangelogSearch, grown, internal
 from bellwether_kafka.coordinator.topology.offset_fit import Ends, OffsetSum, Places
-from bellwether_kafka.coordinator.topology.puzzle import NONE_SERVES, Puzzle, grown, internal
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition, java_sorted
 
@@ -82,11 +82,11 @@ def learn(
     stateless = _without_state(threads, owner) - stateful
     names = [t for t in counts if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG) and t not in owner]
     written = grown(earlier or {}, ends or {})
-    puzzle = Puzzle(application_id, sources, sizes, stateful, stateless, frozenset(applications), written)
-    placed, notes = puzzle.solve({t: counts[t] for t in sorted(names)}, _sums_of_own_tasks(threads, owner), ends or {})
-    reused = puzzle.reused(placed, counts, serving)
+    search = ChangelogSearch(application_id, sources, sizes, stateful, stateless, frozenset(applications), written)
+    placed, notes = search.solve({t: counts[t] for t in sorted(names)}, _sums_of_own_tasks(threads, owner), ends or {})
+    reused = search.reused(placed, counts, serving)
     learned = assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
-    by_size = frozenset(t for t, n in placed.items() if n is not None and not puzzle.proven(t, n, placed))
+    by_size = frozenset(t for t, n in placed.items() if n is not None and not search.proven(t, n, placed))
     return replace(learned, by_size=by_size, stateful=frozenset(stateful), ends=ends)
 
 

@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import CHANGELOG, TopologyError
 from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError
+from bellwether_kafka.coordinator.topology.changelog_search import NONE_SERVES
 from bellwether_kafka.coordinator.topology.learn import Learned, learn
 from bellwether_kafka.coordinator.topology.offset_fit import Ends
-from bellwether_kafka.coordinator.topology.puzzle import NONE_SERVES
 from bellwether_kafka.protocol.primitives import is_topic_name
 
 STREAMS_PROTOCOL = "stream"

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, LongArray, RawGroup
 from bellwether_kafka.assignors.streams.application import GUESSED, Topology, TopologyError
 from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.coordinator.topology.changelog_search import ChangelogSearch
 from bellwether_kafka.coordinator.topology.learn import assembled
 from bellwether_kafka.coordinator.topology.offset_fit import OffsetSum
-from bellwether_kafka.coordinator.topology.puzzle import Puzzle
 from bellwether_kafka.protocol.messages import LATEST_OFFSET, ConsumerProtocolSubscription, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError
 
@@ -58,39 +58,41 @@ def settle(
     silent = {s for process, tasks in ran.items() if reported[process] for s, _ in tasks - reported[process]}
     sources = {s.id: list(s.sources) for s in topology.subtopologies}
     sizes = {number: max((counts.get(t, 0) for t in topics), default=0) for number, topics in sources.items()}
-    puzzle = Puzzle(topology.application_id, sources, sizes, stateful, silent - stateful)
+    search = ChangelogSearch(topology.application_id, sources, sizes, stateful, silent - stateful)
     fixed = {t: s.id for s in topology.subtopologies for t in s.changelogs if t not in s.sources}
     changelogs = {t: counts[t] for t in (*fixed, *topology.undecided) if t in counts}
     try:
-        placed, _ = puzzle.solve(changelogs, sums, ends, fixed)
-        resolved = assembled(topology.application_id, sources, placed, puzzle.reused(placed, counts), ()).topology
+        placed, _ = search.solve(changelogs, sums, ends, fixed)
+        resolved = assembled(topology.application_id, sources, placed, search.reused(placed, counts), ()).topology
     except TopologyError:  # a stateful subtopology without a changelog: nothing is certain
-        return Settled(_guessed(topology, puzzle, counts), topology.undecided)
+        return Settled(_guessed(topology, search, counts), topology.undecided)
     if not resolved.undecided:
         return Settled(resolved)
-    ways = _ways(puzzle, puzzle.possible(changelogs, sums, ends, fixed), counts)
-    return Settled(_guessed(resolved, puzzle, counts), resolved.undecided, ways)
+    ways = _ways(search, search.possible(changelogs, sums, ends, fixed), counts)
+    return Settled(_guessed(resolved, search, counts), resolved.undecided, ways)
 
 
-def _ways(puzzle: Puzzle, possible: Sequence[Mapping[str, int]], counts: Mapping[str, int]) -> tuple[Topology, ...]:
+def _ways(
+    search: ChangelogSearch, possible: Sequence[Mapping[str, int]], counts: Mapping[str, int]
+) -> tuple[Topology, ...]:
     """Returns the topologies whose stateful subtopologies all have a changelog; () if more than `WAYS_MAX`."""
     ways = []
     for placed in possible:
         try:
-            reused = puzzle.reused(placed, counts)
+            reused = search.reused(placed, counts)
         except TopologyError:
             continue
-        whole = assembled(puzzle.application_id, puzzle.sources, placed, reused, ()).topology
+        whole = assembled(search.application_id, search.sources, placed, reused, ()).topology
         ways.append(replace(whole, source=GUESSED))
     return tuple(ways) if len(ways) <= WAYS_MAX else ()
 
 
-def _guessed(topology: Topology, puzzle: Puzzle, counts: Mapping[str, int]) -> Topology:
+def _guessed(topology: Topology, search: ChangelogSearch, counts: Mapping[str, int]) -> Topology:
     """Places undecided changelogs where they fit, so that stateful subtopologies get one first."""
     holds: dict[int, list[str]] = {s.id: list(s.changelogs) for s in topology.subtopologies}
     for topic in topology.undecided:
-        fitting = [n for n in puzzle.same_size(counts.get(topic, 0)) if n not in puzzle.stateless] or sorted(holds)
-        holds[min(fitting, key=lambda n: (n not in puzzle.stateful, len(holds[n]), n))].append(topic)
+        fitting = [n for n in search.same_size(counts.get(topic, 0)) if n not in search.stateless] or sorted(holds)
+        holds[min(fitting, key=lambda n: (n not in search.stateful, len(holds[n]), n))].append(topic)
     parts = tuple(replace(s, changelogs=tuple(sorted(holds[s.id]))) for s in topology.subtopologies)
     return replace(topology, subtopologies=parts, undecided=(), source=GUESSED)
 

@@ -25,11 +25,11 @@ from bellwether_kafka.coordinator.runtime.process import serve
 from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.settings.process_settings import load
+from bellwether_kafka.coordinator.topology.changelog_search import NOTHING
 from bellwether_kafka.coordinator.topology.file import write_topology
 from bellwether_kafka.coordinator.topology.given_topology import RETRY_S, UNCONFIRMED, TopologyKeeper, contradiction
 from bellwether_kafka.coordinator.topology.internal_topics import DEFAULT_CONFIG, TopicCreationError, TopicDefaults
 from bellwether_kafka.coordinator.topology.learn import Learned, learn
-from bellwether_kafka.coordinator.topology.puzzle import NOTHING
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
 from tests.unit.coordinator.planning.applications import Cluster
 from tests.unit.coordinator.topology.test_file import exported

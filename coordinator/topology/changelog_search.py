@@ -25,7 +25,7 @@ NONE_SERVES: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Candidates:
     """What names, sizes and states show of changelogs.
 
     `placed`: those with one possible subtopology. `options`: the possible subtopologies of those with several.
@@ -51,7 +51,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Puzzle:
+class ChangelogSearch:
     """Finds the subtopology of each changelog. `sources`: source topics by subtopology. `sizes`: numbers of tasks by
     subtopology. `stateful` and `stateless`: subtopologies known to be so. `applications`: ids of other applications.
     `written`: changelogs that have grown lately."""
@@ -69,18 +69,18 @@ class Puzzle:
     ) -> tuple[dict[str, int | None], list[str]]:
         """Returns (subtopology of each changelog, None if open; notes). Changelogs that fit nowhere are left out.
         `fixed` ones stay where they are."""
-        asked = self._asked(changelogs, fixed)
-        choices = asked.choices({task.subtopology for task, value in sums if value > 0})
-        guess = by_offsets(asked.placed, choices, sums, ends) if choices else {}
-        notes = list(asked.notes)
-        if guess:
-            notes.append("changelogs were distinguished by their offsets: " + ", ".join(sorted(guess)))
-        left = sorted(t for t, number in guess.items() if number is None)
+        candidates = self._candidates(changelogs, fixed)
+        choices = candidates.choices({task.subtopology for task, value in sums if value > 0})
+        decided = by_offsets(candidates.placed, choices, sums, ends) if choices else {}
+        notes = list(candidates.notes)
+        if decided:
+            notes.append("changelogs were distinguished by their offsets: " + ", ".join(sorted(decided)))
+        left = sorted(t for t, number in decided.items() if number is None)
         notes += [f"{topic} counts as a leftover, because copies have caught up without it" for topic in left]
-        still = {topic: numbers for topic, numbers in asked.open.items() if topic not in guess}
+        still = {topic: numbers for topic, numbers in candidates.open.items() if topic not in decided}
         for topic, numbers in sorted(still.items()):
-            notes.append(asked.left.get(topic, f"{topic} may belong to subtopology {_or(numbers)}"))
-        return {t: n for t, n in (asked.placed | guess).items() if t not in left} | dict.fromkeys(still), notes
+            notes.append(candidates.left.get(topic, f"{topic} may belong to subtopology {_or(numbers)}"))
+        return {t: n for t, n in (candidates.placed | decided).items() if t not in left} | dict.fromkeys(still), notes
 
     def possible(
         self, changelogs: Mapping[str, int], sums: Sequence[OffsetSum], ends: Ends, fixed: Mapping[str, int]
@@ -88,16 +88,18 @@ class Puzzle:
         """Returns every way to place the changelogs, or to treat them as leftovers, in which no reported sum exceeds
         its end, the likeliest first; [] if there are too many. A stateful subtopology may get none: a source topic may
         serve as its changelog."""
-        asked = self._asked(changelogs, fixed)
-        choices = {topic: (*numbers, None) for topic, numbers in asked.open.items()}
-        if any(t not in ends for t in (*asked.placed, *choices)):
+        candidates = self._candidates(changelogs, fixed)
+        choices = {topic: (*numbers, None) for topic, numbers in candidates.open.items()}
+        if any(t not in ends for t in (*candidates.placed, *choices)):
             sums = ()
-        ranked = ranked_by_offsets(asked.placed, choices, [(task, value) for task, value in sums if value > 0], ends)
-        whole = [{**asked.placed, **dict(zip(choices, choice, strict=True))} for _, _, choice in ranked]
+        ranked = ranked_by_offsets(
+            candidates.placed, choices, [(task, value) for task, value in sums if value > 0], ends
+        )
+        whole = [{**candidates.placed, **dict(zip(choices, choice, strict=True))} for _, _, choice in ranked]
         return [{topic: n for topic, n in way.items() if n is not None} for way in whole]
 
-    def _asked(self, changelogs: Mapping[str, int], fixed: Mapping[str, int]) -> _Asked:
-        asked = _Asked({**fixed})
+    def _candidates(self, changelogs: Mapping[str, int], fixed: Mapping[str, int]) -> _Candidates:
+        candidates = _Candidates({**fixed})
         stores = {self._store(topic) for topic in (*changelogs, *fixed)}
         for topic, count in changelogs.items():
             if topic in fixed:
@@ -106,32 +108,32 @@ class Puzzle:
             fitting = [n for n in same_size if n not in self.stateless]
             by_name = [n for n in fitting if self._named_alike(topic, n)]
             if len(by_name) == 1:
-                asked.placed[topic] = by_name[0]
-            elif nobody := self._stranger(topic, same_size):
-                asked.notes.append(nobody)
-            elif twin := shorter_alike(self._store(topic), stores):
-                asked.uncertain[topic] = fitting or same_size
-                asked.notes.append(self._uncertainty(topic, twin))
+                candidates.placed[topic] = by_name[0]
+            elif reason := self._why_foreign(topic, same_size):
+                candidates.notes.append(reason)
+            elif other_store := shorter_alike(self._store(topic), stores):
+                candidates.uncertain[topic] = fitting or same_size
+                candidates.notes.append(self._uncertainty(topic, other_store))
             elif len(fitting) == 1:
-                asked.placed[topic] = fitting[0]
+                candidates.placed[topic] = fitting[0]
             else:
-                asked.options[topic] = fitting or same_size
-        self._mark_siblings(asked, fixed)
-        return asked
+                candidates.options[topic] = fitting or same_size
+        self._mark_siblings(candidates, fixed)
+        return candidates
 
-    def _mark_siblings(self, asked: _Asked, fixed: Mapping[str, int]) -> None:
+    def _mark_siblings(self, candidates: _Candidates, fixed: Mapping[str, int]) -> None:
         """Makes changelogs uncertain that share a subtopology with others and are not proven: they may belong to stores
         of an earlier version."""
         together: dict[int, list[str]] = defaultdict(list)
-        for topic, number in asked.placed.items():
+        for topic, number in candidates.placed.items():
             if number is not None:
                 together[number].append(self._store(topic))
         several = {n for n, stores in together.items() if len(stores) > 1 and not of_one_join(stores)}
-        asked_for = [(t, n) for t, n in asked.placed.items() if n in several and t not in fixed]
-        for topic, number in [(t, n) for t, n in asked_for if not self.proven(t, n, asked.placed)]:
-            del asked.placed[topic]
-            asked.uncertain[topic] = [number]
-            asked.left[topic] = (
+        shared = [(t, n) for t, n in candidates.placed.items() if n in several and t not in fixed]
+        for topic, number in [(t, n) for t, n in shared if not self.proven(t, n, candidates.placed)]:
+            del candidates.placed[topic]
+            candidates.uncertain[topic] = [number]
+            candidates.left[topic] = (
                 f"{topic} may belong to subtopology {number}, or be left over from an earlier version of the"
                 " application: nothing shows yet that it is in use"
             )
@@ -146,7 +148,7 @@ class Puzzle:
         alike = any(other is not None and other[1] == table[1] for other in others) if table else False
         return self._named_alike(topic, number) and not alike
 
-    def _stranger(self, topic: str, same_size: Sequence[int]) -> str:
+    def _why_foreign(self, topic: str, same_size: Sequence[int]) -> str:
         """Returns why a changelog cannot belong to a store of this application; "" if it can."""
         if not same_size:
             return f"{topic} fits no subtopology, so it counts as a leftover"
@@ -156,9 +158,9 @@ class Puzzle:
             return f"{topic} is named after a topic that the application does not read, so it counts as a leftover"
         return ""
 
-    def _uncertainty(self, topic: str, twin: str) -> str:
-        other = f"{self.application_id}-{self._store(topic).removesuffix(f'-{twin}')}"
-        return f"{topic} may be a changelog of another application, {other}, which has a store {twin} too"
+    def _uncertainty(self, topic: str, other_store: str) -> str:
+        other = f"{self.application_id}-{self._store(topic).removesuffix(f'-{other_store}')}"
+        return f"{topic} may be a changelog of another application, {other}, which has a store {other_store} too"
 
     def same_size(self, partitions: int) -> list[int]:
         """Returns the subtopologies with this number of tasks."""
@@ -168,19 +170,21 @@ class Puzzle:
         """Returns whether the changelog's name matches a source topic of the subtopology: the repartition topic of an
         aggregation has the name of its store, a table's store that of its topic, and a foreign-key join gives its name
         to both."""
-        store, mine = self._store(changelog), {self._bare(t) for t in self.sources[number]}
-        if store + REPARTITION in mine:
+        store, sources = self._store(changelog), {self._bare(t) for t in self.sources[number]}
+        if store + REPARTITION in sources:
             return True
         if table := TABLE.fullmatch(store):
-            asked = _NUMBERED_STORE.fullmatch(store)
-            return table[1] in self.sources[number] or (asked is not None and self._registration(asked[1]) in mine)
+            numbered = _NUMBERED_STORE.fullmatch(store)
+            return table[1] in self.sources[number] or (
+                numbered is not None and self._registration(numbered[1]) in sources
+            )
         subscriptions = _SUBSCRIPTIONS.fullmatch(store)
-        return subscriptions is not None and subscriptions[1] + _REGISTRATION in mine
+        return subscriptions is not None and subscriptions[1] + _REGISTRATION in sources
 
     def _registration(self, number: str) -> str:
         """Returns the registration topic of the foreign-key join whose store has this number: the last one before
         it."""
-        topics = [self._bare(topic) for mine in self.sources.values() for topic in mine]
+        topics = [self._bare(topic) for sources in self.sources.values() for topic in sources]
         topic_by_number = {match[1]: match[0] for match in map(_NUMBERED_TOPIC.fullmatch, topics) if match}
         return max(((n, topic) for n, topic in topic_by_number.items() if n < number), default=("", ""))[1]
 
