@@ -43,6 +43,7 @@ from bellwether_kafka.coordinator.runtime.events_out import events_counter, even
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.process_settings import Settings
+from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.coordinator.telemetry.metrics import REASONS_MAX, Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics
@@ -57,7 +58,7 @@ HERE = Path(__file__).parent
 RULES = HERE.parent / "deploy" / "prometheus" / "rules.yml"
 WIDTH = 120  # of a line of PromQL
 COMMON = 3  # commands with the same option, or states with the same edge, from which on it is described once
-NESTED = {"kafka", "groups", "events", "weights", "cost"}
+NESTED = {"kafka", "groups", "events", "weights", "cost", "racks"}
 # What a label may hold: every series count is a product of these.
 BOUNDS = {
     "group": "the configured groups",
@@ -188,6 +189,12 @@ def configuration_page() -> str:
         ("`[events]`", EventSettings, "events", "Off without this table."),
         ("`[weights]`", WeightSettings, "weights", "Without this table `load-aware` uses the offsets of the group."),
         ("`[cost]`", CostSettings, "cost", "Shown, never decided by."),
+        (
+            "`[racks]`",
+            RackSettings,
+            "racks",
+            "For members that [send no rack](../guides/policies.md#clients-that-send-no-rack).",
+        ),
     ]
     lines = [
         "# Configuration",

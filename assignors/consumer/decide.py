@@ -44,7 +44,7 @@ def _decide(
 ) -> Decision[PartitionPlan]:
     decoded = decode_group(raw)
     cluster = shared.known_cluster(seen, memory, decoded.claims)
-    if shared.any_leader_only(decoded.members):
+    if any(decoded.leader_only):
         cluster = cluster.with_leaders()
     cooperative, kind = policy.cooperative(raw.protocol), policy.claims(raw.protocol)
     group = group_view(decoded, cluster, memory, cooperative=cooperative, kind=kind)

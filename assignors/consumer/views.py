@@ -18,19 +18,34 @@ from bellwether_kafka.protocol.messages import RACK_AFFINITY, read_rack_affinity
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedGroup:
-    """A group's decoded bytes in columns, before they are related to a cluster. Rows are `members`."""
+    """A group's decoded bytes in columns, before they are related to a cluster. Rows are `members`. `racks` are those
+    that members send, or else those of the configuration; `leader_only` marks members that then fetch from leaders
+    only."""
 
     raw: shared.RawGroup
     members: tuple[shared.RawMember, ...]
     columns: SubscriptionColumns
     claims: ClaimColumns
+    racks: Sequence[str | None]
+    leader_only: Sequence[bool]
 
 
 def decode_group(raw: shared.RawGroup) -> DecodedGroup:
     """Decodes each member except Bellwether's own, once."""
     members = raw.others
     columns = bulk.read_subscriptions([m.metadata for m in members])
-    return DecodedGroup(raw, members, columns, bulk.read_claims(raw.protocol, columns))
+    racks = [*columns.rack]
+    if raw.protocol == RACK_AFFINITY:
+        racks = [rack or read_rack_affinity(data) for rack, data in zip(racks, columns.user_data, strict=True)]
+    racks, leader_only = shared.racks_of(members, racks)
+    return DecodedGroup(
+        raw=raw,
+        members=members,
+        columns=columns,
+        claims=bulk.read_claims(raw.protocol, columns),
+        racks=racks,
+        leader_only=leader_only,
+    )
 
 
 def topics_wanted(raw: shared.RawGroup) -> tuple[str, ...]:
@@ -46,7 +61,7 @@ def group_view(
     """Returns the group of this rebalance in the coordinates of `cluster`. `kind` is what claims mean under its
     protocol.
 
-    `cluster` must be `with_leaders` if the configuration gives a member its rack.
+    `cluster` must be `with_leaders` if a member is `leader_only`.
 
     `cooperative`: members of this protocol keep consuming during a rebalance. Then a member that did not itself rejoin
     (static, same id, same bytes as before; docs/reference/broker-behaviour.md#states) or whose bytes are unreadable is
@@ -134,18 +149,14 @@ def _members(decoded: DecodedGroup, remembered: dict[int, shared.MemberView | No
     columns = decoded.columns
     lists = (*columns.topic_lists, ())
     topics = [lists[t] for t in columns.topic_list.tolist()]
-    racks = [*columns.rack]
-    if decoded.raw.protocol == RACK_AFFINITY:
-        racks = [rack or read_rack_affinity(data) for rack, data in zip(racks, columns.user_data, strict=True)]
-    racks, leader_only = shared.racks_of(decoded.members, racks)
+    racks, leader_only = [*decoded.racks], [*decoded.leader_only]
     generations = decoded.claims.generation.tolist()
     degraded: list[str | None] = [None] * len(topics)
     for m, reason in columns.errors.items():
         last = remembered.get(m)
-        if last is not None:
-            topics[m], racks[m], leader_only[m] = last.topics, last.rack, last.leader_only
-        else:
-            topics[m] = ()
+        topics[m] = last.topics if last else ()
+        if last is not None and last.rack and not last.leader_only:
+            racks[m], leader_only[m] = last.rack, False
         generations[m], degraded[m] = shared.NO_GENERATION, reason
     ids, instance_ids = [m.member_id for m in decoded.members], [m.instance_id for m in decoded.members]
     return shared.Members(ids, instance_ids, topics, racks, generations, degraded, leader_only)

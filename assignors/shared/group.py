@@ -30,11 +30,6 @@ def racks_of(members: Sequence[RawMember], sent: Sequence[str | None]) -> tuple[
     return [rack for rack, _ in pairs], [leader_only for _, leader_only in pairs]
 
 
-def any_leader_only(members: Sequence[RawMember]) -> bool:
-    """Returns whether a view must be `with_leaders` for these members."""
-    return any(member.leader_only for member in members)
-
-
 @dataclass(frozen=True, slots=True)
 class RawGroup:
     """A leader's JoinGroup response. `own_member_ids` are Bellwether's own members, which views never contain.

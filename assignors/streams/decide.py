@@ -130,7 +130,7 @@ def _decide(
     members.check_members(decoded, process_map)
     topology = members.check_topology(decoded, process_map, declared, seen)
     cluster = members.known_cluster(topology, seen, memory)
-    if shared.any_leader_only(decoded.members):
+    if process_map.leader_only:
         cluster = cluster.with_leaders()
     work.warnings.extend(members.check_topics(topology, cluster))
     members.check_standbys(topology, memory, work.configs)
@@ -263,7 +263,7 @@ def _without_work(work: _Planning, cluster: shared.ClusterView, topology: Topolo
     """Returns the decision for a group in which Bellwether is alone, or whose members request a shutdown of the
     application; then every member gets that order."""
     empty = Topology(topology.application_id, (), topology.source)
-    if shared.any_leader_only(work.decoded.members):
+    if work.process_map.leader_only:
         cluster = cluster.with_leaders()
     tasks, _ = build_tasks(empty, cluster, EndOffsets())
     claims = members.read_claims(work.decoded, tasks, work.memory)

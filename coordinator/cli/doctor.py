@@ -31,6 +31,7 @@ from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.topology import topic_counts, topology_of_application
 
 LIMIT_S = 10.0
+DETAILS_MAX = 20
 ASSIGNORS = "group.consumer.assignors"
 NOBODY = "bellwether-doctor"  # a member id that no broker assigns
 COLOURS = {"n/a": "dim", "pass": "green", "warn": "yellow", "fail": "red"}
@@ -159,3 +160,7 @@ def draw_checks(console: Console, checks: Iterable[Check]) -> None:
         console.print(Text.assemble((f"{verdict:5}", COLOURS[verdict]), f"{check.name}: {check.message}"))
         if check.remedy:
             console.print(Text(f"     {check.remedy}", "dim"))
+        for line in check.details[:DETAILS_MAX]:
+            console.print(Text(f"     {line}"))
+        if len(check.details) > DETAILS_MAX:
+            console.print(Text(f"     and {len(check.details) - DETAILS_MAX} more: -o json shows all"))

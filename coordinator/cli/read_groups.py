@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.observation import (
     Sources,
     full_ids,
 )
-from bellwether_kafka.coordinator.planning import ApplicationError
+from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError
 from bellwether_kafka.coordinator.settings import Settings
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ def in_a_sentence() -> Iterator[None]:
         fail(error.sentence)
     except KafkaException as error:
         fail(f"The brokers did not answer: {error.args[0].str()}; check bootstrap.servers and the ACLs.")
-    except (ApplicationError, UnknownNameError, kafka.ClientConfigError, *UNANSWERED) as error:
+    except (ApplicationError, UnknownNameError, RackFileError, kafka.ClientConfigError, *UNANSWERED) as error:
         fail(str(error))
 
 
@@ -128,7 +128,15 @@ def observer_for(
     """Returns an observer with the group's settings or the defaults. `leader`, if given, makes the plans."""
     by = leader or configured(settings, group)
     membership = group_settings(settings, group).membership(settings.instance_id)
-    return GroupObserver(membership, sources, by.policy, by.application, on_seen=on_seen, unsubscribed=unsubscribed)
+    return GroupObserver(
+        membership,
+        sources,
+        by.policy,
+        by.application,
+        on_seen=on_seen,
+        unsubscribed=unsubscribed,
+        racks=settings.racks.rules(),
+    )
 
 
 async def observe_twice(observer: GroupObserver, *, caught_up: bool = False) -> Observation:

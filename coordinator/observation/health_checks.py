@@ -5,6 +5,7 @@ client can lead the group; checks of members are not applicable if there are non
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -30,11 +31,11 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.names import for_toml
 from bellwether_kafka.coordinator.observation import adoption_steps
 from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
-from bellwether_kafka.coordinator.observation.observation import Observation
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.removals import removals
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.spoken_versions import how_to_name_racks, spoken_versions
-from bellwether_kafka.coordinator.planning import StreamsConfig, listed
+from bellwether_kafka.coordinator.planning import RackSource, StreamsConfig, listed
 from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade
 from bellwether_kafka.protocol import messages
 
@@ -69,12 +70,14 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. `message` is the finding; `remedy` is what to do, "" if nothing."""
+    """One check. `message` is the finding; `remedy` is what to do, "" if nothing; `details` has a line for each
+    member, if members differ."""
 
     name: str
     verdict: CheckVerdict
     message: str
     remedy: str = ""
+    details: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -547,9 +550,15 @@ def _racks(facts: DoctorFacts) -> Check:
     if _nobody(facts):
         message = f"No member is there to name a rack; the brokers are in {', '.join(sorted(brokers))}."
         return Check("racks", CheckVerdict.NOT_APPLICABLE, message)
+    return replace(_racks_of_members(facts, members, brokers), details=tuple(map(_rack_line, members)))
+
+
+def _racks_of_members(facts: DoctorFacts, members: Sequence[ObservedMember], brokers: AbstractSet[str]) -> Check:
     foreign = sorted({m.rack for m in members if m.rack and m.rack not in brokers})
     if foreign:
-        remedy = f"client.rack must be spelled as broker.rack is: {', '.join(sorted(brokers))}."
+        configured = any(m.rack_source is not RackSource.MEMBER for m in members if m.rack in foreign)
+        setting = "client.rack, and each rack in [racks]," if configured else "client.rack"
+        remedy = f"{setting} must be spelled as broker.rack is: {', '.join(sorted(brokers))}."
         return Check("racks", CheckVerdict.FAIL, f"Members name racks without a broker: {listed(foreign)}.", remedy)
     rackless = [m for m in members if not m.rack]
     if rackless:
@@ -557,7 +566,15 @@ def _racks(facts: DoctorFacts) -> Check:
         some = len(rackless) < len(members)
         message = f"{names} name no rack while others do." if some else "No member names a rack."
         return Check("racks", CheckVerdict.WARN, message, how_to_name_racks(facts.seen))
-    return Check("racks", CheckVerdict.PASS, f"Brokers and members agree on {', '.join(sorted(brokers))}.")
+    leader_only = sum(m.leader_only for m in members)
+    also = f" {leader_only} of {len(members)} members send none and read from leaders only." if leader_only else ""
+    return Check("racks", CheckVerdict.PASS, f"Brokers and members agree on {', '.join(sorted(brokers))}.{also}")
+
+
+def _rack_line(member: ObservedMember) -> str:
+    """Returns the member's rack, and where it comes from."""
+    name = member.client_id or member.member_id
+    return f"{name}: {member.rack} ({member.rack_source})" if member.rack else f"{name}: no rack"
 
 
 def _plan(facts: DoctorFacts) -> Check:

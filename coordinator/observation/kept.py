@@ -35,13 +35,17 @@ class Kept(Generic[V]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedFrom:
-    """A cache key with everything that a plan for plain consumers depends on: the described group and the metadata."""
+    """A cache key with everything that a plan for plain consumers depends on: the described group, the metadata, and
+    how often the rack file has been read."""
 
     answer: DescribeAnswer
     read: MetadataRead
+    racks_version: int = 0
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PlannedFrom) or self.answer != other.answer:
+            return False
+        if self.racks_version != other.racks_version:
             return False
         mine, theirs = self.read, other.read
         if (mine.topics, mine.unreadable, mine.absent) != (theirs.topics, theirs.unreadable, theirs.absent):

@@ -19,6 +19,7 @@ from bellwether_kafka.coordinator.observation.anomalies import (
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagReport
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_values
+from bellwether_kafka.coordinator.planning import NO_RULES, RackRules, RackSource
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
@@ -31,7 +32,8 @@ GroupType = Literal["classic", "consumer", "streams", "other", "missing", "unkno
 class ObservedMember:
     """A member of an observed group. `owned` are its assigned partitions; `active` and `standby` are the tasks of a
     Streams thread, as Java prints them. `lag` is the sum of known lags in records, None if none is known;
-    `unknown_lags` counts the other partitions. `trouble` is why its bytes could not be read."""
+    `unknown_lags` counts the other partitions. `trouble` is why its bytes could not be read. `rack_source` is where its
+    rack comes from; `leader_only`: it fetches from leaders only, because it sends no client.rack."""
 
     member_id: str
     instance_id: str | None
@@ -45,6 +47,8 @@ class ObservedMember:
     lag: int | None = None
     unknown_lags: int = 0
     trouble: str = ""
+    rack_source: RackSource = RackSource.NONE
+    leader_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,11 +222,12 @@ def observation(
     *,
     obstacle: str = "",
     bellwether_members: Collection[str] = (),
+    racks: RackRules = NO_RULES,
 ) -> Observation:
     """Makes an observation of one Describe answer, without lags and a shadow plan. `bellwether_members` are the ids of
-    Bellwether's members."""
+    Bellwether's members; `racks` are for members that send none."""
     streams = answer.protocol == STREAMS_PROTOCOL
-    members = [_member(m, streams=streams) for m in answer.members]
+    members = [_with_rack(_member(m, streams=streams), racks) for m in answer.members]
     return Observation(
         group_id=group_id,
         kind=kind,
@@ -294,6 +299,15 @@ def _lag_values(report: LagReport) -> dict[str, Any]:
         "partitions": [values_of(partition) for partition in report.partitions],
     }
     return values_of(report) | values
+
+
+def _with_rack(member: ObservedMember, racks: RackRules) -> ObservedMember:
+    if member.rack:
+        return replace(member, rack_source=RackSource.MEMBER)
+    if not racks or not member.topics:
+        return member
+    given = racks.rack_of(member.client_id, member.client_host)
+    return replace(member, rack=given.rack, rack_source=given.source, leader_only=given.leader_only)
 
 
 def _member(member: DescribedMember, *, streams: bool) -> ObservedMember:

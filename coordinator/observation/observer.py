@@ -38,7 +38,15 @@ from bellwether_kafka.coordinator.observation.rebalances import Rebalances, Seen
 from bellwether_kafka.coordinator.observation.rhythms import Rhythms
 from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_of
-from bellwether_kafka.coordinator.planning import Application, Planner, Solver, StreamsConfig, StreamsKind
+from bellwether_kafka.coordinator.planning import (
+    NO_RULES,
+    Application,
+    Planner,
+    RackRules,
+    Solver,
+    StreamsConfig,
+    StreamsKind,
+)
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -121,6 +129,7 @@ class GroupObserver:
         lag_partitions_max: int | None = None,
         unsubscribed: bool = False,
         solver: Solver | None = None,
+        racks: RackRules = NO_RULES,
     ) -> None:
         self.group_id = config.group_id
         self.last: Observation | None = None
@@ -143,6 +152,7 @@ class GroupObserver:
         self._unsubscribed = unsubscribed
         self._lag_partitions_max = lag_partitions_max
         self._solver = solver
+        self._racks = racks
         self._last_known: Observation | None = None  # the newest one that is not `unknown`
         self._described: Kept[DescribedGroup] = Kept()
         self._shadow: Kept[Shadow] = Kept()
@@ -252,21 +262,22 @@ class GroupObserver:
     async def _read_once(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
         """Decodes an answer unless it is the same as last time. A large one is decoded in a thread, so that heartbeats
         of led groups are not late."""
-        cached = self._described.get((answer, kind))
+        key = (answer, kind, self._racks.version)
+        cached = self._described.get(key)
         if cached is not None:
             return cached
         if sum(len(m.metadata) + len(m.assignment) for m in answer.members) <= READ_AT_ONCE_BYTES:
             read = self._read(answer, kind)
         else:
             read = await asyncio.to_thread(self._read, answer, kind)
-        return self._described.put((answer, kind), read)
+        return self._described.put(key, read)
 
     def _read(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
         """Decodes an answer. For most groups it is the same at each refresh, so `_read_once` reuses the result."""
         config, classic = self._config, kind not in BROKER_PROTOCOLS
         own = {m.member_id for m in answer.members if classic and membership.is_bellwether(m, config)}
         obstacle = self._obstacle(kind, answer)
-        seen = observation(self.group_id, kind, answer, 0, obstacle=obstacle, bellwether_members=own)
+        seen = observation(self.group_id, kind, answer, 0, obstacle=obstacle, bellwether_members=own, racks=self._racks)
         at_rest = kind != "classic" or seen.state == GroupState.STABLE or not seen.members
         owners = {partition: m.member_id for m in seen.members for partition in m.owned}
         return DescribedGroup(
@@ -370,7 +381,8 @@ class GroupObserver:
         if varies or self._sources.shared is None:
             return None
         try:
-            return PlannedFrom(answer, await self._sources.reader.read(described.topics, METADATA_AGE_MS_MAX))
+            read = await self._sources.reader.read(described.topics, METADATA_AGE_MS_MAX)
+            return PlannedFrom(answer, read, self._racks.version)
         except ClusterUnreachableError:
             return None
 
@@ -379,13 +391,13 @@ class GroupObserver:
         sources, group_id = self._sources, self.group_id
         if answer.protocol == STATEFUL_PROTOCOL:
             kind, dialect = planning.stateful(group_id, self._streams, sources.reader, self._given, self._assignors)
-            return Planner(group_id, kind, dialect=dialect, solver=self._solver)
+            return Planner(group_id, kind, dialect=dialect, solver=self._solver, racks=self._racks)
         if answer.protocol != STREAMS_PROTOCOL:
             consumers = planning.ConsumerKind(sources.reader, self._policy, weights=self._weights)
-            return Planner(group_id, consumers, solver=self._solver)
+            return Planner(group_id, consumers, solver=self._solver, racks=self._racks)
         topology = GivenTopology(topology_of(group)) if group is not None else self._keeper
         streams = StreamsKind(group_id, self._streams, sources.reader, sources.offsets, topology, self._assignors)
-        return Planner(group_id, streams, solver=self._solver)
+        return Planner(group_id, streams, solver=self._solver, racks=self._racks)
 
 
 def _summary(seen: Observation) -> dict[str, object]:

@@ -60,6 +60,9 @@ def spoken_versions(members: Iterable[RawMember], *, streams: bool) -> SpokenVer
     return SpokenVersion(f"Members send {words.what} {shown}{words.mixed * (len(versions) > 1)}.")
 
 
+CONFIGURE = "For clients that never send a rack, configure [racks] (docs/guides/policies.md#clients-that-send-no-rack)."
+
+
 def how_to_name_racks(seen: Observation) -> str:
     """Returns what to do for the subscribed members that name no rack. A subscription before v3 has no field for it, so
     client.rack has no effect on its member (docs/reference/client-quirks.md#what-each-client-writes)."""
@@ -76,7 +79,7 @@ def how_to_name_racks(seen: Observation) -> str:
     others = "Set client.rack on the others. " if len(unable) < len(rackless) else ""
     return (
         f"{others}The subscriptions of {listed(unable)} have no field for client.rack: upgrade Java clients to 3.5 and"
-        " librdkafka to 2.2; some other clients never send a rack (docs/reference/client-quirks.md)."
+        f" librdkafka to 2.2. {CONFIGURE}"
     )
 
 

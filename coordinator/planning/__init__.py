@@ -7,6 +7,16 @@ from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, record_bytes
 from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
 from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.planning.racks import (
+    NO_RULES,
+    ConfiguredRack,
+    Networks,
+    RackFile,
+    RackFileError,
+    RackRules,
+    RackSource,
+    network,
+)
 from bellwether_kafka.coordinator.planning.recorded_rebalance import UnreadableRebalanceError, pack, unpack
 from bellwether_kafka.coordinator.planning.solver import Solver, Solvers, foreign_code
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful

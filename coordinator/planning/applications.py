@@ -22,6 +22,7 @@ from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_HA, 
 from bellwether_kafka.coordinator.kafka import ClusterReader, OffsetReader
 from bellwether_kafka.coordinator.membership import MembershipConfig, Obstacle
 from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.planning.racks import NO_RULES, RackRules
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_config import STORES_UNDECLARED, StreamsConfig
@@ -81,7 +82,13 @@ class Application:
         return replace(self, assignors=self.config.with_rules(rules).stock_assignors)
 
     def planner(
-        self, group_id: str, reader: ClusterReader, offsets: OffsetReader, message_bytes_max: int, solver: Solver
+        self,
+        group_id: str,
+        reader: ClusterReader,
+        offsets: OffsetReader,
+        message_bytes_max: int,
+        solver: Solver,
+        racks: RackRules = NO_RULES,
     ) -> tuple[Planner[streams.TaskPlan], StreamsKind]:
         """Returns the planner and the kind of group that it uses."""
         dialect = None
@@ -93,7 +100,9 @@ class Application:
             file = WatchedFile(path, partial(_usable, self.config, path)) if path is not None else None
             keeper = TopologyKeeper(application_id, self.topology, reader.admin, offsets, defaults, file=file)
             kind = StreamsKind(group_id, self.config, reader, offsets, keeper, self.assignors)
-        planner = Planner(group_id, kind, dialect=dialect, message_bytes_max=message_bytes_max, solver=solver)
+        planner = Planner(
+            group_id, kind, dialect=dialect, message_bytes_max=message_bytes_max, solver=solver, racks=racks
+        )
         return planner, kind
 
 

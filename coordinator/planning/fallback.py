@@ -59,9 +59,14 @@ def previous_answer(previous: Decision[P] | None, raw: RawGroup) -> Decision[P] 
     """
     if previous is None or previous.raw.protocol != raw.protocol or previous.raw.own_member_ids != raw.own_member_ids:
         return None
-    if previous.raw.members != raw.members:
+    if _sent(previous.raw) != _sent(raw):
         return None
     return replace(previous, raw=raw, plan=previous.plan.in_generation(raw.generation))
+
+
+def _sent(raw: RawGroup) -> list[tuple[str, str | None, bytes]]:
+    """Returns what members sent. A plan stays valid if the configuration gives them other racks."""
+    return [(m.member_id, m.instance_id, m.metadata) for m in raw.members]
 
 
 async def first_valid(

@@ -5,6 +5,7 @@ A group that cannot be planned for is left to a member: a refusal makes the memb
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
@@ -17,6 +18,7 @@ from bellwether_kafka.coordinator.membership import (
     Decide,
     DescribeAnswer,
     GroupState,
+    JoinedMember,
     RebuildMemory,
     ShownGroup,
     shown,
@@ -33,6 +35,7 @@ from bellwether_kafka.coordinator.planning.fallback import (
 from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, PlanInputs, Work
 from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, inspect
 from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRebalance, Timings
+from bellwether_kafka.coordinator.planning.racks import NO_RULES, MemberRacks, RackRules
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.threads import PlanThreads
 
@@ -55,9 +58,11 @@ class Planner(Generic[P]):
         dialect: Dialect[P] | None = None,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         solver: Solver | None = None,
+        racks: RackRules = NO_RULES,
     ) -> None:
         self.group_id = group_id
         self.kind = kind
+        self.racks = MemberRacks(racks)
         self._dialect = dialect or Dialect()
         self._message_bytes_max = message_bytes_max
         self._solver = solver
@@ -97,7 +102,7 @@ class Planner(Generic[P]):
         self._plans += 1
         number, ordered = self._plans, self._ordered
         command = await self._dialect.joined(command, self._left(command))
-        raw = raw_group(self.group_id, command)
+        raw = self._raw(command)
         inputs, trouble = await self._read(raw, command)
         read_s = time.monotonic() - began
         rules = self.rules
@@ -142,9 +147,31 @@ class Planner(Generic[P]):
         now, before = await self._dry(inputs, command, rules), await self._dry(inputs, command, former)
         return self.kind.differs(now.decision, before.decision, rules)
 
+    def racks_changed(self, members: Sequence[JoinedMember]) -> bool:
+        """Returns whether the configuration gives one of these members another rack than in the last plan, or in the
+        comparison after a return."""
+        last = self._previous or (self._returned.decision if self._returned is not None else None)
+        if last is None:
+            return False
+        before = {m.member_id: (m.rack, m.leader_only) for m in last.raw.others}
+        now = {m.member_id: self.racks.of(m) for m in members if m.member_id in before}
+        return any(before[member] != (given.rack, given.leader_only) for member, given in now.items())
+
+    async def gain_of_racks(self, command: Decide) -> str:
+        """Returns why a rebalance by the racks that are known now is worth it, "" if it is not. Raises RefusalError."""
+        compared = await self.compare(command)
+        plan, planned = compared.decision.plan, compared.decision.cost
+        now = plan.cost(compared.present)
+        if planned.cross_rack >= now.cross_rack or planned.unowned > now.unowned:
+            return ""
+        return (
+            f"by the racks of members that are known now, {planned.cross_rack} partitions instead of {now.cross_rack}"
+            " are read from another rack"
+        )
+
     async def _dry_inputs(self, command: Decide) -> PlanInputs[P]:
         command = await self._dialect.joined(command, self._left(command))
-        inputs, trouble = await self._read(raw_group(self.group_id, command), command)
+        inputs, trouble = await self._read(self._raw(command), command)
         if inputs is None:
             raise RefusalError(RefusalCause.PLAN, "; ".join(trouble))
         return inputs
@@ -204,6 +231,7 @@ class Planner(Generic[P]):
     async def rebuild(self, command: RebuildMemory, group: ShownGroup, own_member_id: str) -> None:
         """Remembers what the members of a returned leader own. If this raises an exception, the memory is unchanged."""
         self._turn += 1
+        self.racks.saw(group.members)
         memories, group = self._memories, await self._dialect.described(group)
         others = tuple(m for m in _members(group) if m.member_id != own_member_id)
         await self.kind.recall(command.generation, command.protocol, others, lambda: memories == self._memories)
@@ -211,6 +239,7 @@ class Planner(Generic[P]):
     async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
         """Keeps the memory up to date while a member leads. An instance that takes the lead during a rebalance finds no
         stable group to read, and members of most assignors do not report what they own."""
+        self.racks.saw(described.members)
         if described.error or described.state != GroupState.STABLE:
             return
         turn, group = self._turn, await self._dialect.described(shown(described))
@@ -230,6 +259,9 @@ class Planner(Generic[P]):
             await self.kind.learn(_members(await self._dialect.described(group)))
         await self.rebuild(RebuildMemory(command.generation, command.protocol, command.members), group, "")
         return await self.compare(command)
+
+    def _raw(self, command: Decide) -> RawGroup:
+        return raw_group(self.group_id, command, self.racks)
 
     def _left(self, command: Decide) -> float:
         """Returns the seconds left until the deadline, less the reserve."""
@@ -275,8 +307,11 @@ class Planner(Generic[P]):
         return Proposal(decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max))
 
 
-def raw_group(group_id: str, command: Decide) -> RawGroup:
-    members = tuple(shared.RawMember(m.member_id, m.instance_id, m.metadata) for m in command.members)
+def raw_group(group_id: str, command: Decide, racks: MemberRacks) -> RawGroup:
+    members = tuple(
+        shared.RawMember(m.member_id, m.instance_id, m.metadata, given.rack, given.leader_only)
+        for m, given in zip(command.members, map(racks.of, command.members), strict=True)
+    )
     own = frozenset({command.own_member_id})
     return RawGroup(group_id, command.generation, command.protocol, members, own, resting=command.dry)
 

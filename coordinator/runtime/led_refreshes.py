@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator import kafka, planning
 from bellwether_kafka.coordinator.observation import GroupObserver, LagRefreshes, Observation, OnObservation, notify
+from bellwether_kafka.coordinator.planning import NO_RULES, RackRules
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
 from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected
@@ -29,6 +30,7 @@ class LedRefreshes:
     on_seen: Sequence[OnObservation]
     weights: Callable[[], Weights] | None = None
     lags_of: LagsOf = LagRefreshes
+    racks: RackRules = NO_RULES
 
     def of(self, groups: Mapping[str, Selected]) -> ObservedGroups:
         """Returns the observed groups, to be run beside the memberships."""
@@ -51,6 +53,7 @@ class LedRefreshes:
             lags=self.lags_of(group_id),
             lag_partitions_max=ITEMS_MAX,
             solver=self.solvers.get(group_id),
+            racks=self.racks,
         )
 
     def _hear(self, seen: Observation) -> None:

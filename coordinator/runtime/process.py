@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.control import state_file
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipView
 from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observation, Rhythms
-from bellwether_kafka.coordinator.planning import ApplicationError, load_application, warm_up_soon
+from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError, load_application, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.group_weights import GroupWeights
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
@@ -74,7 +74,8 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
             g.name: load_application(g.streams, group_weights.source(g.name)) for g in settings.named if g.streams
         }
         selection = ConfiguredSelection(settings, weights)
-    except (ApplicationError, UnknownNameError) as error:
+        racks = settings.racks.rules()
+    except (ApplicationError, UnknownNameError, RackFileError) as error:
         return ServiceOutcome(EXIT_CONFIG, (str(error),))
     lead = [group.name for group in settings.named if group.mode == "lead"]
     obstacles = [applications[name].obstacle for name in lead if name in applications]
@@ -129,6 +130,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         lags_of=lags.lags_of,
         watch_interval_ms=settings.metadata_interval_ms,
         message_bytes_max=settings.message_bytes_max,
+        racks=racks,
     )
 
     def groups() -> list[GroupStatus]:

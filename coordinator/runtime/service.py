@@ -33,6 +33,7 @@ from bellwether_kafka.coordinator.observation import (
     SharedGroups,
     Sources,
 )
+from bellwether_kafka.coordinator.planning import NO_RULES, RackRules
 from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes
@@ -41,6 +42,7 @@ from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDri
 from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
 from bellwether_kafka.coordinator.runtime.observers import Observers
+from bellwether_kafka.coordinator.runtime.rack_watch import RackWatch
 from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.coordinator.runtime.role_reports import remind, warn_of_guard
@@ -83,6 +85,7 @@ class Service:
         lags_of: LagsOf = LagRefreshes,
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = planning.MESSAGE_BYTES_MAX,
+        racks: RackRules = NO_RULES,
         new_transport: Callable[[Mapping[str, str]], kafka.Transport] = kafka.Transport,
     ) -> None:
         self.runners: dict[str, GroupRunner[Any]] = {}
@@ -113,6 +116,8 @@ class Service:
         self._stop_task: asyncio.Task[None] | None = None
         self._watch_interval_ms = watch_interval_ms
         self._message_bytes_max = message_bytes_max
+        self._racks = racks
+        self._planners: dict[str, planning.Planner[Any]] = {}
         self._new_transport = new_transport
 
     @property
@@ -209,7 +214,12 @@ class Service:
             self._absences = AbsenceWatch(self._controller, transport)
             watching.append(asyncio.create_task(self._absences.run()))
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
-        at_rest = RestWatch(self.runners, SharedGroups(transport), self.rebalance_wanted, [self._owners.on_shown])
+        groups, on_shown = SharedGroups(transport), [self._owners.on_shown]
+        if self._racks:
+            racks = RackWatch(self._racks, self.runners, self._planners, groups, self.rebalance_wanted)
+            on_shown.append(racks.on_shown)
+            watching.append(asyncio.create_task(racks.run()))
+        at_rest = RestWatch(self.runners, groups, self.rebalance_wanted, on_shown)
         watching.append(asyncio.create_task(at_rest.run()))
         consumers = {group: runner for group, runner in self.runners.items() if group not in self._applications}
         watching.append(asyncio.create_task(CommitWatch(consumers, transport).run()))
@@ -277,6 +287,7 @@ class Service:
                 on_unknown=self._observers.on_unknown,
                 weights=self._weights,
                 rhythms=self._rhythms,
+                racks=self._racks,
             )
 
         return ObservedGroups(
@@ -296,6 +307,7 @@ class Service:
             on_seen=self._observers.on_led_seen,
             weights=self._weights,
             lags_of=self._lags_of,
+            racks=self._racks,
         )
         return made.of({group: self._selected(runner.config) for group, runner in self.runners.items()})
 
@@ -312,7 +324,10 @@ class Service:
         solver = self._solver_of[group_id] = self._solvers.make(policy, always=foreign)
         weights = self._weights or self._lags_of(group_id).weights
         kind = planning.ConsumerKind(sources.reader, policy, weights=weights)
-        planner = planning.Planner(group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver)
+        planner = planning.Planner(
+            group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver, racks=self._racks
+        )
+        self._planners[group_id] = planner
         deciders = (self._owners.on_decision, *self._observers.on_decision, *self._observers.on_consumer_decision)
         hear = deciders, self._hear_notes, self._hear_roles
         self.runners[group_id] = GroupRunner(driver, sources.transport, planner, watch, *hear, self._relieve)
@@ -345,7 +360,8 @@ class Service:
         application = self._applications[group_id]
         solver = self._solvers.make(application.assignors, always=application.foreign)
         self._solver_of[group_id] = solver
-        planner, kind = application.planner(group_id, reader, offsets, self._message_bytes_max, solver)
+        planner, kind = application.planner(group_id, reader, offsets, self._message_bytes_max, solver, self._racks)
+        self._planners[group_id] = planner
         between = StreamsWatch(kind, offsets)
         deciders = (between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision)
         hear = deciders, self._hear_notes, self._hear_roles

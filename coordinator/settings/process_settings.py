@@ -37,6 +37,7 @@ from bellwether_kafka.coordinator.membership import CLIENT_ID, MembershipConfig
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings, PositiveMilliseconds
 from bellwether_kafka.coordinator.settings.patterns import is_pattern, pattern
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
+from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.coordinator.settings.settings_errors import AmbiguousGroupError, SettingsError, sentence
 from bellwether_kafka.coordinator.settings.sources import PREFIX, Environment, TomlFile, read_properties
 from bellwether_kafka.coordinator.settings.topic_name import TopicNameOrNone
@@ -93,6 +94,7 @@ class Settings(BaseSettings):
     events: EventSettings | None = None
     weights: WeightSettings | None = None
     cost: CostSettings | None = None
+    racks: RackSettings = Field(default_factory=RackSettings)
 
     @classmethod
     def settings_customise_sources(

@@ -22,6 +22,7 @@ PREFIX = "BELLWETHER_"
 CONFIG_VARIABLE = "BELLWETHER_CONFIG"
 PROPERTIES = "kafka"  # the setting that holds librdkafka's properties
 GROUPS, TOPOLOGY = "groups", "topology"
+RACKS, FILE = "racks", "file"
 
 
 class TomlFile(TomlConfigSettingsSource):
@@ -33,8 +34,11 @@ class TomlFile(TomlConfigSettingsSource):
 
 
 def _beside(file: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """Returns the table with the groups' topology files relative to the configuration file instead of the working
-    directory. Invalid tables are unchanged and checked later."""
+    """Returns the table with the rack file and the groups' topology files relative to the configuration file instead of
+    the working directory. Invalid tables are unchanged and checked later."""
+    racks = table.get(RACKS)
+    if isinstance(racks, dict) and isinstance(racks.get(FILE), str):
+        table = {**table, RACKS: {**racks, FILE: str(file.parent / racks[FILE])}}
     groups = table.get(GROUPS)
     if not isinstance(groups, list):
         return table

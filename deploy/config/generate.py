@@ -18,6 +18,7 @@ from pydantic_core import PydanticUndefined
 from bellwether_kafka.coordinator.settings.group_settings import PATTERN_FIELDS, GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.process_settings import Settings
+from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.coordinator.settings.streams import STREAMS_FIELDS
 
 HERE = Path(__file__).parent
@@ -31,7 +32,12 @@ HEAD = """\
 # remove the `#` to set it. The lines without a `#` are enough to observe all groups of a cluster. The same
 # settings are in docs/reference/configuration.md as tables.
 """
-TABLES: Mapping[str, type[BaseModel]] = {"events": EventSettings, "weights": WeightSettings, "cost": CostSettings}
+TABLES: Mapping[str, type[BaseModel]] = {
+    "events": EventSettings,
+    "weights": WeightSettings,
+    "cost": CostSettings,
+    "racks": RackSettings,
+}
 NO_DEFAULT = "Not set by default; this is an example."
 # What a setting without a default is shown with.
 EXAMPLES: Mapping[tuple[type[BaseModel], str], Any] = {
@@ -40,6 +46,10 @@ EXAMPLES: Mapping[tuple[type[BaseModel], str], Any] = {
     (WeightSettings, "topic"): "bellwether.weights",
     (CostSettings, "price_per_gb"): 0.02,
     (CostSettings, "follower_fetching"): True,
+    (RackSettings, "client_ids"): {"orders-az1-*": "az1"},
+    (RackSettings, "hosts"): {"10.1.0.0/16": "az1"},
+    (RackSettings, "file"): "racks.txt",
+    (RackSettings, "fetch_from_followers"): ("clicks-*",),
     (GroupSettings, "subscribes"): True,
     (GroupSettings, "ghosts"): True,
     (GroupSettings, "instance_id"): "bellwether-orders",

@@ -20,6 +20,7 @@ from bellwether_kafka.coordinator.membership.machine import GroupMembership, Mem
 from bellwether_kafka.coordinator.membership.shown import NotShownError, shown
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
+from bellwether_kafka.coordinator.planning.racks.member_racks import MemberRacks
 from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
 from bellwether_kafka.coordinator.runtime.recollection import AGAIN_S
 from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S
@@ -346,7 +347,7 @@ class Instance:
             self._compare(command)
 
     def _plan(self, command: c.Decide) -> None:
-        raw = raw_group("g", command)
+        raw = raw_group("g", command, MemberRacks())
         decision, findings = self._attempt(raw)
         if decision is None or findings:
             self.world.log(f"{self.name}: no plan: {'; '.join(findings)}")
@@ -372,7 +373,7 @@ class Instance:
         if self._rebuilding:
             self.world.clock.after(AGAIN_S, self._alive(partial(self._compare, command)))
             return
-        raw = raw_group("g", command)
+        raw = raw_group("g", command, MemberRacks())
         if not self.world.metadata:
             self.post(e.ComparisonFailed(command.generation, "no metadata"))
             self._compare_again(command)

@@ -61,6 +61,11 @@ class ProcessMap:
     future: bool
     warnings: tuple[str, ...] = ()
 
+    @property
+    def leader_only(self) -> bool:
+        """Whether a process fetches from leaders only, so that the cluster's view must be `with_leaders`."""
+        return any(process.leader_only for process in self.processes)
+
 
 def decode_streams(raw: RawGroup, led: Collection[str] = ()) -> DecodedStreams:
     """Decodes each member except Bellwether's own, once. `led` are the keys of threads that Bellwether already leads,

@@ -20,6 +20,7 @@ from bellwether_kafka.coordinator.observation.health_checks import Check, CheckV
 from bellwether_kafka.coordinator.observation.lag import GroupLag
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation, shadow_of
+from bellwether_kafka.coordinator.planning.racks.rack_rules import RackSource
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.topology.upgrade import upgrade
@@ -172,6 +173,29 @@ def test_racks_of_members_are_those_of_brokers() -> None:
     foreign = racks(one, replace(two, rack="AZ2"))
     assert foreign == (CheckVerdict.FAIL, "Members name racks without a broker: AZ2.")
     assert racks(one, replace(two, rack=None))[0] is CheckVerdict.WARN
+
+
+def test_each_member_is_listed_with_its_rack_and_where_it_comes_from() -> None:
+    facts = replace(consumers(2), broker_racks=("az1", "az2"))
+    sends = ObservedMember("m0", None, "client-0", "/h", "az1", ("orders",), rack_source=RackSource.MEMBER)
+    configured = ObservedMember(
+        "m1", None, "client-1", "/h", "az2", ("orders",), rack_source=RackSource.HOST, leader_only=True
+    )
+    none = ObservedMember("m2", None, "", "/h", None, ("orders",))
+
+    def racks(*members: ObservedMember) -> Check:
+        return check(replace(facts, seen=replace(facts.seen, members=members)), "racks")
+
+    assert racks(sends, configured, none).details == (
+        "client-0: az1 (client.rack)",
+        "client-1: az2 (host)",
+        "m2: no rack",
+    )
+    assert racks(sends, configured).message == (
+        "Brokers and members agree on az1, az2. 1 of 2 members send none and read from leaders only."
+    )
+    foreign = racks(sends, replace(configured, rack="AZ2"))
+    assert foreign.remedy == "client.rack, and each rack in [racks], must be spelled as broker.rack is: az1, az2."
 
 
 def test_client_rack_is_asked_only_of_members_that_can_send_it() -> None:

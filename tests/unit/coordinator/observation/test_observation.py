@@ -31,6 +31,7 @@ from bellwether_kafka.coordinator.observation.observation import (
     shadow_of,
 )
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
+from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -52,6 +53,15 @@ def classic(member_id: str, *owned: str, rack: str | None = None) -> DescribedMe
     return DescribedMember(
         member_id, None, metadata, ConsumerProtocolAssignment(0, tp(*owned)).encode(), "client", "/127.0.0.1"
     )
+
+
+def test_members_without_a_rack_have_the_configured_one() -> None:
+    rules = RackSettings(hosts={"127.0.0.0/8": "az9"}).rules()
+    described = answer(classic("a", "t-0", rack="az1"), classic("b", "t-1"), DescribedMember("c", None))
+    seen = observation("g", "classic", described, 7, racks=rules)
+    racks = [(m.rack, m.rack_source, m.leader_only) for m in seen.members]
+    assert racks == [("az1", "client.rack", False), ("az9", "host", True), (None, "none", False)]
+    assert [m["rack_source"] for m in as_document(seen)["members"]] == ["client.rack", "host", "none"]
 
 
 def answer(*members: DescribedMember, protocol: str = "range") -> DescribeAnswer:

@@ -1,0 +1,127 @@
+"""Keeps the configured racks of led groups up to date: reads the rack file again, asks where new members are, and asks
+for a rebalance if racks that have become known would save reads from other racks.
+
+A plan does not wait for this. Groups are described while they rebalance, so that the hosts of new members are mostly
+known in time, and at rest until every member has been shown.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from bellwether_kafka.assignors.shared import RefusalError
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.planning import ConfiguredRack, Planner, RackRules
+from bellwether_kafka.coordinator.runtime.rest_watch import DescribesGroups, LedGroup
+
+TICK_S = 1.0
+AGAIN_S = 10.0  # after a request that brought nothing new, or a comparison that failed
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRacks:
+    """The racks of one generation of a group, by member id."""
+
+    generation: int
+    racks: Mapping[str, ConfiguredRack]
+
+
+class RackWatch:
+    """Watches all led groups of a process. `planners` are those of the groups; `wanted` is called with (group, reason).
+    `plan_s_max` limits one comparison."""
+
+    def __init__(
+        self,
+        rules: RackRules,
+        led: Mapping[str, LedGroup],
+        planners: Mapping[str, Planner[Any]],
+        groups: DescribesGroups,
+        wanted: Callable[[str, str], None],
+        *,
+        plan_s_max: float = AGAIN_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rules = rules
+        self._led = led
+        self._planners = planners
+        self._groups = groups
+        self._wanted = wanted
+        self._plan_s_max = plan_s_max
+        self._clock = clock
+        self._due: dict[str, float] = {}
+        self._compared: dict[str, GroupRacks] = {}
+
+    async def run(self) -> None:
+        """Runs until cancelled. Logs its own errors and goes on."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                if self._rules.file is not None:
+                    await asyncio.to_thread(self._rules.file.refresh)
+                await self.turn()
+            except Exception:
+                log.exception("racks_not_watched")
+
+    async def turn(self) -> None:
+        await asyncio.gather(*map(self._turn, self._led))
+
+    def on_shown(self, group: str, found: membership.ShownGroup) -> None:
+        """Receives a description that something else has requested."""
+        self._planners[group].racks.saw(found.members)
+
+    async def _turn(self, group_id: str) -> None:
+        member, racks = self._led[group_id].membership, self._planners[group_id].racks
+        joining = member.state is membership.State.JOINING and self._rules.need_hosts
+        if joining or (self._rests(group_id) and racks.lacks(others(member)) and self._is_due(group_id)):
+            await self._describe(group_id)
+        if self._rests(group_id) and self._is_due(group_id):
+            await self._compare(group_id)
+
+    def _rests(self, group_id: str) -> bool:
+        member = self._led[group_id].membership
+        return member.state is membership.State.STABLE and not member.alone and bool(member.members)
+
+    def _is_due(self, group_id: str) -> bool:
+        return self._due.get(group_id, 0.0) <= self._clock()
+
+    async def _describe(self, group_id: str) -> None:
+        racks = self._planners[group_id].racks
+        try:
+            racks.saw((await self._groups.describe_group(group_id)).members)
+        except TransportError as error:
+            log.debug("hosts_not_read", group=group_id, reason=str(error))
+        if self._rests(group_id) and racks.lacks(others(self._led[group_id].membership)):
+            self._due[group_id] = self._clock() + AGAIN_S
+
+    async def _compare(self, group_id: str) -> None:
+        """Asks for a rebalance if the racks are others than those of the last plan, and a plan by them reads less from
+        other racks. Each set of racks is compared once."""
+        member, planner = self._led[group_id].membership, self._planners[group_id]
+        now = GroupRacks(member.generation, {m.member_id: planner.racks.of(m) for m in others(member)})
+        if now == self._compared.get(group_id) or not planner.racks_changed(others(member)):
+            return
+        deadline = time.monotonic() + self._plan_s_max
+        command = membership.Decide(
+            member.generation, member.protocol, member.members, member.member_id, deadline, dry=True
+        )
+        try:
+            reason = await planner.gain_of_racks(command)
+        except RefusalError as error:
+            log.info("racks_not_compared", group=group_id, generation=member.generation, reason=str(error))
+            self._due[group_id] = self._clock() + AGAIN_S
+            return
+        self._compared[group_id] = now
+        if reason and self._rests(group_id) and self._led[group_id].membership.generation == member.generation:
+            self._wanted(group_id, reason)
+
+
+def others(member: membership.MembershipView) -> tuple[membership.JoinedMember, ...]:
+    """Returns the members other than Bellwether's own."""
+    return tuple(m for m in member.members if m.member_id != member.member_id)

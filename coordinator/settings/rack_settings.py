@@ -1,0 +1,56 @@
+"""The racks of members that send none:
+
+[racks]
+file = "racks.txt"                         # addresses or CIDRs with their racks; read again when it changes
+fetch_from_followers = ["clicks-*"]        # client ids that fetch from followers without a rack in their subscription
+[racks.client_ids]
+"orders-az1-*" = "az1"                     # patterns as those of groups
+[racks.hosts]
+"10.1.0.0/16" = "az1"                      # the longest prefix that contains the host wins
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from bellwether_kafka.coordinator.planning import Networks, RackFile, RackRules, network
+from bellwether_kafka.coordinator.settings.patterns import pattern
+
+RackName = Annotated[str, Field(min_length=1)]
+
+
+class RackSettings(BaseModel):
+    """Where the racks of members come from that send none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    client_ids: dict[str, RackName] = Field(default_factory=dict)
+    hosts: dict[str, RackName] = Field(default_factory=dict)
+    file: Path | None = None
+    fetch_from_followers: tuple[str, ...] = ()
+
+    @field_validator("client_ids", "fetch_from_followers")
+    @classmethod
+    def _are_patterns(cls, value: dict[str, str] | tuple[str, ...]) -> dict[str, str] | tuple[str, ...]:
+        for text in value:
+            pattern(text)
+        return value
+
+    @field_validator("hosts")
+    @classmethod
+    def _are_networks(cls, value: dict[str, str]) -> dict[str, str]:
+        for text in value:
+            network(text)
+        return value
+
+    def rules(self) -> RackRules:
+        """Returns the rules; the most specific pattern of client ids is tried first. Reads the file. Raises
+        RackFileError."""
+        texts = sorted(self.client_ids, key=lambda text: pattern(text).precision, reverse=True)
+        return RackRules(
+            client_ids=tuple((pattern(text), self.client_ids[text]) for text in texts),
+            hosts=Networks.of({network(text): rack for text, rack in self.hosts.items()}),
+            file=RackFile(self.file) if self.file is not None else None,
+            followers=tuple(map(pattern, self.fetch_from_followers)),
+        )

@@ -1,0 +1,122 @@
+"""A leader learns where its members are between rebalances, and asks for one only where that is worth it."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure
+from bellwether_kafka.coordinator.membership.machine import MembershipView
+from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
+from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.planning.racks.rack_rules import RackRules
+from bellwether_kafka.coordinator.runtime.rack_watch import AGAIN_S, RackWatch
+from tests.unit.coordinator.membership.playbook import ME, Play
+from tests.unit.coordinator.planning.test_configured_racks import BY_CLIENT, BY_HOST, CLUSTER, MEMBERS, SHOWN, decide
+from tests.unit.coordinator.planning.test_consumer_kind import OWN, Reader
+
+REASON = "by the racks of members that are known now, 0 partitions instead of 2 are read from another rack"
+
+
+class Group:
+    def __init__(self) -> None:
+        own = replace(MEMBERS[0], member_id=ME)
+        play = Play().joining().joined(own, *MEMBERS[1:], protocol="range").planned().synced()
+        self.membership: MembershipView = play.machine.view
+
+
+class Brokers:
+    def __init__(self, *members: DescribedMember) -> None:
+        self.members = members
+        self.down = False
+        self.asked = 0
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        self.asked += 1
+        if self.down:
+            raise TransportError(Failure.DISCONNECTED, f"no answer about {group_id}")
+        return DescribeAnswer(0, 0, "Stable", "consumer", "range", self.members)
+
+
+class Watched:
+    """A group whose plan was made before anything was known of its members."""
+
+    def __init__(self, rules: RackRules = BY_HOST, policy: str = "rack-first") -> None:
+        self.group, self.brokers, self.now = Group(), Brokers(*SHOWN), 0.0
+        self.wanted: list[tuple[str, str]] = []
+        self.planner = Planner("orders", ConsumerKind(Reader(CLUSTER), Policy(policy)), racks=rules)
+        asyncio.run(self.planner.plan(decide(self.group.membership.generation)))
+        assert self.planner.delivered(self.group.membership.generation) is not None
+        self.watch = RackWatch(
+            rules,
+            {"orders": self.group},
+            {"orders": self.planner},
+            self.brokers,
+            lambda *each: self.wanted.append(each),
+            clock=lambda: self.now,
+        )
+
+    def turns(self, number: int) -> None:
+        for _ in range(number):
+            asyncio.run(self.watch.turn())
+            self.now += 1.0
+
+    def state(self, state: State) -> None:
+        self.group.membership = replace(self.group.membership, state=state)
+
+
+def test_new_members_are_described_once_and_their_racks_are_compared_once() -> None:
+    watched = Watched()
+    watched.turns(30)
+    assert (watched.brokers.asked, watched.wanted) == (1, [("orders", REASON)])
+
+
+def test_under_a_policy_that_ignores_racks_no_rebalance_is_wanted() -> None:
+    watched = Watched(policy="sticky-min-churn")
+    watched.turns(30)
+    assert (watched.brokers.asked, watched.wanted) == (1, [])
+
+
+def test_where_client_ids_suffice_brokers_are_not_asked() -> None:
+    watched = Watched(BY_CLIENT)
+    watched.turns(30)
+    assert (watched.brokers.asked, watched.wanted) == (0, [])
+
+
+def test_a_broker_that_does_not_answer_is_asked_again_at_intervals() -> None:
+    watched = Watched()
+    watched.brokers.down = True
+    watched.turns(30)
+    assert (watched.brokers.asked, watched.wanted) == (30 / AGAIN_S, [])
+    watched.brokers.down = False
+    watched.turns(1)
+    assert watched.wanted == [("orders", REASON)]
+
+
+def test_members_are_described_while_they_join_so_that_the_plan_knows_their_hosts() -> None:
+    watched = Watched()
+    watched.state(State.JOINING)
+    watched.turns(1)
+    assert [watched.planner.racks.of(member).rack for member in MEMBERS[1:]] == ["az1", "az2"]
+    assert watched.wanted == []
+
+
+@pytest.mark.parametrize("state", [State.WATCHING, State.DECIDING, State.SYNCING, State.LEAVING])
+def test_in_other_states_nothing_is_asked(state: State) -> None:
+    watched = Watched()
+    watched.state(state)
+    watched.turns(5)
+    assert (watched.brokers.asked, watched.wanted) == (0, [])
+
+
+def test_another_rack_of_a_member_is_noticed_where_something_else_has_described_the_group() -> None:
+    watched = Watched()
+    watched.turns(1)
+    swapped = [replace(m, client_host=other.client_host) for m, other in zip(SHOWN, reversed(SHOWN), strict=True)]
+    watched.planner.racks.saw(swapped)
+    watched.turns(1)
+    assert len(watched.wanted) == 2
+    assert OWN not in {m.member_id for m in swapped}
