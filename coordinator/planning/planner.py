@@ -148,14 +148,16 @@ class Planner(Generic[P]):
         return self.kind.differs(now.decision, before.decision, rules)
 
     def racks_changed(self, members: Sequence[JoinedMember]) -> bool:
-        """Returns whether the configuration gives one of these members another rack than in the last plan, or in the
-        comparison after a return."""
-        last = self._previous or (self._returned.decision if self._returned is not None else None)
-        if last is None:
+        """Returns whether the configuration gives one of these members another rack than in the last plan. After a
+        return without a plan of this process any rack is another one: the configuration may be newer than the plan."""
+        if self._previous is None and self._returned is None:
             return False
-        before = {m.member_id: (m.rack, m.leader_only) for m in last.raw.others}
-        now = {m.member_id: self.racks.of(m) for m in members if m.member_id in before}
-        return any(before[member] != (given.rack, given.leader_only) for member, given in now.items())
+        planned = self._previous.raw.others if self._previous is not None else ()
+        before = {m.member_id: (m.rack, m.leader_only) for m in planned}
+        now = {m.member_id: self.racks.of(m) for m in members}
+        return any(
+            before.get(member, (None, False)) != (given.rack, given.leader_only) for member, given in now.items()
+        )
 
     async def gain_of_racks(self, command: Decide) -> str:
         """Returns why a rebalance by the racks that are known now is worth it, "" if it is not. Raises RefusalError."""

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.coordinator.membership.commands import Decide
+from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.membership.shown import ShownGroup
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.planner import Planner
@@ -61,28 +62,45 @@ def test_hosts_that_were_shown_before_the_rebalance_give_the_plan_its_racks() ->
 def test_without_hosts_a_plan_is_made_without_racks_and_is_worth_a_rebalance_once_they_are_known() -> None:
     planning = planner(BY_HOST)
     assert delivered(planning, 1) == {IN_AZ1: {0, 2}, IN_AZ2: {1, 3}}
-    assert not planning.racks_changed(MEMBERS)
+    assert not planning.racks_changed(MEMBERS[1:])
     planning.racks.saw(SHOWN)
-    assert planning.racks_changed(MEMBERS)
+    assert planning.racks_changed(MEMBERS[1:])
     assert run(planning.gain_of_racks(decide(1, dry=True))) == (
         "by the racks of members that are known now, 0 partitions instead of 2 are read from another rack"
     )
     assert delivered(planning, 2) == {IN_AZ1: {2, 3}, IN_AZ2: {0, 1}}
-    assert not planning.racks_changed(MEMBERS)
+    assert not planning.racks_changed(MEMBERS[1:])
 
 
 def test_racks_are_worth_no_rebalance_under_a_policy_that_ignores_them() -> None:
     planning = planner(BY_HOST, "sticky-min-churn")
     delivered(planning, 1)
     planning.racks.saw(SHOWN)
-    assert planning.racks_changed(MEMBERS)
+    assert planning.racks_changed(MEMBERS[1:])
     assert run(planning.gain_of_racks(decide(1, dry=True))) == ""
+
+
+def test_after_a_return_without_a_plan_racks_are_compared_with_the_present_assignment() -> None:
+    former = planner(RackRules())
+    delivered(former, 1)
+    decision = former._previous
+    assert decision is not None
+    assigned = dict(decision.assignments)
+    group = ShownGroup(
+        "Stable", "range", tuple(replace(m, metadata=V0, assignment=assigned[m.member_id]) for m in SHOWN)
+    )
+    planning = planner(BY_CLIENT)
+    run(planning.rebuild(RebuildMemory(1, "range", MEMBERS), group, OWN))
+    assert not planning.racks_changed(MEMBERS[1:]), "what members have is not known yet"
+    planning.returned(run(planning.compare(decide(1, dry=True))))
+    assert planning.racks_changed(MEMBERS[1:])
+    assert "0 partitions instead of 2" in run(planning.gain_of_racks(decide(1, dry=True)))
 
 
 def test_before_the_first_plan_no_rack_has_changed() -> None:
     planning = planner(BY_HOST)
     planning.racks.saw(SHOWN)
-    assert not planning.racks_changed(MEMBERS)
+    assert not planning.racks_changed(MEMBERS[1:])
 
 
 def test_the_previous_answer_can_be_sent_again_although_racks_have_become_known() -> None:
