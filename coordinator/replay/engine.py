@@ -24,7 +24,16 @@ def cluster_of(snapshot: Record) -> shared.ClusterView:
 def raw_of(snapshot: Record) -> shared.RawGroup:
     """Returns the members of the recorded rebalance."""
     listed = snapshot["members"]
-    members = tuple(shared.RawMember(m["member_id"], m["instance_id"], bytes(m["metadata"])) for m in listed)
+    members = tuple(
+        shared.RawMember(
+            member_id=m["member_id"],
+            instance_id=m["instance_id"],
+            metadata=bytes(m["metadata"]),
+            rack=m.get("rack"),  # the first versions recorded none
+            leader_only=m.get("leader_only", False),
+        )
+        for m in listed
+    )
     own = frozenset(m["member_id"] for m in listed if m["own"])
     return shared.RawGroup(snapshot["group"], snapshot["generation"], snapshot["protocol"], members, own)
 

@@ -130,6 +130,8 @@ def snapshot_record(decision: Decision[GroupPlan], rules: tuple[Rule, ...] = ())
                 "instance_id": m.instance_id,
                 "own": m.member_id in raw.own_member_ids,
                 "metadata": m.metadata,
+                "rack": m.rack,
+                "leader_only": m.leader_only,
             }
             for m in raw.members
         ],

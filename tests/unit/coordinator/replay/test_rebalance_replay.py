@@ -47,6 +47,19 @@ def recorded(sizes: list[int], policy: str, protocol: str = "cooperative-sticky"
         yield SCHEMAS.encode("snapshot", snapshot_record(decision))
 
 
+def test_a_rebalance_with_configured_racks_is_replayed_with_them(tmp_path: Path) -> None:
+    everywhere = ClusterView.of({"t": [[RACKS[p % 3], RACKS[(p + 1) % 3], RACKS[(p + 2) % 3]] for p in range(12)]})
+    raw = live_group([LiveMember(f"m{i}", ("t",)) for i in range(3)], 1, "range")
+    members = [replace(m, rack=rack, leader_only=True) for m, rack in zip(raw.members, reversed(RACKS), strict=True)]
+    raw = replace(raw, members=tuple(members))
+    decision = decide(raw, everywhere, Memory.empty(), Policy("rack-first"), now_ms=0, seed=0)
+    head = {"group": "group", "generation": 1, "decided_at_ms": 0, "part": 0}
+    plan = SCHEMAS.encode("assignment", {**head, "entries": list(assignment_entries(decision.plan))})
+    write_history(tmp_path / "h", [plan, SCHEMAS.encode("snapshot", snapshot_record(decision))])
+    (found,) = replay_rebalances(rebalances(tmp_path / "h"), {}, Weights())
+    assert (found.same, decision.cost.cross_rack) == (True, 0)
+
+
 def test_a_rebalance_under_orders_is_replayed_under_them(tmp_path: Path) -> None:
     rule = Rule("ban", "*", "rack:az1", "eve has ordered evacuate of rack:az1 in 'g'")
     policy = Policy("kafka", stages=(OperatorRules((rule,)),))
@@ -61,6 +74,7 @@ def test_a_rebalance_under_orders_is_replayed_under_them(tmp_path: Path) -> None
     assert found.same
     old = SCHEMAS.versions("snapshot")[0]
     record = {name: value for name, value in snapshot_record(decision).items() if name != "rules"}
+    record["members"] = [{k: v for k, v in m.items() if k not in ("rack", "leader_only")} for m in record["members"]]
     write_history(tmp_path / "old", [plan, old.header + old.body(record)])
     (found,) = replay_rebalances(rebalances(tmp_path / "old"), {}, Weights())
     assert (found.failed, found.differs > 0) == ("", True), "an older record is replayed as it was recorded"
