@@ -51,7 +51,10 @@ metadata = st.one_of(honest, mutated(), st.binary(max_size=40))
 @st.composite
 def raw_groups(draw: st.DrawFn, blobs: st.SearchStrategy[bytes] = metadata) -> RawGroup:
     count = draw(st.integers(0, 6))
-    members = tuple(RawMember(f"m{i}", draw(st.sampled_from([None, f"i{i}"])), draw(blobs)) for i in range(count))
+    members = tuple(
+        RawMember(f"m{i}", draw(st.sampled_from([None, f"i{i}"])), draw(blobs), draw(racks), draw(st.booleans()))
+        for i in range(count)
+    )
     own = draw(st.sets(st.sampled_from([m.member_id for m in members]), max_size=1)) if members else set()
     protocol = draw(st.sampled_from([*BUILT_IN, "made-up"]))
     return RawGroup("g", draw(st.integers(0, 12)), protocol, members, frozenset(own))
@@ -104,7 +107,8 @@ def joined_again(decision: Decision[PartitionPlan]) -> RawGroup:
             continue
         held = ConsumerProtocolAssignment.decode(blobs[member.member_id]).partitions
         reported = sticky_v1(held, decision.raw.generation)
-        blob = subscription(3, view.topics, reported, held, decision.raw.generation, view.rack)
+        rack = None if view.leader_only else view.rack
+        blob = subscription(3, view.topics, reported, held, decision.raw.generation, rack)
         members.append(replace(member, metadata=blob))
     return replace(decision.raw, generation=decision.raw.generation + 1, members=tuple(members))
 
@@ -133,3 +137,24 @@ def test_a_group_settles_and_then_nothing_moves(raw: RawGroup, cluster: ClusterV
 def test_deciding_the_same_twice_gives_the_same_bytes(raw: RawGroup, cluster: ClusterView, policy: Policy) -> None:
     one, two = (decided(raw, cluster, Memory.empty(), policy, now_ms=0) for _ in range(2))
     assert one.assignments == two.assignments
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(), st.lists(racks, min_size=1, max_size=6), policies)
+def test_members_with_configured_racks_are_placed_as_if_there_were_leaders_only(
+    cluster: ClusterView, names: list[str | None], policy: Policy
+) -> None:
+    """Where the leaders' racks are known: of a partition whose leader has none, all replicas count."""
+    known = {
+        topic: [[cluster.racks[rack]] for rack in cluster.leader_rack[cluster.topic_of() == t].tolist() if rack >= 0]
+        for t, topic in enumerate(cluster.topics)
+    }
+    followed = {topic: [[*leader, *cluster.racks] for leader in leaders] for topic, leaders in known.items()}
+    subscribed = subscription(0, TOPICS[:3])
+    configured = tuple(RawMember(f"m{i}", None, subscribed, rack, True) for i, rack in enumerate(names))
+    sending = tuple(RawMember(f"m{i}", None, subscription(3, TOPICS[:3], rack=rack)) for i, rack in enumerate(names))
+    raw = RawGroup("g", 1, "range", configured)
+    one = decided(raw, ClusterView.of(followed), Memory.empty(), policy, now_ms=0)
+    two = decided(replace(raw, members=sending), ClusterView.of(known), Memory.empty(), policy, now_ms=0)
+    check(one)
+    assert one.cost == two.cost

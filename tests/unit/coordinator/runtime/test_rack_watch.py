@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.racks.rack_rules import RackRules
 from bellwether_kafka.coordinator.runtime.rack_watch import AGAIN_S, RackWatch
+from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from tests.unit.coordinator.membership.playbook import ME, Play
 from tests.unit.coordinator.planning.test_configured_racks import BY_CLIENT, BY_HOST, CLUSTER, MEMBERS, SHOWN, decide
 from tests.unit.coordinator.planning.test_consumer_kind import OWN, Reader
@@ -78,6 +80,20 @@ def test_under_a_policy_that_ignores_racks_no_rebalance_is_wanted() -> None:
     watched = Watched(policy="sticky-min-churn")
     watched.turns(30)
     assert (watched.brokers.asked, watched.wanted) == (1, [])
+
+
+def test_a_changed_file_is_compared_without_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "racks"
+    path.write_text("10.1.0.0/16 az2\n10.2.0.0/16 az2")
+    rules = RackSettings(file=path).rules()
+    watched = Watched(rules)
+    watched.turns(5)
+    assert (watched.brokers.asked, watched.wanted) == (1, []), "all in one rack: no plan is better"
+    path.write_text("10.1.0.0/16 az1\n10.2.0.0/16 az2")
+    assert rules.file is not None
+    rules.file.refresh()
+    watched.turns(5)
+    assert (watched.brokers.asked, watched.wanted) == (1, [("orders", REASON)])
 
 
 def test_where_client_ids_suffice_brokers_are_not_asked() -> None:
