@@ -147,11 +147,12 @@ class Planner(Generic[P]):
         now, before = await self._dry(inputs, command, rules), await self._dry(inputs, command, former)
         return self.kind.differs(now.decision, before.decision, rules)
 
-    def racks_changed(self, members: Sequence[JoinedMember]) -> bool:
-        """Returns whether the configuration gives one of these members another rack than in the last plan. After a
-        return without a plan of this process any rack is another one: the configuration may be newer than the plan."""
+    def racks_changed(self, members: Sequence[JoinedMember]) -> bool | None:
+        """Returns whether the configuration gives one of these members another rack than in the last plan, None while
+        it is not known what members have. After a return without a plan of this process any rack is another one: the
+        configuration may be newer than the plan."""
         if self._previous is None and self._returned is None:
-            return False
+            return None
         planned = self._previous.raw.others if self._previous is not None else ()
         before = {m.member_id: (m.rack, m.leader_only) for m in planned}
         now = {m.member_id: self.racks.of(m) for m in members}

@@ -8,7 +8,6 @@ known in time, and at rest until every member has been shown.
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -16,21 +15,13 @@ import structlog
 from bellwether_kafka.assignors.shared import RefusalError
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import TransportError
-from bellwether_kafka.coordinator.planning import ConfiguredRack, Planner, RackRules
+from bellwether_kafka.coordinator.planning import Planner, RackRules
 from bellwether_kafka.coordinator.runtime.rest_watch import DescribesGroups, LedGroup
 
 TICK_S = 1.0
 AGAIN_S = 10.0  # after a request that brought nothing new, or a comparison that failed
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRacks:
-    """The racks of one generation of a group, by member id."""
-
-    generation: int
-    racks: Mapping[str, ConfiguredRack]
 
 
 class RackWatch:
@@ -56,7 +47,7 @@ class RackWatch:
         self._plan_s_max = plan_s_max
         self._clock = clock
         self._due: dict[str, float] = {}
-        self._compared: dict[str, GroupRacks] = {}
+        self._compared: dict[str, tuple[int, tuple[int, int]]] = {}  # the generation, and the version of its racks
 
     async def run(self) -> None:
         """Runs until cancelled. Logs its own errors and goes on."""
@@ -77,12 +68,20 @@ class RackWatch:
         self._planners[group].racks.saw(found.members)
 
     async def _turn(self, group_id: str) -> None:
+        """Describes and compares a group unless nothing has changed since the last time."""
         member, racks = self._led[group_id].membership, self._planners[group_id].racks
-        joining = member.state is membership.State.JOINING and self._rules.need_hosts
-        if joining or (self._rests(group_id) and racks.lacks(others(member)) and self._is_due(group_id)):
+        if member.state is membership.State.JOINING and self._rules.need_hosts:
             await self._describe(group_id)
-        if self._rests(group_id) and self._is_due(group_id):
+        if not self._rests(group_id) or self._is_compared(group_id) or not self._is_due(group_id):
+            return
+        if racks.lacks(others(member)):
+            await self._describe(group_id)
+        if self._rests(group_id):
             await self._compare(group_id)
+
+    def _is_compared(self, group_id: str) -> bool:
+        generation, version = self._led[group_id].membership.generation, self._planners[group_id].racks.version
+        return self._compared.get(group_id) == (generation, version)
 
     def _rests(self, group_id: str) -> bool:
         member = self._led[group_id].membership
@@ -92,34 +91,36 @@ class RackWatch:
         return self._due.get(group_id, 0.0) <= self._clock()
 
     async def _describe(self, group_id: str) -> None:
-        racks = self._planners[group_id].racks
         try:
-            racks.saw((await self._groups.describe_group(group_id)).members)
+            described = await self._groups.describe_group(group_id)
         except TransportError as error:
             log.debug("hosts_not_read", group=group_id, reason=str(error))
-        if self._rests(group_id) and racks.lacks(others(self._led[group_id].membership)):
-            self._due[group_id] = self._clock() + AGAIN_S
+            return
+        self._planners[group_id].racks.saw(described.members)
 
     async def _compare(self, group_id: str) -> None:
         """Asks for a rebalance if the racks are others than those of the last plan, and a plan by them reads less from
-        other racks. Each set of racks is compared once."""
+        other racks."""
         member, planner = self._led[group_id].membership, self._planners[group_id]
-        now = GroupRacks(member.generation, {m.member_id: planner.racks.of(m) for m in others(member)})
-        if now == self._compared.get(group_id) or not planner.racks_changed(others(member)):
-            return
-        deadline = time.monotonic() + self._plan_s_max
-        command = membership.Decide(
-            member.generation, member.protocol, member.members, member.member_id, deadline, dry=True
-        )
-        try:
-            reason = await planner.gain_of_racks(command)
-        except RefusalError as error:
-            log.info("racks_not_compared", group=group_id, generation=member.generation, reason=str(error))
+        compared = member.generation, planner.racks.version
+        changed = planner.racks_changed(others(member))
+        if changed:
+            deadline = time.monotonic() + self._plan_s_max
+            command = membership.Decide(
+                member.generation, member.protocol, member.members, member.member_id, deadline, dry=True
+            )
+            try:
+                reason = await planner.gain_of_racks(command)
+            except RefusalError as error:
+                log.info("racks_not_compared", group=group_id, generation=member.generation, reason=str(error))
+                self._due[group_id] = self._clock() + AGAIN_S
+                return
+            if reason and self._rests(group_id) and self._led[group_id].membership.generation == member.generation:
+                self._wanted(group_id, reason)
+        if planner.racks.lacks(others(member)):
             self._due[group_id] = self._clock() + AGAIN_S
-            return
-        self._compared[group_id] = now
-        if reason and self._rests(group_id) and self._led[group_id].membership.generation == member.generation:
-            self._wanted(group_id, reason)
+        elif changed is not None:
+            self._compared[group_id] = compared
 
 
 def others(member: membership.MembershipView) -> tuple[membership.JoinedMember, ...]:

@@ -18,6 +18,7 @@ class MemberRacks:
 
     def __init__(self, rules: RackRules = NO_RULES) -> None:
         self.rules = rules
+        self._descriptions = 0  # that have brought something new
         self._shown: dict[str, DescribedMember] = {}  # by member id, and by instance id, which outlives a restart
 
     def saw(self, members: Iterable[DescribedMember]) -> None:
@@ -26,7 +27,14 @@ class MemberRacks:
         if not shown:
             return
         bare = [DescribedMember(m.member_id, m.instance_id, b"", b"", m.client_id, m.client_host) for m in shown]
-        self._shown = {key: m for m in bare for key in (m.instance_id, m.member_id) if key}
+        by_id = {key: m for m in bare for key in (m.instance_id, m.member_id) if key}
+        if by_id != self._shown:
+            self._shown, self._descriptions = by_id, self._descriptions + 1
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Changes whenever `of` may give another answer."""
+        return self._descriptions, self.rules.version
 
     def of(self, member: JoinedMember) -> ConfiguredRack:
         """Returns the rack of a member that sends none."""

@@ -1,5 +1,7 @@
 """What a leader knows of its members: client ids from member ids, hosts from earlier descriptions."""
 
+from itertools import pairwise
+
 from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.planning.racks.member_racks import MemberRacks
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
@@ -60,3 +62,12 @@ def test_without_rules_nothing_is_kept_and_nothing_is_lacking() -> None:
     racks = MemberRacks()
     racks.saw([shown("a", "/10.1.0.1")])
     assert (racks.of(joined("a")).rack, racks.lacks([joined("a")])) == (None, False)
+
+
+def test_the_version_changes_with_what_is_known_only() -> None:
+    racks = MemberRacks(BY_HOST)
+    versions = [racks.version]
+    for host in ("/10.1.0.1", "/10.1.0.1", "/10.2.0.1"):
+        racks.saw([shown("a", host)])
+        versions.append(racks.version)
+    assert [before != after for before, after in pairwise(versions)] == [True, False, True]
