@@ -46,13 +46,23 @@ class RackWatch:
         self._wanted = wanted
         self._plan_s_max = plan_s_max
         self._clock = clock
+        self._stirring = asyncio.Event()
         self._due: dict[str, float] = {}
         self._compared: dict[str, tuple[int, tuple[int, int]]] = {}  # the generation, and the version of its racks
+
+    def stir(self) -> None:
+        """Describes groups that join now: brokers list a new member as soon as its JoinGroup has begun a rebalance."""
+        self._stirring.set()
 
     async def run(self) -> None:
         """Runs until cancelled. Logs its own errors and goes on."""
         while True:
-            await asyncio.sleep(TICK_S)
+            try:
+                async with asyncio.timeout(TICK_S):
+                    await self._stirring.wait()
+            except TimeoutError:
+                pass
+            self._stirring.clear()
             try:
                 if self._rules.file is not None:
                     await asyncio.to_thread(self._rules.file.refresh)

@@ -118,6 +118,7 @@ class Service:
         self._message_bytes_max = message_bytes_max
         self._racks = racks
         self._planners: dict[str, planning.Planner[Any]] = {}
+        self._rack_watch: RackWatch | None = None
         self._new_transport = new_transport
 
     @property
@@ -216,7 +217,9 @@ class Service:
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
         groups, on_shown = SharedGroups(transport), [self._owners.on_shown]
         if self._racks:
-            racks = RackWatch(self._racks, self.runners, self._planners, groups, self.rebalance_wanted)
+            self._rack_watch = racks = RackWatch(
+                self._racks, self.runners, self._planners, groups, self.rebalance_wanted
+            )
             on_shown.append(racks.on_shown)
             watching.append(asyncio.create_task(racks.run()))
         at_rest = RestWatch(self.runners, groups, self.rebalance_wanted, on_shown)
@@ -377,8 +380,10 @@ class Service:
         if group_id in self._watches:
             self._watches[group_id].stir()
         self._owners.on_note(group_id, note)
-        if self._absences is not None and note.kind is membership.NoteKind.REJOINING:
-            self._absences.stir()
+        if note.kind is membership.NoteKind.REJOINING:
+            for watch in (self._absences, self._rack_watch):
+                if watch is not None:
+                    watch.stir()
         if self._controller is not None:
             self._controller.on_note(group_id, note)
 

@@ -9,6 +9,7 @@ import pytest
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, partitions_of, wait_settled, wait_until
+from tests.interop.support.rebalances import last_rebalance, rebalances
 
 pytestmark = pytest.mark.broker
 
@@ -45,6 +46,14 @@ def test_six_members_without_racks_read_from_leaders_in_their_racks(kafka: Kafka
             print(f"leaders in another rack, of {PARTITIONS}: {before} without [racks], {elsewhere(after)} with it")
             assert (before > 0, counts) == (True, [3] * 6)
 
+            generation = last_rebalance(kafka, group).generation
+            members.append(flock.member("kafka-python", group, [group], ["range"]))
+            rack_of[members[-1].name] = "az3"  # by its host
+            wait_until(lambda: bool(members[-1].owned()) and elsewhere(settled()) == 0, LIMIT_S, process.tail)
+            joined = rebalances(kafka, group, after=generation)
+            print(f"rebalances for a seventh member, whose rack its host decides: {len(joined)}")
+            assert 1 <= len(joined) <= 2, "the second one only where its host was not known in time"
+
         file = tmp_path / "bellwether.toml"
         options = {"name": group, "mode": "lead", **BY_RACK}
         file.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [options], **racks))
@@ -54,3 +63,7 @@ def test_six_members_without_racks_read_from_leaders_in_their_racks(kafka: Kafka
             name: (rack, "host" if rack == "az3" else "client id", True) for name, rack in rack_of.items()
         }
         assert described["shadow"]["current"]["cross_rack"] == 0
+        checks = json.loads(run_to_end(["doctor", group, "--config", str(file), "-o", "json"]).stdout)
+        (check,) = [check for check in checks if check["name"] == "racks"]
+        lines = {f"{name}: {rack} ({source})" for name, (rack, source, _) in sources.items()}
+        assert (check["verdict"], set(check["details"])) == ("pass", lines), check

@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.racks.rack_rules import RackRules
-from bellwether_kafka.coordinator.runtime.rack_watch import AGAIN_S, RackWatch
+from bellwether_kafka.coordinator.runtime.rack_watch import AGAIN_S, TICK_S, RackWatch
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from tests.unit.coordinator.membership.playbook import ME, Play
 from tests.unit.coordinator.planning.test_configured_racks import BY_CLIENT, BY_HOST, CLUSTER, MEMBERS, SHOWN, decide
@@ -35,9 +35,11 @@ class Brokers:
         self.members = members
         self.down = False
         self.asked = 0
+        self.answered = asyncio.Event()
 
     async def describe_group(self, group_id: str) -> DescribeAnswer:
         self.asked += 1
+        self.answered.set()
         if self.down:
             raise TransportError(Failure.DISCONNECTED, f"no answer about {group_id}")
         return DescribeAnswer(0, 0, "Stable", "consumer", "range", self.members)
@@ -118,6 +120,20 @@ def test_members_are_described_while_they_join_so_that_the_plan_knows_their_host
     watched.turns(1)
     assert [watched.planner.racks.of(member).rack for member in MEMBERS[1:]] == ["az1", "az2"]
     assert watched.wanted == []
+
+
+def test_a_rebalance_that_begins_is_not_waited_for() -> None:
+    async def scenario(watched: Watched) -> None:
+        running = asyncio.create_task(watched.watch.run())
+        watched.watch.stir()
+        async with asyncio.timeout(TICK_S / 2):
+            await watched.brokers.answered.wait()
+        running.cancel()
+
+    watched = Watched()
+    watched.state(State.JOINING)
+    asyncio.run(scenario(watched))
+    assert [watched.planner.racks.of(member).rack for member in MEMBERS[1:]] == ["az1", "az2"]
 
 
 @pytest.mark.parametrize("state", [State.WATCHING, State.DECIDING, State.SYNCING, State.LEAVING])
