@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.shared import WEIGHT_WINDOW_MS, OffsetRows, Weights
+from bellwether_kafka.assignors.shared import WEIGHT_WINDOW_MS, OffsetRows, Weights, heavier_than_a_share
 from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, compacted_topics
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
 from bellwether_kafka.coordinator.observation.log_bounds import LogStarts, StableEnds
@@ -22,6 +22,10 @@ CLOCK_SLACK_MS = 2_000  # tolerated, because clocks are not read at the same mom
 ASK_AGAIN_MS = 600_000  # between two requests whether a topic is compacted
 COMPUTED_AT_ONCE = 1_000  # partitions: for fewer, a switch to a thread costs more than the work
 TOPICS_ASKED_MAX = 200  # at once; those with the largest lags come first
+HEAVY = 1.25  # times an even share of the load
+HEAVY_NAMED_MAX = 3
+HEAVY_SPAN_MS_MIN = 60_000  # rates over a shorter span are not reported
+HEAVY_RATE_MIN = 1.0  # records per second of the whole group
 
 
 P = ParamSpec("P")
@@ -103,7 +107,8 @@ class LagRefreshes:
         self._history, lag = await computed(sum(counts.values()), _judged, self._history, sample, owners)
         self._rhythms.learned(self._group_id, self._history)
         held_back = await self._stable_ends.held_back(offsets, lag, limit_s)
-        return replace(lag, notes=(*held_back, *_deleted(lag), *await self._notes(lag, admin, limit_s)))
+        heavy = await computed(sum(counts.values()), heavy_partitions, self._history, owners or {})
+        return replace(lag, notes=(*held_back, *_deleted(lag), *heavy, *await self._notes(lag, admin, limit_s)))
 
     def _forget_other_times(self, at_ms: int) -> None:
         """Drops the history after the clock was set, since the ages of records would be wrong."""
@@ -133,6 +138,24 @@ def weights_of(history: OffsetHistory) -> Weights:
     """Returns the weights of partitions that follow from this history. Pure."""
     window = history.since(WEIGHT_WINDOW_MS)
     return OffsetRows(window.counts, window.at_ms, window.committed, window.ends, window.starts).weights()
+
+
+def heavy_partitions(history: OffsetHistory, owners: Mapping[TopicPartition, str]) -> tuple[str, ...]:
+    """Returns a sentence on partitions that are too heavy for an even assignment to the owners, if there are any.
+    Pure."""
+    if not len(history.at_ms) or history.at_ms[-1] - history.at_ms[0] < HEAVY_SPAN_MS_MIN:
+        return ()
+    weights, members = weights_of(history), len(set(owners.values()))
+    if members < 2 or sum(weights.of.values()) < HEAVY_RATE_MIN:
+        return ()
+    heavy = heavier_than_a_share(weights, members, HEAVY)
+    if not heavy:
+        return ()
+    named = ", ".join(f"{p.topic}-{p.partition} ({share:.0%})" for p, share in heavy[:HEAVY_NAMED_MAX])
+    rest = f" and {len(heavy) - HEAVY_NAMED_MAX} more" if len(heavy) > HEAVY_NAMED_MAX else ""
+    even = f"an even share for each of {members} members is {1 / min(members, len(weights.of)):.0%} of the load"
+    remedy = "no assignment divides a partition, only other keys or more partitions would"
+    return (f"too heavy to be balanced: {named}{rest}; {even}; {remedy}",)
 
 
 def _deleted(lag: GroupLag) -> tuple[str, ...]:

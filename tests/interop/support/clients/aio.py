@@ -43,7 +43,7 @@ class AioMember(HostedMember):
         try:
             while not self.stopping.is_set():
                 batches = await consumer.getmany(timeout_ms=100)
-                self.consumed((r.topic, r.partition, r.offset) for records in batches.values() for r in records)
+                self.consumed([(r.topic, r.partition, r.offset) for records in batches.values() for r in records])
         finally:
             await consumer.stop()
 

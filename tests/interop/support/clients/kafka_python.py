@@ -4,12 +4,14 @@ import logging
 from collections.abc import Iterable
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from tests.interop.support.clients.host import HostedMember, emit, serve
+from tests.interop.support.clients.lag_based import assignor
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -29,10 +31,11 @@ class KafkaPythonMember(HostedMember):
             group_id=fields["group"],
             client_id=self.name,
             group_instance_id=fields.get("instance"),
-            partition_assignment_strategy=[ASSIGNORS[name] for name in fields["assignors"].split(",")],
+            partition_assignment_strategy=[self._assignor(name) for name in fields["assignors"].split(",")],
             session_timeout_ms=int(fields["session_ms"]),
             heartbeat_interval_ms=int(fields.get("heartbeat_ms", "500")),
             max_poll_interval_ms=30_000,
+            max_poll_records=200,
             auto_offset_reset="earliest",
             auto_commit_interval_ms=500,
         )
@@ -41,9 +44,14 @@ class KafkaPythonMember(HostedMember):
         try:
             while not self.stopping.is_set():
                 batches = consumer.poll(timeout_ms=100)
-                self.consumed((r.topic, r.partition, r.offset) for records in batches.values() for r in records)
+                self.consumed([(r.topic, r.partition, r.offset) for records in batches.values() for r in records])
         finally:
             consumer.close()
+
+    def _assignor(self, name: str) -> type[AbstractPartitionAssignor]:
+        if name == "lag":
+            return assignor(self.fields["bootstrap"], self.fields["group"])
+        return ASSIGNORS[name]
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library is not typed

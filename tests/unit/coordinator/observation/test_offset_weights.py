@@ -6,7 +6,7 @@ import pytest
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts, holding
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, moves
 from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.observation.lag_refreshes import weights_of
+from bellwether_kafka.coordinator.observation.lag_refreshes import heavy_partitions, weights_of
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of
@@ -85,3 +85,28 @@ def test_the_dead_band_is_as_wide_as_the_error_asks_for() -> None:
         for error in (0.0, 0.005, 0.5, None)
     ]
     assert bands == pytest.approx([0.03, 0.03 + 0.015 * 6**0.5, 0.10, 0.10])
+
+
+def owners(members: int) -> dict[TopicPartition, str]:
+    return {TopicPartition("t", partition): f"m{partition % members}" for partition in range(60)}
+
+
+def test_a_partition_that_no_assignment_can_balance_is_named() -> None:
+    history = noisy(300)[-1]
+    (note,) = heavy_partitions(history, owners(6))
+    assert note.startswith(
+        "too heavy to be balanced: t-0 (21%); an even share for each of 6 members is 17% of the load"
+    )
+    assert heavy_partitions(history, owners(2)) == (), "half of the load is more than the heaviest partition has"
+    assert "t-2 (7%) and 7 more" in heavy_partitions(history, owners(60))[0]
+
+
+def test_partitions_are_not_called_heavy_before_their_rates_are_known() -> None:
+    assert heavy_partitions(OffsetHistory(), owners(6)) == ()
+    assert heavy_partitions(noisy(30)[-1], owners(6)) == ()
+    assert heavy_partitions(noisy(300)[-1], {}) == (), "nobody has a share"
+
+
+def test_a_group_with_little_to_read_has_no_heavy_partitions() -> None:
+    quiet = history(sample(0, {}, {"t": [0, 0, 0]}), sample(100, {}, {"t": [30, 0, 0]}))
+    assert heavy_partitions(quiet, {TopicPartition("t", p): f"m{p}" for p in range(3)}) == ()

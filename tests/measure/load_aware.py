@@ -1,0 +1,230 @@
+"""Skewed load: 60 partitions written by Zipf's law and six consumers whose work takes time, on a real broker.
+
+    python -m tests.measure.load_aware                      # every leader, five minutes each
+    python -m tests.measure.load_aware --leaders load-aware --noise-minutes 30
+
+A backlog waits when the members start. Three minutes later the fullest member is compared with the mean; afterwards one
+member is stopped and started again. A partition moves when another member than its last owner gets it. Ends with 1 if
+`load-aware` misses a goal: at most 1.05 of the lower bound, and no move by noise.
+"""
+
+import argparse
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+
+from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import Flock, Member, partitions_of, wait_until
+
+FloatArray = npt.NDArray[np.float64]
+LongArray = npt.NDArray[np.int64]
+
+PARTITIONS, MEMBERS, TOPIC = 60, 6, "t"
+RECORDS_PER_S, BACKLOG, WORK_US = 2_400, 120_000, 1_200
+JUDGED_S, RESTART_S, AWAY_S = 180.0, 200.0, 10.0
+NOISE_FROM_S = 240.0
+TICK_S = 0.1
+CLOSE_TO_LOWER_BOUND = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who assigns: an assignor of the members of this kind, or Bellwether with this policy."""
+
+    kind: str
+    assignor: str
+    policy: str = ""
+
+
+LEADERS = {
+    "range": Leader("confluent", "range"),
+    "cooperative-sticky": Leader("confluent", "cooperative-sticky"),
+    "lag-based": Leader("kafka-python", "lag"),
+    "load-aware": Leader("confluent", "cooperative-sticky", policy="load-aware"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`fullest`: the fullest member's load relative to the mean, when all partitions had an owner and at JUDGED_S.
+    `drained_s`: when the backlog was worked off, None if it was not. `moves`: before the restart, by it, and by noise.
+    """
+
+    leader: str
+    fullest: tuple[float, float]
+    drained_s: float | None
+    moves: tuple[int, int, int]
+
+
+def zipf(seed: int = 1) -> FloatArray:
+    """Returns the share of each partition; the heaviest is a random one."""
+    shares: FloatArray = 1 / np.random.default_rng(seed).permutation(np.arange(1, PARTITIONS + 1))
+    return shares / float(shares.sum())
+
+
+class Load:
+    """Writes records at these rates until it is closed. `written` counts them by partition."""
+
+    def __init__(self, cluster: KafkaCluster, shares: FloatArray) -> None:
+        self._shares = shares
+        self._random = np.random.default_rng(1)
+        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 50, "log_level": 0})
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.written = np.zeros(PARTITIONS, dtype=np.int64)
+
+    def write(self, records: float) -> None:
+        """Writes so many records, spread over the partitions with Poisson's noise."""
+        counts = self._random.poisson(records * self._shares)
+        for partition, count in enumerate(counts.tolist()):
+            for _ in range(count):
+                self._producer.produce(TOPIC, b"x" * 100, partition=partition)
+        self._producer.flush(30)
+        self.written += counts
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._stopping.set()
+            self._thread.join()
+
+    def _run(self) -> None:
+        last = time.monotonic()
+        while not self._stopping.wait(TICK_S):
+            now = time.monotonic()
+            self.write(RECORDS_PER_S * (now - last))
+            last = now
+
+
+def moves(members: Sequence[Member], since_s: float, until_s: float) -> int:
+    """Returns how many partitions another member got than their last owner in this time, seconds since the epoch."""
+    events = sorted((e for m in members for e in list(m.events) if e.kind == "assigned"), key=lambda e: e.t_ms)
+    owners: dict[tuple[str, int], list[tuple[float, str]]] = {}
+    for event in events:
+        for partition in event.partitions:
+            owners.setdefault(partition, []).append((event.t_ms / 1000, event.member))
+    handed = (new for row in owners.values() for old, new in pairwise(row) if old[1] != new[1])
+    return sum(since_s <= at_s < until_s for at_s, _ in handed)
+
+
+def fullest(members: Sequence[Member], shares: FloatArray) -> float:
+    """Returns the fullest member's share of what is written, relative to an even share."""
+    by_member = Counter({m.name: sum(float(shares[p]) for _, p in m.owned()) for m in members})
+    return max(by_member.values()) * MEMBERS
+
+
+def lag(cluster: KafkaCluster, group: str, written: LongArray) -> int:
+    """Returns the records that are written and not committed."""
+    request = [ConsumerGroupTopicPartitions(group)]
+    rows = cluster.admin.list_consumer_group_offsets(request)[group].result(timeout=30).topic_partitions or []
+    committed = np.zeros(PARTITIONS, dtype=np.int64)
+    for row in rows:
+        committed[row.partition] = max(0, row.offset)
+    return int(np.maximum(0, written - committed).sum())
+
+
+@contextmanager
+def assigned_by(leader: Leader, cluster: KafkaCluster, group: str) -> Iterator[Bellwether | None]:
+    if not leader.policy:
+        yield None
+        return
+    with Bellwether(cluster, [group], options={"policy": leader.policy}) as bellwether:
+        yield bellwether
+
+
+def measured(name: str, minutes: float, noise_minutes: float) -> Result:
+    """Measures one leader on a broker of its own."""
+    leader, group, shares = LEADERS[name], f"of-{name}", zipf()
+    with KafkaCluster(nodes=1) as cluster, Flock(cluster.bootstrap) as flock:
+        cluster.create_topic(TOPIC, PARTITIONS)
+        load = Load(cluster, shares)
+        load.write(BACKLOG)
+        with assigned_by(leader, cluster, group):
+            started = time.monotonic()
+            members = [
+                flock.member(leader.kind, group, [TOPIC], [leader.assignor], work_us=str(WORK_US))
+                for _ in range(MEMBERS)
+            ]
+            everything = partitions_of({TOPIC: PARTITIONS})
+            with load.running():
+                wait_until(lambda: _owned(members) == everything, 60, lambda: f"{name}: not all partitions have owners")
+                time.sleep(5)
+                first, settled_s = fullest(members, shares), time.time()
+                drained_s = _drained(cluster, group, load, started, JUDGED_S)
+                _until(started + JUDGED_S)
+                judged = fullest(members, shares)
+                _until(started + RESTART_S)
+                restart_s = time.time()
+                members[0].stop()
+                time.sleep(AWAY_S)
+                members[0].start()
+                drained_s = drained_s or _drained(cluster, group, load, started, minutes * 60)
+                _until(started + max(minutes * 60, NOISE_FROM_S))
+                noise_s = time.time()
+                time.sleep(noise_minutes * 60)
+                counted = moves(members, settled_s, restart_s), moves(members, restart_s, noise_s)
+                return Result(name, (first, judged), drained_s, (*counted, moves(members, noise_s, time.time())))
+
+
+def _owned(members: Sequence[Member]) -> frozenset[tuple[str, int]]:
+    return frozenset().union(*(m.owned() for m in members))
+
+
+def _until(at: float) -> None:
+    time.sleep(max(0.0, at - time.monotonic()))
+
+
+def _drained(cluster: KafkaCluster, group: str, load: Load, started: float, limit_s: float) -> float | None:
+    """Returns the seconds since `started` after which no more than three seconds' records wait."""
+    while time.monotonic() - started < limit_s:
+        if lag(cluster, group, load.written) <= 3 * RECORDS_PER_S:
+            return time.monotonic() - started
+        time.sleep(1)
+    return None
+
+
+def table(results: Mapping[str, Result]) -> str:
+    bound = max(1.0, float(zipf().max()) * MEMBERS)
+    lines = [
+        f"lower bound of fullest/mean: {bound:.2f}, by the heaviest partition",
+        "| leader | fullest/mean at first | after 180 s | drained after, s | moves | by a restart | by noise |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, result in results.items():
+        drained = "not" if result.drained_s is None else f"{result.drained_s:.0f}"
+        shares = f"{result.fullest[0]:.2f} | {result.fullest[1]:.2f}"
+        lines.append(f"| {name} | {shares} | {drained} | {' | '.join(map(str, result.moves))} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--leaders", default=",".join(LEADERS))
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--noise-minutes", type=float, default=0.0)
+    arguments = parser.parse_args()
+    results = {}
+    for name in arguments.leaders.split(","):
+        results[name] = measured(name, arguments.minutes, arguments.noise_minutes)
+        print(table(results), flush=True)
+    own = results.get("load-aware")
+    bound = max(1.0, float(zipf().max()) * MEMBERS)
+    missed = own is not None and (own.fullest[1] > CLOSE_TO_LOWER_BOUND * bound or own.moves[2] > 0)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
