@@ -78,7 +78,14 @@ class Load:
     def __init__(self, cluster: KafkaCluster, shares: FloatArray) -> None:
         self._shares = shares
         self._random = np.random.default_rng(1)
-        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 50, "log_level": 0})
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "linger.ms": 50,
+                "log_level": 0,
+                "queue.buffering.max.messages": 2 * BACKLOG,
+            }
+        )
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.written = np.zeros(PARTITIONS, dtype=np.int64)
@@ -89,6 +96,7 @@ class Load:
         for partition, count in enumerate(counts.tolist()):
             for _ in range(count):
                 self._producer.produce(TOPIC, b"x" * 100, partition=partition)
+            self._producer.poll(0)
         self._producer.flush(30)
         self.written += counts
 
