@@ -77,7 +77,7 @@ class SchemaSet:
     @classmethod
     def load(cls, directory: Traversable = SCHEMAS) -> "SchemaSet":
         """Reads `<event>.v<n>.avsc` files. Raises ValueError for an event whose versions are not 1, 2, ..., n."""
-        found: dict[tuple[str, int], EventSchema] = {}
+        schemas: dict[tuple[str, int], EventSchema] = {}
         for path in sorted(directory.iterdir(), key=lambda path: path.name):
             if not path.name.endswith(".avsc"):
                 continue
@@ -85,12 +85,12 @@ class SchemaSet:
             if hit is None:
                 raise ValueError(f"{path.name} is not <event>.v<n>.avsc; rename it")
             key = hit["event"], int(hit["version"])
-            found[key] = EventSchema(*key, path.read_text(encoding="utf-8"))
-        for event in {event for event, _ in found}:
-            versions = sorted(v for e, v in found if e == event)
+            schemas[key] = EventSchema(*key, path.read_text(encoding="utf-8"))
+        for event in {event for event, _ in schemas}:
+            versions = sorted(v for e, v in schemas if e == event)
             if versions != list(range(1, len(versions) + 1)):
                 raise ValueError(f"the versions of {event} are {versions}; they must be 1 to {len(versions)}")
-        return cls(MappingProxyType(found))
+        return cls(MappingProxyType(schemas))
 
     @cached_property
     def _by_event(self) -> dict[str, tuple[EventSchema, ...]]:

@@ -31,7 +31,7 @@ def active_entries(
 ) -> Iterator[dict[str, Any]]:
     """Yields one entry per partition whose item has an owner in `owner`. All three columns have one value per item."""
     places, target = Places(plan.cluster), owner.tolist()
-    keys, racks = [one.key for one in plan.owners], [one.rack for one in plan.owners]
+    keys, racks = [holder.key for holder in plan.owners], [holder.rack for holder in plan.owners]
     for flat, item in enumerate(plan.item_of.tolist()):
         if item == NOBODY or target[item] == NOBODY:
             continue
@@ -68,7 +68,7 @@ class Places:
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
         self._topic: IntArray = cluster.topic_of()
-        self._held = [[cluster.racks[r] for r in np.flatnonzero(row)] for row in cluster.replica_racks]
+        self._replica_racks = [[cluster.racks[r] for r in np.flatnonzero(row)] for row in cluster.replica_racks]
 
     def __call__(self, flat: int) -> dict[str, Any]:
         cluster = self._cluster
@@ -77,5 +77,5 @@ class Places:
             "topic": cluster.topics[topic],
             "partition": flat - int(cluster.first[topic]),
             "leader_rack": cluster.racks[leader] if leader != NO_RACK else None,
-            "replica_racks": self._held[int(cluster.signature[flat])],
+            "replica_racks": self._replica_racks[int(cluster.signature[flat])],
         }

@@ -178,9 +178,9 @@ class GhostWatch:
     def _name_danger(self, seen: DescribeAnswer) -> None:
         member = self._member
         own = member.member_id if member is not None else ""
-        found = self._long_rebalances.refresh(seen, time.monotonic(), own)
-        if found is not None:
-            self._note(Note(NoteKind.ALERT, found.reason))
+        long_rebalance = self._long_rebalances.refresh(seen, time.monotonic(), own)
+        if long_rebalance is not None:
+            self._note(Note(NoteKind.ALERT, long_rebalance.reason))
 
     async def _unwedge(self, seen: DescribeAnswer) -> None:
         member = self._member
@@ -240,11 +240,13 @@ class GhostWatch:
     async def _describe(self) -> DescribeAnswer | None:
         """Describes the group. Returns None on failure and then looks up the coordinator node again."""
         if self._node is None:
-            found = await self._transport.request(membership.FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS))
-            if not isinstance(found, membership.CoordinatorAnswer) or found.node is None:
-                self._lost(_why(found, self.group_id))
+            coordinator = await self._transport.request(
+                membership.FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS)
+            )
+            if not isinstance(coordinator, membership.CoordinatorAnswer) or coordinator.node is None:
+                self._lost(_why(coordinator, self.group_id))
                 return None
-            self._node = found.node
+            self._node = coordinator.node
         answer = await self._transport.request(membership.Describe(0, self._node, self.group_id, REQUEST_TIMEOUT_MS))
         if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
             self._lost(_why(answer, self.group_id))

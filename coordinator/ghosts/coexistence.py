@@ -71,12 +71,12 @@ class ConversionWatch:
         if seen == self._seen.get(group_id):
             return
         self._seen[group_id] = seen
-        found = conversion(seen)
-        if found is None or found == self._last.get(group_id):
+        present = conversion(seen)
+        if present is None or present == self._last.get(group_id):
             return
-        self._last[group_id] = found
-        log.info("online_conversion", group=group_id, ready=found.ready, obstacles=list(found.obstacles))
-        self._on_change(group_id, found)
+        self._last[group_id] = present
+        log.info("online_conversion", group=group_id, ready=present.ready, obstacles=list(present.obstacles))
+        self._on_change(group_id, present)
 
     def on_gone(self, group_id: str) -> None:
         """Forgets a group that is no longer watched."""
@@ -120,8 +120,8 @@ class WedgeFinder:
             return None
         if unclear_since is None or now - unclear_since < WEDGED_S or seen.state != GroupState.PREPARING:
             return None
-        known = self._at_rest
-        new = () if known is None else tuple(m for m in seen.members if m.member_id not in known)
+        at_rest = self._at_rest
+        new = () if at_rest is None else tuple(m for m in seen.members if m.member_id not in at_rest)
         return Wedged(now - unclear_since, new)
 
     def to_evict(self, wedged: Wedged, now: float) -> DescribedMember | None:

@@ -59,8 +59,8 @@ class LongRebalances:
         if self._reported or waited_s < TRANSACTION_TIMEOUT_S / 2:
             return None
         self._reported = True
-        known = self._at_rest or ()
-        old = tuple(m for m in seen.members if m.member_id in known and m.member_id != own)
-        came = tuple(m for m in seen.members if m.member_id not in known)
+        at_rest = self._at_rest or ()
+        old = tuple(m for m in seen.members if m.member_id in at_rest and m.member_id != own)
+        came = tuple(m for m in seen.members if m.member_id not in at_rest)
         hosts = {m.client_host for m in came}
-        return LongRebalance(waited_s, tuple(m for m in old if m.client_host in hosts) or old, came if known else ())
+        return LongRebalance(waited_s, tuple(m for m in old if m.client_host in hosts) or old, came if at_rest else ())

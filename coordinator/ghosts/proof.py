@@ -97,8 +97,8 @@ def unprovable_sentence(client_id: str) -> str:
 def process_of(client_id: str, group_id: str) -> str | None:
     """Returns the process id in a client id of the default form of this application's stream threads, else None."""
     prefix = f"{group_id}-"
-    found = _DEFAULT_CLIENT_ID.fullmatch(client_id, len(prefix)) if client_id.startswith(prefix) else None
-    return found["process"] if found else None
+    parts = _DEFAULT_CLIENT_ID.fullmatch(client_id, len(prefix)) if client_id.startswith(prefix) else None
+    return parts["process"] if parts else None
 
 
 class GhostFinder:
@@ -217,9 +217,9 @@ class GhostFinder:
     def _proof(self, older: DescribedMember, newest: DescribedMember) -> Proof | None:
         if self._proven.get(older.client_id, False):
             return Proof.PROCESS_ID
-        known = older.member_id in self._at_rest and newest.member_id not in self._at_rest
+        came_after_rest = older.member_id in self._at_rest and newest.member_id not in self._at_rest
         same_host = older.client_host == newest.client_host and bool(older.client_host)
-        return Proof.CLIENT_ID if self._client_ids_unique and known and same_host else None
+        return Proof.CLIENT_ID if self._client_ids_unique and came_after_rest and same_host else None
 
     def _forget(self, present: Iterable[str]) -> None:
         """Drops the oldest departed members and the oldest client ids if there are too many."""

@@ -101,10 +101,10 @@ def parsed(arguments: Sequence[str]) -> GuardArguments:
     parser.add_argument("--bootstrap")
     parser.add_argument("--config", type=Path)
     parser.add_argument("--topic")
-    found, stray = parser.parse_known_args(own)
+    options, stray = parser.parse_known_args(own)
     if stray:
         raise ArgumentError(f"'{stray[0]}' is no option of the guard; the command goes behind --.")
-    return GuardArguments(**{**vars(found), "client_id": tuple(found.client_id), "command": tuple(command)})
+    return GuardArguments(**{**vars(options), "client_id": tuple(options.client_id), "command": tuple(command)})
 
 
 class _Parser(argparse.ArgumentParser):

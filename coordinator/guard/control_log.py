@@ -92,7 +92,7 @@ class ControlLog:
                 why = f"The control topic '{self._topic}' has more than {KEPT_BYTES_MAX} bytes about the group"
                 raise NotOrderedError(f"{why}; withdraw orders that are not needed.")
             if self._log.at >= part.end_offset:
-                return self._records.found()
+                return self._records.records()
 
     async def write(self, key: bytes, value: bytes | None) -> None:
         await self._asked(self._log.append(key, value), "written", "WRITE")
@@ -147,14 +147,14 @@ class _GroupRecords:
             kept[name] = (record, len(name) + len(value))
             self.size += kept[name][1]
 
-    def found(self) -> dict[str, control.Record]:
+    def records(self) -> dict[str, control.Record]:
         """Returns by key the orders and absences of the group, and heartbeats of instances that lead or claim it."""
-        found = {name: record for name, (record, _) in self._orders.items()}
+        records = {name: record for name, (record, _) in self._orders.items()}
         for name, (value, _) in self._heartbeats.items():
             heartbeat = _heartbeat(name, value)
             if heartbeat is not None and self._group_id in (*heartbeat.leads, *heartbeat.claims):
-                found[name] = self._reduced(heartbeat)
-        return found
+                records[name] = self._reduced(heartbeat)
+        return records
 
     def _reduced(self, heartbeat: control.InstanceHeartbeat) -> control.InstanceHeartbeat:
         """Returns the heartbeat without the instance's other groups, of which there may be thousands."""

@@ -36,8 +36,8 @@ class Evacuation:
         """Records that the members are empty, as the leader does when it sees this answer. If the leader dies first,
         the order would otherwise not end when the process is back."""
         now_ms = int(time.time() * 1000)
-        found = [control.absence_update(order, None, shown, now_ms).absence for order in await self._given()]
-        for absence in found:
+        absences = [control.absence_update(order, None, shown, now_ms).absence for order in await self._given()]
+        for absence in absences:
             if absence is not None and absence.stage is control.Stage.EMPTY:
                 await self._write(*control.encode(absence))
 

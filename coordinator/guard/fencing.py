@@ -99,19 +99,21 @@ class Transactions:
         if code or self._node is None:
             return code or membership.Code.NOT_COORDINATOR
         try:
-            found = await self._link.transport.ask(DescribeTransaction(self._node, self._name, REQUEST_TIMEOUT_MS))
+            transaction = await self._link.transport.ask(
+                DescribeTransaction(self._node, self._name, REQUEST_TIMEOUT_MS)
+            )
         except TransportError as error:
             if error.failure is Failure.UNSUPPORTED:  # before Kafka 3.0
                 return membership.Code.NONE
             raise
-        if found.error:
-            return found.error
-        if self._epoch is None or found.epoch == self._epoch:
-            self._epoch = found.epoch
+        if transaction.error:
+            return transaction.error
+        if self._epoch is None or transaction.epoch == self._epoch:
+            self._epoch = transaction.epoch
             return membership.Code.NONE
-        if found.state == ONGOING:
+        if transaction.state == ONGOING:
             return _TAKEN
-        return _ENDED if found.state in FINISHED else CONCURRENT_TRANSACTIONS
+        return _ENDED if transaction.state in FINISHED else CONCURRENT_TRANSACTIONS
 
     async def _find(self) -> int:
         """Finds the coordinator node of the id and returns Kafka's error code. Checks first that the transactions topic
@@ -124,9 +126,9 @@ class Transactions:
         ask = self._link.transport.ask
         if (await ask(FindLeader(any_node, TRANSACTIONS_TOPIC, REQUEST_TIMEOUT_MS))).error == NO_SUCH_TOPIC:
             return NO_SUCH_TOPIC
-        found = await ask(FindTransactionCoordinator(any_node, self._name, REQUEST_TIMEOUT_MS))
-        self._node = found.node
-        return found.error
+        coordinator = await ask(FindTransactionCoordinator(any_node, self._name, REQUEST_TIMEOUT_MS))
+        self._node = coordinator.node
+        return coordinator.error
 
 
 _TAKEN, _ENDED = -2, -3  # not Kafka's codes: another producer raised the epoch, and its transaction is open or finished

@@ -56,11 +56,11 @@ class GroupLink:
         if self._node is None:
             search = membership.FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS, self._searches)
             self._searches += 1
-            found = await self.transport.request(search)
-            if not isinstance(found, membership.CoordinatorAnswer) or found.node is None:
-                self.lost(_why(found, self.group_id), passes=_passes(found))
+            coordinator = await self.transport.request(search)
+            if not isinstance(coordinator, membership.CoordinatorAnswer) or coordinator.node is None:
+                self.lost(_why(coordinator, self.group_id), passes=_passes(coordinator))
                 return None
-            self._node, self._searches = found.node, 0
+            self._node, self._searches = coordinator.node, 0
         return self._node
 
     async def describe(self) -> DescribeAnswer | None:

@@ -212,19 +212,19 @@ class Child(Guarded):
             self._early.append(number)
         elif not self.ended:
             roots = [self.pid] if self.pid not in self._status else sorted(self._ending)
-            found = list(dict.fromkeys(receiver for root in roots for receiver in receivers(root, number)))
+            receiving = list(dict.fromkeys(receiver for root in roots for receiver in receivers(root, number)))
             if number in ENDING:  # recorded before the first of them can end
-                self._ending.update(process for process in found if process != self.pid)
-            for process in found:
+                self._ending.update(process for process in receiving if process != self.pid)
+            for process in receiving:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(process, number)
 
     def _reap(self) -> None:
         """Reaps every child that has ended, adopted ones too."""
         with suppress(ChildProcessError):
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                if found[0] == self.pid or not self.pid:
-                    self._status[found[0]] = found[1]
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == self.pid or not self.pid:
+                    self._status[ended[0]] = ended[1]
         self._ending = {process for process in self._ending if lives(process) and self.is_own(process)}
         if self.pid in self._status and not self.ended and not self._ending:
             self._end()

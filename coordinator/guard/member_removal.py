@@ -75,11 +75,11 @@ class MemberRemoval:
         name = min(self.producers(own), default=None)
         return name is not None and await Transactions(self._link, name).exist()
 
-    def producers(self, *found: members.Belonging) -> set[str]:
+    def producers(self, *own_members: members.Belonging) -> set[str]:
         """Returns the transactional ids that its stream threads have if transactional; empty without `fence`."""
         if not self._options.fence:
             return set()
-        threads = {thread for own in found for thread in own.threads}
+        threads = {thread for own in own_members for thread in own.threads}
         return {transactional_id(self._options.group_id, each.process_id, str(each.number)) for each in threads}
 
     async def fence(self, names: Iterable[str], may_go_on: Callable[[], bool]) -> None:

@@ -94,8 +94,8 @@ def updated(seen: SeenMembers, answer: DescribeAnswer, *, joins: bool = True) ->
         return seen
     members = {m.member_id: _as_seen(m, seen, joins=joins) for m in answer.members}
     rivals = [m for m in members.values() if not m.static]
-    known = [(m.client_id, m.process_id or process_in_client_id(m.client_id)) for m in rivals if not m.before]
-    copied = _twice((client_id, process) for client_id, process in known if process)
+    processes = [(m.client_id, m.process_id or process_in_client_id(m.client_id)) for m in rivals if not m.before]
+    copied = _twice((client_id, process) for client_id, process in processes if process)
     if answer.state not in FINISHED:  # a dead member and its successor are both listed
         return SeenMembers(seen.refreshes + 1, members, seen.shared, seen.copied | (copied & seen.shared))
     shared = _twice((m.client_id, "") for m in rivals)
@@ -124,23 +124,23 @@ def _reports(member: SeenMember, identity: Identity) -> bool:
 
 
 def _thread(member: SeenMember, identity: Identity, by_process: list[SeenMember]) -> StreamThread | None:
-    found = _THREAD.fullmatch(member.client_id)
+    parts = _THREAD.fullmatch(member.client_id)
     process_id = identity.process_id if member in by_process else member.process_id
     process_id = process_id or process_in_client_id(member.client_id)
-    return StreamThread(process_id, int(found["thread"])) if found is not None and process_id else None
+    return StreamThread(process_id, int(parts["thread"])) if parts is not None and process_id else None
 
 
 def _as_seen(member: DescribedMember, seen: SeenMembers, *, joins: bool) -> SeenMember:
-    known = seen.members.get(member.member_id)
-    reported = known.process_id if known is not None else None  # which a member never changes
+    earlier = seen.members.get(member.member_id)
+    reported = earlier.process_id if earlier is not None else None  # which a member never changes
     return SeenMember(
         member_id=member.member_id,
         client_id=member.client_id,
         client_host=member.client_host,
         static=member.instance_id is not None,
         process_id=reported or reported_process(member.metadata),
-        at_first=known.at_first if known is not None else seen.refreshes == 0,
-        before=known.before if known is not None else not joins,
+        at_first=earlier.at_first if earlier is not None else seen.refreshes == 0,
+        before=earlier.before if earlier is not None else not joins,
     )
 
 
@@ -150,14 +150,14 @@ def _is_of(member: SeenMember, identity: Identity) -> bool:
         return False
     if member.process_id is not None:
         return member.process_id == identity.process_id
-    found = _THREAD.fullmatch(member.client_id)
-    return found is not None and found["client"] == f"{identity.group_id}-{identity.process_id}"
+    parts = _THREAD.fullmatch(member.client_id)
+    return parts is not None and parts["client"] == f"{identity.group_id}-{identity.process_id}"
 
 
 def _named(client_id: str, named: tuple[str, ...]) -> bool:
     """Returns whether the operator named this client id, or the client.id from which a stream thread's is made."""
-    found = _THREAD.fullmatch(client_id)
-    return client_id in named or (found is not None and found["client"] in named)
+    parts = _THREAD.fullmatch(client_id)
+    return client_id in named or (parts is not None and parts["client"] in named)
 
 
 def _unless_copied(members: list[SeenMember], seen: SeenMembers, objections: list[str]) -> list[SeenMember]:

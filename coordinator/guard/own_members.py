@@ -44,8 +44,8 @@ class OwnMembers:
 
     def take_lock(self, directory: StateDirectory, lock: Lock) -> bool:
         """Records the state of the lock of the state directory. Returns whether the guarded process holds it."""
-        known = self._streams is not None and self._streams.lock == lock
-        if lock.holder is None or not (known or self._process.is_own(lock.holder)):
+        unchanged = self._streams is not None and self._streams.lock == lock
+        if lock.holder is None or not (unchanged or self._process.is_own(lock.holder)):
             return False
         self._streams, self.streams_closed = running_streams.updated(self._streams, directory, lock), False
         return True
@@ -63,12 +63,12 @@ class OwnMembers:
     def of_streams(self) -> members.Belonging:
         return self._belonging(())
 
-    def late(self, answer: DescribeAnswer, known: members.Belonging) -> members.Belonging:
+    def late(self, answer: DescribeAnswer, before: members.Belonging) -> members.Belonging:
         """Returns the Streams members of this answer that were not known before. A client id that was ever shared has
         none: the new member may belong to another process that has just restarted."""
         seen = members.updated(self._seen, answer)
-        found = self._belonging((), replace(seen, copied=seen.shared))
-        return replace(found, member_ids=tuple(m for m in found.member_ids if m not in known.member_ids))
+        now = self._belonging((), replace(seen, copied=seen.shared))
+        return replace(now, member_ids=tuple(m for m in now.member_ids if m not in before.member_ids))
 
     def _belonging(self, client_ids: tuple[str, ...], seen: members.SeenMembers | None = None) -> members.Belonging:
         named = members.Identity(self._options.group_id, self.process_id, client_ids)

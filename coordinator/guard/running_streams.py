@@ -18,11 +18,11 @@ class RunningStreams:
 def updated(before: RunningStreams | None, directory: StateDirectory, lock: Lock) -> RunningStreams:
     """Returns what is known with this lock, which the process holds. A lock that differs from the previous one belongs
     to a new start of Streams."""
-    known = before if before is not None and before.lock == lock else RunningStreams(lock)
-    if known.process_id and known.heartbeats:
-        return known
-    heartbeats = known.heartbeats or sends_heartbeats(lock.holder or 0)
-    return RunningStreams(lock, known.process_id or directory.process_id(), heartbeats)
+    streams = before if before is not None and before.lock == lock else RunningStreams(lock)
+    if streams.process_id and streams.heartbeats:
+        return streams
+    heartbeats = streams.heartbeats or sends_heartbeats(lock.holder or 0)
+    return RunningStreams(lock, streams.process_id or directory.process_id(), heartbeats)
 
 
 def has_closed(streams: RunningStreams, lock: Lock) -> bool:

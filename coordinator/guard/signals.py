@@ -38,29 +38,29 @@ class _Process:
 
 def receivers(pid: int, number: int) -> list[int]:
     """Returns the processes that get the signal, parents first, so that a shell runs no further command."""
-    found = _process(pid)
-    return _receivers(pid, number, _children()) if found is not None and found.is_shell else [pid]
+    process = _process(pid)
+    return _receivers(pid, number, _children()) if process is not None and process.is_shell else [pid]
 
 
 def _receivers(pid: int, number: int, children: Mapping[int, list[int]]) -> list[int]:
-    found = _process(pid)
-    if found is None or not found.is_shell or not children.get(pid):
+    process = _process(pid)
+    if process is None or not process.is_shell or not children.get(pid):
         return [pid]
-    passes_on = found.catches(number)
+    passes_on = process.catches(number)
     receiving = [pid] if passes_on or number in ENDING else []
     for child in children[pid]:
         seen = _process(child)
-        if seen is not None and not (passes_on and seen.is_background_of(found)):
+        if seen is not None and not (passes_on and seen.is_background_of(process)):
             receiving += _receivers(child, number, children)
     return receiving
 
 
 def _children() -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    by_parent: dict[int, list[int]] = {}
     for entry in PROC.iterdir():
         if entry.name.isdigit() and (parent := parent_of(int(entry.name))):
-            found.setdefault(parent, []).append(int(entry.name))
-    return found
+            by_parent.setdefault(parent, []).append(int(entry.name))
+    return by_parent
 
 
 def _process(pid: int) -> _Process | None:

@@ -52,10 +52,10 @@ class StateDirectory:
         """Returns the process id that the last Streams process has written, None without a valid one."""
         try:
             written, _ = read_small(self.process_file, FILE_BYTES_MAX)
-            found = json_of(written)
+            content = json_of(written)
         except (OSError, ValueError):
             return None
-        process_id = found.get("processId") if isinstance(found, dict) else None
+        process_id = content.get("processId") if isinstance(content, dict) else None
         return process_id if isinstance(process_id, str) and _UUID.fullmatch(process_id) else None
 
     def lock(self) -> Lock:

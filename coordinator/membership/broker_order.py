@@ -56,16 +56,16 @@ def buckets_for(members: int, order: HashOrder) -> int:
     return buckets
 
 
-def grown(known: Iterable[MemberTable], members: int) -> tuple[MemberTable, ...]:
+def grown(present: Iterable[MemberTable], members: int) -> tuple[MemberTable, ...]:
     """Returns these tables after they have come to hold this many members."""
-    return tuple(MemberTable(table.order, max(table.buckets, buckets_for(members, table.order))) for table in known)
+    return tuple(MemberTable(table.order, max(table.buckets, buckets_for(members, table.order))) for table in present)
 
 
-def on_the_way(known: Iterable[MemberTable], largest: Iterable[MemberTable]) -> tuple[MemberTable, ...]:
-    """Returns what the `known` tables may have become if it is not certain that they have grown as far as `largest`."""
+def on_the_way(present: Iterable[MemberTable], largest: Iterable[MemberTable]) -> tuple[MemberTable, ...]:
+    """Returns what the `present` tables may be if it is not certain that they have grown as far as `largest`."""
     most = max((table.buckets for table in largest), default=0)
-    doubled = (MemberTable(t.order, t.buckets << n) for t in known for n in range(DOUBLINGS_MAX + 1))
-    return tuple(dict.fromkeys(table for table in doubled if table.buckets <= most or table in known))
+    doubled = (MemberTable(t.order, t.buckets << n) for t in present for n in range(DOUBLINGS_MAX + 1))
+    return tuple(dict.fromkeys(table for table in doubled if table.buckets <= most or table in present))
 
 
 def tables(listing: Sequence[str]) -> tuple[MemberTable, ...]:
@@ -91,30 +91,30 @@ def unavoidable(members: Iterable[str], table: MemberTable) -> tuple[str, ...]:
     return tuple(m for m in members if spread_hash(m) & (table.buckets - 1) == 0)
 
 
-def sorts_first(members: Iterable[str], own: str, known: Iterable[MemberTable]) -> bool:
+def sorts_first(members: Iterable[str], own: str, possible: Iterable[MemberTable]) -> bool:
     """Returns whether no new id could do better than `own`: in each of these tables, only unavoidable members sort
     before it."""
     others = [m for m in members if m != own]
-    return all(set(rivals(others, own, table)) <= set(unavoidable(others, table)) for table in known)
+    return all(set(rivals(others, own, table)) <= set(unavoidable(others, table)) for table in possible)
 
 
-def comes_behind(members: Iterable[str], own: str, known: Iterable[MemberTable]) -> int:
+def comes_behind(members: Iterable[str], own: str, possible: Iterable[MemberTable]) -> int:
     """Returns how many members sort before the new id `own`, in the least favourable of these tables."""
     others = [m for m in members if m != own]
-    return max((len(rivals(others, own, table)) for table in known), default=0)
+    return max((len(rivals(others, own, table)) for table in possible), default=0)
 
 
 def passable(members: Iterable[str], table: MemberTable) -> list[str]:
     """Returns the members that a new id can sort before, in the table's order."""
-    found = {*members}.difference(unavoidable(members, table))
-    return sorted(found, key=lambda m: _key(spread_hash(m), table))
+    others = {*members}.difference(unavoidable(members, table))
+    return sorted(others, key=lambda m: _key(spread_hash(m), table))
 
 
-def chance(members: Sequence[str], known: Iterable[MemberTable], behind: int) -> float:
+def chance(members: Sequence[str], possible: Iterable[MemberTable], behind: int) -> float:
     """Returns the probability that, in each of these tables, at most `behind` of the members that a new id can pass
     sort before a random new id."""
     limits: dict[int, float] = {}
-    for table in known:
+    for table in possible:
         limits[table.buckets] = min(limits.get(table.buckets, inf), _first_taken(members, table, behind))
     fits, before = {0: 1.0}, 1  # for each bucket, the share of its ids that are good enough
     for size, limit in sorted(limits.items()):
@@ -164,11 +164,11 @@ class Listing:
         """Returns the members that would lead before Bellwether once `leader` is gone. `another_comes`: one more member
         of Bellwether's joins, which may make the table grow."""
         ids = [m.member_id for m in self.members]
-        now_known = grown(self.tables, len({*ids, own}) + another_comes)
-        if own in ids and not (another_comes and now_known != self.tables):
+        now_possible = grown(self.tables, len({*ids, own}) + another_comes)
+        if own in ids and not (another_comes and now_possible != self.tables):
             return tuple(m for m in ids[: ids.index(own)] if m != leader)
-        found = (rivals([m for m in ids if m != leader], own, table) for table in now_known)
-        return max(found, key=len, default=())
+        ahead_of_own = (rivals([m for m in ids if m != leader], own, table) for table in now_possible)
+        return max(ahead_of_own, key=len, default=())
 
     def refresh(self, members: tuple[DescribedMember, ...], own: str) -> None:
         """Replaces the listing. Each new id of Bellwether narrows down the tables; if none is left, the table may have

@@ -42,8 +42,8 @@ def changed_members(planned: Sequence[JoinedMember], group: ShownGroup, own_memb
     """Returns the static members whose topics or rack differ from the plan's. Members whose bytes cannot be decoded are
     left out."""
     before = {m.instance_id: m for m in planned if m.instance_id is not None and m.member_id != own_member_id}
-    found = (_change(before[m.instance_id], m) for m in group.members if m.instance_id in before)
-    return tuple(change for change in found if change is not None)
+    changes = (_change(before[m.instance_id], m) for m in group.members if m.instance_id in before)
+    return tuple(change for change in changes if change is not None)
 
 
 def sentence(changes: Iterable[MemberChange]) -> str:

@@ -141,8 +141,8 @@ def check_timing(config: MembershipConfig) -> str | None:
             f"{group}: decision_deadline_ms + sync_margin_ms + heartbeat_interval_ms is {spent}, but must be less than"
             f" session_timeout_ms ({config.session_timeout_ms}), or a slow plan would stall the members."
         )
-    held = max(config.coalesce_ms_max, config.coalesce_running_ms)
-    if held >= config.rebalance_timeout_ms:
+    longest_wait_ms = max(config.coalesce_ms_max, config.coalesce_running_ms)
+    if longest_wait_ms >= config.rebalance_timeout_ms:
         return (
             f"{group}: coalesce_ms_max and coalesce_running_ms must be less than rebalance_timeout_ms"
             f" ({config.rebalance_timeout_ms}), or the broker would expel Bellwether while it waits for more members."

@@ -51,7 +51,7 @@ class Sighting:
 
     state: str = ""  # as the broker names it; "" before the first answer
     others: bool = False  # another member is in it
-    known: bool = False  # another member is or was in it, or has committed offsets
+    existed: bool = False  # another member is or was in it, or has committed offsets
     subscribed: bool = False  # another member has been seen in it, so its consumers subscribe
     awaited: bool = False  # Bellwether does not join it while it is empty: another member has to come first
     protocol_type: str = ""  # from the last DescribeGroups; "" while there were only commits without a member
@@ -62,13 +62,13 @@ class Sighting:
         self.state = state
         self.protocol_type = protocol_type
         self.heard(others=others)
-        self.known = self.known or state == GroupState.EMPTY
+        self.existed = self.existed or state == GroupState.EMPTY
 
     def heard(self, *, others: bool) -> None:
         """Records whether an answer shows other members, which have subscribed."""
         self.others = others
         if others:
-            self.known = self.subscribed = True
+            self.existed = self.subscribed = True
             self.awaited = self.self_assigned = False
 
     def commits_seen(self) -> None:

@@ -50,9 +50,9 @@ class CurrentRole:
 
     def _alone(self) -> Obstacle:
         sighting = self.core.sighting
-        if sighting.known and sighting.awaited:
+        if sighting.existed and sighting.awaited:
             return self._awaiting()
-        if sighting.known:
+        if sighting.existed:
             return Obstacle(NotLeading.EMPTY, "no other member is in the group")
         return Obstacle(
             NotLeading.UNKNOWN_GROUP,

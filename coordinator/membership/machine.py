@@ -110,7 +110,7 @@ class GroupMembership:
         """Returns the handlers by request and state. In APPROACHING, answers go to the take-over. In other states,
         answers to requests for other members and pending ids (BLOCKER, OPEN, GIVE_BACK, EVICT) are ignored."""
         return {
-            Kind.FIND: anywhere(self._recovery.found),
+            Kind.FIND: anywhere(self._recovery.coordinator_found),
             Kind.DESCRIBE: {State.WATCHING: self._adoption.described, State.COALESCING: self._next_rebalance.counted},
             Kind.JOIN: {State.JOINING: self._leading.joined},
             Kind.SYNC: {State.SYNCING: self._leading.synced},
@@ -316,7 +316,7 @@ class GroupMembership:
         self._core.takeovers.size_limit = event.limit
 
     def _offsets_found(self, _: events.OffsetsFound) -> None:
-        self._core.sighting.known = True
+        self._core.sighting.existed = True
 
     def _offsets_moved(self, _: events.OffsetsMoved) -> None:
         self._core.sighting.commits_seen()

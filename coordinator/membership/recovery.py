@@ -60,7 +60,7 @@ class Recovery:
     def answered(self) -> None:
         self._answered, self._refused = True, False
 
-    def found(self, answer: CoordinatorAnswer) -> None:
+    def coordinator_found(self, answer: CoordinatorAnswer) -> None:
         core = self.core
         if answer.error == 0 and answer.node is not None:
             core.requests.node = answer.node

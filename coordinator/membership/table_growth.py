@@ -145,7 +145,12 @@ class Forecast:
         if self.tries is None:
             return 0.0
         first, second = self.tries * CHOOSY, self.tries * later
-        return float(sum(one.likely * (1 - one.first) ** first * (1 - one.second) ** second for one in growth.chances))
+        return float(
+            sum(
+                likelihood.likely * (1 - likelihood.first) ** first * (1 - likelihood.second) ** second
+                for likelihood in growth.chances
+            )
+        )
 
     def first_slots(self) -> dict[int, tuple[str, ...]]:
         """Returns, by size, the members in the first slot of each Java table that the broker may have or get."""
@@ -162,9 +167,9 @@ def forecast(
     tries: int | None = None,
 ) -> Forecast:
     """Returns the forecast. `possible` is as for `growths`. The only member of a group is its leader."""
-    known = members[0] if len(members) == 1 else leader if leader in members else ""
+    known_leader = members[0] if len(members) == 1 else leader if leader in members else ""
     allowed = removals_allowed(len(members), evictions_max)
-    return Forecast(tuple(members), known, tuple(growths(members, possible, size_max, allowed)), allowed, tries)
+    return Forecast(tuple(members), known_leader, tuple(growths(members, possible, size_max, allowed)), allowed, tries)
 
 
 def removals_allowed(members: int, evictions_max: int) -> int:
@@ -181,8 +186,8 @@ def _growth(members: Sequence[str], temporary: int, tables: tuple[MemberTable, .
     each = {table: dict.fromkeys((table, *grown([table], len(members) + OWN_MEMBERS))) for table in tables}
     total = sum(1 / table.buckets for table in each)
     chances = (
-        Chance(1 / table.buckets / total, chance(members, known, 0), chance(members, known, behind))
-        for table, known in each.items()
+        Chance(1 / table.buckets / total, chance(members, possible, 0), chance(members, possible, behind))
+        for table, possible in each.items()
     )
-    after = (m for known in each.values() for table in known for m in passable(members, table)[:behind])
+    after = (m for possible in each.values() for table in possible for m in passable(members, table)[:behind])
     return Growth(temporary, tables, ahead, tuple(chances), tuple(dict.fromkeys(after)))

@@ -103,25 +103,25 @@ class TakeoverPolicy:
         self.obstacle = None
         if not answer.members or holds_instance(answer, self._config) or not self.eager:
             return None
-        known = tables([m.member_id for m in answer.members])
+        possible = tables([m.member_id for m in answer.members])
         if answer.state == GroupState.STABLE:
             self._fragile = _fails_beside_bellwether(answer)
             own_topics = subscription(self._config.topics, streams=self._config.streams)
             self._in_vain.seen(m for m in answer.members if m.metadata != own_topics)
         if answer.state == GroupState.PREPARING and self._fragile is None and waited_s >= WAITING_S:
-            return TakeoverAttempt(0, answer.members, known)
+            return TakeoverAttempt(0, answer.members, possible)
         if answer.state != GroupState.STABLE or self._config.adopt != "take-over":
             return None
-        self.obstacle = self._obstacle(answer, known, now)
+        self.obstacle = self._obstacle(answer, possible, now)
         if self.obstacle:
             return None
-        foreseen = self._forecast(answer, known)
-        return TakeoverAttempt(foreseen.allowed, answer.members, known, temporary=foreseen.chosen.temporary)
+        foreseen = self._forecast(answer, possible)
+        return TakeoverAttempt(foreseen.allowed, answer.members, possible, temporary=foreseen.chosen.temporary)
 
-    def _forecast(self, answer: DescribeAnswer, known: tuple[MemberTable, ...]) -> Forecast:
+    def _forecast(self, answer: DescribeAnswer, possible: tuple[MemberTable, ...]) -> Forecast:
         ids = [m.member_id for m in answer.members]
         config = self._config
-        return forecast(ids, known, self.leader, config.evictions_max, self._size_max, config.tries_max)
+        return forecast(ids, possible, self.leader, config.evictions_max, self._size_max, config.tries_max)
 
     @property
     def _size_max(self) -> int | None:
@@ -131,13 +131,13 @@ class TakeoverPolicy:
         """Returns the attempt to make before these dead members are removed; None if it could not win the lead."""
         if not self.eager or holds_instance(deaths.seen, self._config) or self._fragile is not None:
             return None
-        known = tables(deaths.member_ids)
-        if not known or not deaths.may_pass_the_lead(self.leader):
+        possible = tables(deaths.member_ids)
+        if not possible or not deaths.may_pass_the_lead(self.leader):
             return None
         if deaths.in_the_way:
             self.leader = deaths.survivors[0] if self.leader in deaths.dead else ""
             return None
-        return TakeoverAttempt(0, deaths.seen.members, known, before_removal=True)
+        return TakeoverAttempt(0, deaths.seen.members, possible, before_removal=True)
 
     def begins(self, attempt: TakeoverAttempt, now: float) -> None:
         """Counts an attempt that may remove members, whatever its result: taking, losing and taking a group again would
@@ -171,7 +171,7 @@ class TakeoverPolicy:
         most = self._config.takeover_attempts_max
         return self._tried_at[-most] + ATTEMPTS_WITHIN_S if len(self._tried_at) >= most else None
 
-    def _obstacle(self, answer: DescribeAnswer, known: tuple[MemberTable, ...], now: float) -> Obstacle | None:
+    def _obstacle(self, answer: DescribeAnswer, possible: tuple[MemberTable, ...], now: float) -> Obstacle | None:
         if self._config.takeover_obstacle is not None:
             return self._config.takeover_obstacle
         if self._in_vain.times >= self._config.takeovers_in_vain_max:
@@ -183,12 +183,12 @@ class TakeoverPolicy:
         if self.next_attempt(now) is not None:
             sentence = f"it has been tried {len(self._tried_at)} times within an hour (takeover_attempts_max)"
             return Obstacle(NotLeading.SET_BACK, sentence)
-        sentence = self._blocked(answer, known)
+        sentence = self._blocked(answer, possible)
         return Obstacle(NotLeading.BLOCKED, sentence) if sentence else None
 
-    def _blocked(self, answer: DescribeAnswer, known: tuple[MemberTable, ...]) -> str:
+    def _blocked(self, answer: DescribeAnswer, possible: tuple[MemberTable, ...]) -> str:
         config = self._config
-        if not known:
+        if not possible:
             return "the broker lists members in an unknown order, so the next leader cannot be predicted"
         rival = _other_bellwether(answer.members, config)
         if rival:
@@ -199,7 +199,7 @@ class TakeoverPolicy:
                 f"{self._fragile.member_id} looks like kafka-python, whose round robin raises KeyError in its leader"
                 " when a member without topics joins, as Bellwether does; give the members range or sticky"
             )
-        return blocked(self._forecast(answer, known), self.size_limit)
+        return blocked(self._forecast(answer, possible), self.size_limit)
 
     def _waited(self, answer: DescribeAnswer, now: float) -> float:
         """Returns for how many seconds the same members have been in an open rebalance."""

@@ -65,7 +65,7 @@ def keep_secret(value: str, *, renewed: bool = False) -> None:
 def without_secrets(text: str) -> str:
     """Returns the text with HIDDEN in place of every registered secret (the longest first), of quoted values and query
     values whose name is that of a secret, and of passwords in addresses."""
-    for value in sorted((one for one in (*_lasting, *_renewed) if one in text), key=len, reverse=True):
+    for value in sorted((secret for secret in (*_lasting, *_renewed) if secret in text), key=len, reverse=True):
         text = text.replace(value, HIDDEN)
     for pattern in (_ASSIGNED, _IN_QUERY, _IN_ADDRESS):
         text = pattern.sub(rf"\g<1>{HIDDEN}", text)
@@ -76,7 +76,7 @@ def without_kept_secrets(data: bytes) -> bytes:
     """Returns a page with registered secrets hidden. It does not search for names, which takes too long for
     megabytes."""
     kept = (*_lasting.values(), *_renewed.values())
-    for value in sorted((one for one in kept if one in data), key=len, reverse=True):
+    for value in sorted((secret for secret in kept if secret in data), key=len, reverse=True):
         data = data.replace(value, HIDDEN.encode())
     return data
 

@@ -145,9 +145,9 @@ def replay_policies(
     ordered = sorted(snapshots, key=lambda s: (s["decided_at_ms"], s["generation"]))
     asked = [s for n, s in enumerate(ordered) if n == 0 or _world(ordered[n - 1]) != _world(s)]
     for name in policies:
-        one = _PolicyReplay(broker_side(name) if name in BROKER_SIDE else Policy(name), weights)
+        replay = _PolicyReplay(broker_side(name) if name in BROKER_SIDE else Policy(name), weights)
         for snapshot in asked:
-            yield one.step(snapshot)
+            yield replay.step(snapshot)
 
 
 def _world(snapshot: Record) -> tuple[Any, ...]:
@@ -157,15 +157,15 @@ def _world(snapshot: Record) -> tuple[Any, ...]:
 
 
 def _subscriptions(members: Sequence[Record]) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
+    subscriptions: list[tuple[Any, ...]] = []
     for m in members:
         try:
             subscription = ConsumerProtocolSubscription.decode(bytes(m["metadata"]))
         except RemoteProtocolError:
-            found.append((m["member_id"], bytes(m["metadata"])))
+            subscriptions.append((m["member_id"], bytes(m["metadata"])))
         else:
-            found.append((m["member_id"], subscription.topics, subscription.rack_id))
-    return found
+            subscriptions.append((m["member_id"], subscription.topics, subscription.rack_id))
+    return subscriptions
 
 
 def _failed(snapshot: Record, policy: str, reason: str) -> PolicyOutcome:

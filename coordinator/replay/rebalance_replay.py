@@ -29,14 +29,16 @@ def rebalances_of(
 ) -> list[RecordedRebalance]:
     """Returns snapshots with their plans, in order, without those whose plan was not recorded. `sources` are those of
     decisions by group, generation and time; PLANNED if missing."""
-    found = {_key(one): RecordedRebalance(one, sources.get(_key(one), PLANNED)) for one in snapshots}
+    by_key = {
+        _key(rebalance): RecordedRebalance(rebalance, sources.get(_key(rebalance), PLANNED)) for rebalance in snapshots
+    }
     for part in assignments:
-        if one := found.get(_key(part)):
+        if rebalance := by_key.get(_key(part)):
             for entry in part["entries"]:
                 if entry["role"] == ACTIVE and entry["task"] is None:
                     plan = entry["member"], entry["previous"], entry["withheld"]
-                    one.plan[entry["topic"], entry["partition"]] = plan
-    kept = [one for one in found.values() if one.plan]
+                    rebalance.plan[entry["topic"], entry["partition"]] = plan
+    kept = [rebalance for rebalance in by_key.values() if rebalance.plan]
     return sorted(kept, key=lambda r: (r.snapshot["decided_at_ms"], r.snapshot["generation"]))
 
 
@@ -45,38 +47,38 @@ def replay_rebalances(
 ) -> Iterator[Replayed]:
     """Yields the results of each recorded rebalance of one group, under each of these policies, or without any under
     the recorded one."""
-    for number, one in enumerate(rebalances):
-        before = rebalances[number - 1] if number and _follows(one, rebalances[number - 1]) else None
-        name = one.snapshot["policy"]
+    for number, rebalance in enumerate(rebalances):
+        before = rebalances[number - 1] if number and _follows(rebalance, rebalances[number - 1]) else None
+        name = rebalance.snapshot["policy"]
         for policy in policies.values() or (consumer.Policy(name),):
-            yield _replayed(one, before, policy.with_weights(weights))
+            yield _replayed(rebalance, before, policy.with_weights(weights))
 
 
-def _follows(one: RecordedRebalance, before: RecordedRebalance) -> bool:
+def _follows(rebalance: RecordedRebalance, before: RecordedRebalance) -> bool:
     """Returns whether the leader remembered the rebalance before. If generations are missing in between, another member
     led or the recording has a gap."""
-    former, generation = int(before.snapshot["generation"]), int(one.snapshot["generation"])
+    former, generation = int(before.snapshot["generation"]), int(rebalance.snapshot["generation"])
     return generation == former + 1
 
 
-def _replayed(one: RecordedRebalance, before: RecordedRebalance | None, policy: consumer.Policy) -> Replayed:
-    snapshot = one.snapshot
+def _replayed(rebalance: RecordedRebalance, before: RecordedRebalance | None, policy: consumer.Policy) -> Replayed:
+    snapshot = rebalance.snapshot
     raw = raw_of(snapshot)
     replayed = Replayed(
         group=snapshot["group"],
         generation=snapshot["generation"],
         decided_at_ms=snapshot["decided_at_ms"],
         policy=policy.name,
-        recorded_policy=OBSERVED if one.source == OBSERVED else snapshot["policy"],
+        recorded_policy=OBSERVED if rebalance.source == OBSERVED else snapshot["policy"],
         members=len(raw.others),
-        partitions=len(one.plan),
-        differs=len(one.plan),
+        partitions=len(rebalance.plan),
+        differs=len(rebalance.plan),
     )
-    now = planned_again(snapshot, raw, cluster_of(snapshot), _memory(one, before), policy)
+    now = planned_again(snapshot, raw, cluster_of(snapshot), _memory(rebalance, before), policy)
     if isinstance(now, shared.Refusal):
         return replace(replayed, failed=now.reason)
     keys = [member.key for member in now.plan.group.members]
-    recorded = _owner(now.plan.group, now.cluster, {tp: owner for tp, (owner, _, _) in one.plan.items()})
+    recorded = _owner(now.plan.group, now.cluster, {tp: owner for tp, (owner, _, _) in rebalance.plan.items()})
     different = np.flatnonzero(recorded != now.plan.owner)
     listed = tuple(
         Difference(
@@ -92,32 +94,32 @@ def _replayed(one: RecordedRebalance, before: RecordedRebalance | None, policy: 
         differences=listed,
         recorded=_cost(now, recorded),
         now=_cost(now, now.plan.owner),
-        caveat=_caveat(one, policy) if len(different) else "",
+        caveat=_caveat(rebalance, policy) if len(different) else "",
     )
 
 
-def _caveat(one: RecordedRebalance, policy: consumer.Policy) -> str:
+def _caveat(rebalance: RecordedRebalance, policy: consumer.Policy) -> str:
     if policy.name == consumer.LOAD_AWARE:
         return "weights and capacities are not recorded"
-    if one.source == OBSERVED:
+    if rebalance.source == OBSERVED:
         return ANOTHERS
-    return f"what was sent was a {one.source}" if one.source != PLANNED else ""
+    return f"what was sent was a {rebalance.source}" if rebalance.source != PLANNED else ""
 
 
-def _memory(one: RecordedRebalance, before: RecordedRebalance | None) -> shared.Memory:
+def _memory(rebalance: RecordedRebalance, before: RecordedRebalance | None) -> shared.Memory:
     """Returns the leader's memory: the plan that it sent in the rebalance before. If `before` is None, it is made of
     the previous owners in the recorded plan."""
-    source = before or one
+    source = before or rebalance
     raw, cluster = raw_of(source.snapshot), cluster_of(source.snapshot)
     group = consumer.group_view(
         consumer.decode_group(raw), cluster, shared.Memory.empty(), cooperative=False, kind=shared.ClaimKind.HISTORY
     )
     if before is not None:
-        held = {tp: owner for tp, (owner, _, pending) in before.plan.items() if not pending}
-        owner = _owner(group, cluster, held)
+        delivered = {tp: owner for tp, (owner, _, pending) in before.plan.items() if not pending}
+        owner = _owner(group, cluster, delivered)
         digests = consumer.static_digests(raw.others)
         return shared.Memory.of(raw.generation, cluster, owner, group.members, digests=digests)
-    owner = _owner(group, cluster, {tp: previous for tp, (_, previous, _) in one.plan.items()})
+    owner = _owner(group, cluster, {tp: previous for tp, (_, previous, _) in rebalance.plan.items()})
     return shared.Memory.of(raw.generation - 1, cluster, owner, group.members)
 
 
@@ -139,8 +141,8 @@ def _name(keys: Sequence[str], owner: int) -> str | None:
 
 
 def _cost(decision: shared.Decision[consumer.PartitionPlan], owner: shared.IntArray) -> PlanCost:
-    found = consumer.score(decision.plan.group, decision.cluster, owner)
-    return PlanCost(shared.moves(decision.plan.before, owner).moved, found.unowned, found.cross_rack, found.spread)
+    cost = consumer.score(decision.plan.group, decision.cluster, owner)
+    return PlanCost(shared.moves(decision.plan.before, owner).moved, cost.unowned, cost.cross_rack, cost.spread)
 
 
 def _key(record: Record) -> tuple[str, int, int]:

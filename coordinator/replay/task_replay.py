@@ -28,17 +28,17 @@ class PlacedTasks:
 
     @classmethod
     def of(cls, entries: Iterable[Record]) -> "PlacedTasks":
-        found = cls()
+        placed = cls()
         for entry in entries:
             if entry["role"] != ACTIVE:
-                found.copies[entry["task"]].add((entry["role"], entry["member"]))
+                placed.copies[entry["task"]].add((entry["role"], entry["member"]))
                 continue
-            found.active[entry["task"]] = entry["member"]
+            placed.active[entry["task"]] = entry["member"]
             if entry["previous"] not in (None, entry["member"]):
-                found.moved.add(entry["task"])
+                placed.moved.add(entry["task"])
             racks = entry["replica_racks"]
-            found.cross_rack += bool(racks and entry["rack"]) and entry["rack"] not in racks
-        return found
+            placed.cross_rack += bool(racks and entry["rack"]) and entry["rack"] not in racks
+        return placed
 
     def of_task(self, task: str) -> str | None:
         """Describes the placement of a task, such as `a, standby b`; None if it has none."""
@@ -47,8 +47,8 @@ class PlacedTasks:
         return ", ".join(words) or None
 
     def cost(self, tasks: int, processes: Sequence[str]) -> PlanCost:
-        held = Counter(self.active.values())
-        counts = [held[name] for name in processes] or [0]
+        task_counts = Counter(self.active.values())
+        counts = [task_counts[name] for name in processes] or [0]
         return PlanCost(len(self.moved), tasks - len(self.active), self.cross_rack, max(counts) - min(counts))
 
 
@@ -66,32 +66,32 @@ def replay_tasks(
     parts: dict[tuple[int, int], list[Record]] = defaultdict(list)
     for part in assignments:
         parts[part["generation"], part["decided_at_ms"]] += part["entries"]
-    for one in sorted(rebalances, key=lambda r: (r["decided_at_ms"], r["generation"])):
-        entries = parts.get((one["generation"], one["decided_at_ms"]))
-        observed = sources.get((one["group"], one["generation"], one["decided_at_ms"])) == OBSERVED
-        for name in policies or (one["policy"],):
+    for rebalance in sorted(rebalances, key=lambda r: (r["decided_at_ms"], r["generation"])):
+        entries = parts.get((rebalance["generation"], rebalance["decided_at_ms"]))
+        observed = sources.get((rebalance["group"], rebalance["generation"], rebalance["decided_at_ms"])) == OBSERVED
+        for name in policies or (rebalance["policy"],):
             if entries:
-                found = _replayed(one, PlacedTasks.of(entries), name, weights)
-                yield _not_led(found) if observed else found
+                replayed = _replayed(rebalance, PlacedTasks.of(entries), name, weights)
+                yield _not_led(replayed) if observed else replayed
 
 
-def _not_led(found: Replayed) -> Replayed:
-    return replace(found, recorded_policy=OBSERVED, caveat="" if found.same else ANOTHERS)
+def _not_led(replayed: Replayed) -> Replayed:
+    return replace(replayed, recorded_policy=OBSERVED, caveat="" if replayed.same else ANOTHERS)
 
 
-def _replayed(one: Record, recorded: PlacedTasks, policy: str, weights: shared.Weights) -> Replayed:
+def _replayed(rebalance: Record, recorded: PlacedTasks, policy: str, weights: shared.Weights) -> Replayed:
     replayed = Replayed(
-        group=one["group"],
-        generation=one["generation"],
-        decided_at_ms=one["decided_at_ms"],
+        group=rebalance["group"],
+        generation=rebalance["generation"],
+        decided_at_ms=rebalance["decided_at_ms"],
         policy=policy,
-        recorded_policy=one["policy"],
+        recorded_policy=rebalance["policy"],
         members=0,
         partitions=len(recorded.active),
         differs=len(recorded.active),
     )
     try:
-        decision = _decided(asked := planning.unpack(one["inputs"]), policy, weights)
+        decision = _decided(asked := planning.unpack(rebalance["inputs"]), policy, weights)
     except (planning.UnreadableRebalanceError, shared.RefusalError) as error:
         return replace(replayed, failed=str(error))
     now, table = PlacedTasks.of(assignment_entries(decision.plan)), decision.plan.view.tasks

@@ -25,8 +25,8 @@ def group_now(
 ) -> GroupNow:
     """Returns the present state of one group. `observer` is None for a group that has a plan of this process. `now_ms`
     is since the epoch."""
-    known, since_ms = trends.of(status.group), now_ms - OFTEN_MS
-    lag, curve = (known.summary, known.curve) if known is not None else (None, None)
+    trend, since_ms = trends.of(status.group), now_ms - OFTEN_MS
+    lag, curve = (trend.summary, trend.curve) if trend is not None else (None, None)
     led = sum(line.group == status.group and line.decided_at_ms >= since_ms for line in led_rebalances.lines())
     if observer is None:
         return _planned(GroupNow(status, "classic", UNKNOWN, lag, curve, rebalances=led), led_rebalances)

@@ -25,18 +25,18 @@ def hand_over(loop: Loop, function: Callable[..., object], *arguments: object) -
 @asynccontextmanager
 async def membership_loop(watch: Coroutine[Any, Any, None]) -> AsyncIterator[Loop]:
     """Runs the loop, with `watch` on it, until the block ends. Then cancels what is left on it."""
-    known: Future[tuple[Loop, asyncio.Event]] = Future()
+    started: Future[tuple[Loop, asyncio.Event]] = Future()
 
     async def serve() -> None:
         ended = asyncio.Event()
-        known.set_result((asyncio.get_running_loop(), ended))
+        started.set_result((asyncio.get_running_loop(), ended))
         watching = asyncio.create_task(watch)
         await ended.wait()
         watching.cancel()
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), name=THREAD, daemon=True)
     thread.start()
-    loop, ended = await asyncio.wrap_future(known)
+    loop, ended = await asyncio.wrap_future(started)
     try:
         yield loop
     finally:

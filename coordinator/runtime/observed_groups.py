@@ -133,23 +133,23 @@ class ObservedGroups:
         """Runs until `stop`; returns 0. Silent brokers and errors of its own are logged and do not end it."""
         while not self._stopping.is_set():
             self._changed.clear()
-            began, computed, known = self._clock(), self._cpu(), len(self.observers)
+            began, computed, observed = self._clock(), self._cpu(), len(self.observers)
             try:
                 if self._selection.patterns:
                     await self.discover()
             except Exception:
                 log.exception("groups_not_listed")
             await self._refresh_all(began)
-            if 2 * known >= len(self.observers):  # the first refresh of a group plans it, later ones need not
+            if 2 * observed >= len(self.observers):  # the first refresh of a group plans it, later ones need not
                 self._pace(self._cpu() - computed)
         return 0
 
     async def discover(self) -> None:
         """Adds groups that patterns select. Drops those that are missing from two complete lists in a row."""
-        found = await self._listed()
-        self._log_change("", "groups_not_listed", found.missing)
+        listing = await self._listed()
+        self._log_change("", "groups_not_listed", listing.missing)
         matched: set[str] = set()
-        for group, node in found.groups.values():
+        for group, node in listing.groups.values():
             selected = self._select(group)
             if selected is None:
                 continue
@@ -158,9 +158,9 @@ class ObservedGroups:
             self._shared.learn(node, [group.group_id])
             if group.group_id not in self._selected:
                 self._take(group.group_id, selected)
-        if found.missing:
+        if listing.missing:
             return
-        for group_id in [g for g, selected in self._selected.items() if selected.by and g not in found.groups]:
+        for group_id in [g for g, selected in self._selected.items() if selected.by and g not in listing.groups]:
             self._missed[group_id] = self._missed.get(group_id, 0) + 1
             if self._missed[group_id] >= MISSED_MAX:
                 self._drop(group_id)
@@ -191,8 +191,8 @@ class ObservedGroups:
 
     def _drop(self, group_id: str) -> None:
         log.info("group_dropped", group=group_id)
-        for known in (self._selected, self.observers, self._missed, self._logged):
-            known.pop(group_id, None)
+        for by_group in (self._selected, self.observers, self._missed, self._logged):
+            by_group.pop(group_id, None)
         refreshing = self._refreshing.pop(group_id, None)
         if refreshing is not None:
             refreshing.cancel()

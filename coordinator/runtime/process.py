@@ -146,12 +146,14 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         rebalances,
         lambda group: lags.picture(group) if service.plan_in_force(group) else None,
         lambda group: present_of(service.watched(group), newest),
-        lambda group: rows([one for one in groups() if group in ("", one.group)], service, rebalances, trends),
+        lambda group: rows([status for status in groups() if group in ("", status.group)], service, rebalances, trends),
         lambda: service.loop_watch.stuck() or turning.stuck(),
     )
     server = HttpServer(web)
     reload = (
-        Reload(settings, file, lambda found: service.observe(ConfiguredSelection(found, weights))) if file else None
+        Reload(settings, file, lambda new_settings: service.observe(ConfiguredSelection(new_settings, weights)))
+        if file
+        else None
     )
     watching: asyncio.Task[None] | None = None
     try:
@@ -205,8 +207,8 @@ def _reloading(reload: Reload | None) -> Iterator[None]:
 def statuses(named: Sequence[GroupSettings], service: Service) -> list[GroupStatus]:
     """Returns the status of the configured groups, followed by those that patterns have found."""
     names = {group.name for group in named}
-    found = [GroupSettings(name=group) for group in sorted(list(service.observed)) if group not in names]  # noqa: C414 - of another thread
-    return [_status(group, service) for group in (*named, *found)]
+    by_pattern = [GroupSettings(name=group) for group in sorted(list(service.observed)) if group not in names]  # noqa: C414 - of another thread
+    return [_status(group, service) for group in (*named, *by_pattern)]
 
 
 def _status(group: GroupSettings, service: Service) -> GroupStatus:
@@ -252,7 +254,7 @@ def _emptying(service: Service, group: str) -> tuple[Emptying, ...]:
 def rows(groups: Sequence[GroupStatus], service: Service, rebalances: LedRebalances, trends: LagTrends) -> list[Row]:
     """Returns the overview of these groups."""
     now_ms = int(time.time() * 1000)
-    return overview(group_now(one, service.watched(one.group), rebalances, trends, now_ms) for one in groups)
+    return overview(group_now(status, service.watched(status.group), rebalances, trends, now_ms) for status in groups)
 
 
 def present_of(observer: GroupObserver | None, newest: Kept[Present]) -> Present | None:

@@ -73,9 +73,9 @@ class RackWatch:
     async def turn(self) -> None:
         await asyncio.gather(*map(self._turn, self._led))
 
-    def on_shown(self, group: str, found: membership.ShownGroup) -> None:
+    def on_shown(self, group: str, described: membership.ShownGroup) -> None:
         """Receives a description that something else has requested."""
-        self._planners[group].racks.saw(found.members)
+        self._planners[group].racks.saw(described.members)
 
     async def _turn(self, group_id: str) -> None:
         """Describes and compares a group unless nothing has changed since the last time."""

@@ -74,22 +74,22 @@ class Reload:
             return
         self._seen = stamp
         try:
-            found = change(self.settings, await asyncio.to_thread(self._file.read))
-            if found.groups_differ:
-                self._apply(found.settings)
+            changes = change(self.settings, await asyncio.to_thread(self._file.read))
+            if changes.groups_differ:
+                self._apply(changes.settings)
         except (SettingsError, ApplicationError, UnknownNameError) as error:
             _log_refused(error, self._file.path)
             return
-        self.settings = found.settings
-        _log_change(found, self._file.path)
+        self.settings = changes.settings
+        _log_change(changes, self._file.path)
 
 
-def _log_change(found: SettingsChange, path: Path) -> None:
-    lists = {"added": found.added, "removed": found.removed, "changed": found.changed}
+def _log_change(changes: SettingsChange, path: Path) -> None:
+    lists = {"added": changes.added, "removed": changes.removed, "changed": changes.changed}
     log.info(
         "configuration_read", file=str(path), **{name: list(entries) for name, entries in lists.items() if entries}
     )
-    for sentence in found.restart:
+    for sentence in changes.restart:
         log.warning("restart_needed", reason=sentence)
 
 
@@ -101,7 +101,7 @@ def stamp_of(path: Path) -> Stamp:
     """Returns a value that changes when the file is written or replaced, also by way of links, as Kubernetes does with
     a ConfigMap. None if the file cannot be read at present."""
     try:
-        found = path.stat()
+        state = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return state.st_mtime_ns, state.st_ino, state.st_size

@@ -88,19 +88,19 @@ class RestWatch:
     async def _refresh(self, group: str) -> None:
         generation = self._led[group].membership.generation
         try:
-            found = membership.shown(await self._groups.describe_group(group))
+            described = membership.shown(await self._groups.describe_group(group))
         except (TransportError, membership.NotShownError) as error:
             self._troubled(group, str(error))
             return
         self._troubled(group, "")
-        size = sum(len(m.metadata) + len(m.assignment) for m in found.members)
+        size = sum(len(m.metadata) + len(m.assignment) for m in described.members)
         self._due[group] = self._clock() + max(INTERVAL_S, size / BYTES_PER_SECOND_MAX)
         member = self._led[group].membership
-        if member.generation != generation or not self._rests(group) or found.state != membership.GroupState.STABLE:
+        if member.generation != generation or not self._rests(group) or described.state != membership.GroupState.STABLE:
             return
         for observer in self._on_shown:
-            notify(observer, group, found)
-        changes = membership.changed_members(member.members, found, member.member_id)
+            notify(observer, group, described)
+        changes = membership.changed_members(member.members, described, member.member_id)
         # A plan for exactly these changes has not helped, and another one would not.
         if changes and changes != self._reported.get(group):
             self._wanted(group, membership.sentence(changes))

@@ -76,8 +76,8 @@ class ConfiguredSelection:
         entry = self._settings.entry(group.group_id)
         if entry is None or not entry.match:
             return None
-        found = entry.of_group(group.group_id)
-        return self._selected(found, entry.match, found.membership(self._settings.instance_id), by=entry.match)
+        settings = entry.of_group(group.group_id)
+        return self._selected(settings, entry.match, settings.membership(self._settings.instance_id), by=entry.match)
 
     def _selected(self, group: GroupSettings, entry: str, config: MembershipConfig, by: str = "") -> Selected:
         application = load_application(group.streams, self._weights) if group.streams else None

@@ -104,15 +104,15 @@ class Answers:
         views = views_of(request, self._topics.of(request.topics), group, began)
         read_s = time.monotonic() - began
         now_ms, seed = int(time.time() * 1000), zlib.crc32(group.encode())
-        found = consumer.decide(views.raw, views.cluster, views.memory, policy, now_ms, seed)
-        if isinstance(found, Refusal):
-            raise RefusedError(found.reason)
-        owner = found.plan.owner
+        result = consumer.decide(views.raw, views.cluster, views.memory, policy, now_ms, seed)
+        if isinstance(result, Refusal):
+            raise RefusedError(result.reason)
+        owner = result.plan.owner
         if (owner == NOBODY).any():
-            unowned = found.plan.name(int((owner == NOBODY).argmax()))
+            unowned = result.plan.name(int((owner == NOBODY).argmax()))
             raise RefusedError(f"the plan of policy {policy.name} leaves {unowned} without an owner")
         # The broker itself waits for the former owner, so nothing is pending here.
-        decision = replace(found, plan=replace(found.plan, target=Plan.of(owner)), assignments=())
+        decision = replace(result, plan=replace(result.plan, target=Plan.of(owner)), assignments=())
         return _Made(request, group, decision, views, Timings(began, read_s, time.monotonic() - began - read_s))
 
     def _policy(self, assignor: str, group: str) -> Policy:

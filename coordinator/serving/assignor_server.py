@@ -149,8 +149,8 @@ def _unix(path: Path) -> socket.socket:
 
 def _tcp(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
-    found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-    family, kind, protocol, _, where = found
+    resolved = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+    family, kind, protocol, _, where = resolved
     if not ipaddress.ip_address(where[0]).is_loopback:
         raise ValueError("it is not an address of the loopback interface, and there is no login")
     listening = socket.socket(family, kind, protocol)

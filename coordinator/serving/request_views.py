@@ -42,9 +42,9 @@ class Views:
 
     def as_asked(self, owner: IntArray) -> IntArray:
         """Returns the owners in the request's order of partitions."""
-        found = np.full(len(owner), NOBODY, dtype=np.int32)
-        found[self.places] = owner
-        return found
+        as_requested = np.full(len(owner), NOBODY, dtype=np.int32)
+        as_requested[self.places] = owner
+        return as_requested
 
 
 def id_text(topic: bytes) -> str:
@@ -78,8 +78,8 @@ def views_of(request: Request, names: Sequence[str | None], group_id: str, read_
 def _distinct(request: Request, names: Sequence[str | None]) -> list[str]:
     """Returns unique names of the topics. A topic that was deleted and created again is listed twice for a while; then
     both are named by id."""
-    known = [name for name in names if name is not None]
-    twice = {name for name in known if known.count(name) > 1} if len(set(known)) < len(known) else set()
+    resolved = [name for name in names if name is not None]
+    twice = {name for name in resolved if resolved.count(name) > 1} if len(set(resolved)) < len(resolved) else set()
     return [
         id_text(topic) if name is None or name in twice else name
         for topic, name in zip(request.topics, names, strict=True)
@@ -90,13 +90,15 @@ def _cluster(
     request: Request, topics: Sequence[str], counts: Sequence[int], place: LongArray, read_at: float
 ) -> ClusterView:
     sets = [frozenset(request.racks[rack] for rack in racks) for racks in request.rack_sets]
-    rows = {held: row for row, held in enumerate(sorted(set(sets), key=sorted))}  # sorted as when metadata are read
-    row_of = np.array([rows[held] for held in sets], dtype=np.int32)
+    rows = {
+        rack_set: row for row, rack_set in enumerate(sorted(set(sets), key=sorted))
+    }  # sorted as when metadata are read
+    row_of = np.array([rows[rack_set] for rack_set in sets], dtype=np.int32)
     racks = sorted(request.racks)  # includes racks of members: their brokers may have none of these partitions
     code = {rack: i for i, rack in enumerate(racks)}
     table = np.zeros((max(1, len(rows)), len(racks)), dtype=np.bool_)
-    for held, row in rows.items():
-        table[row, [code[rack] for rack in held]] = True
+    for rack_set, row in rows.items():
+        table[row, [code[rack] for rack in rack_set]] = True
     return ClusterView(
         topics=tuple(topics),
         counts=np.array(counts, dtype=np.int32),

@@ -67,7 +67,7 @@ def read_request(data: bytes) -> Request:
     if reader.remaining or len(arrays) != 2:
         raise RemoteProtocolError("the request does not end where it should")
     members, instances, rack_of, subscription = zip(*rows, strict=True) if rows else ((), (), (), ())
-    found = Request(
+    request = Request(
         kind=kind,
         number=number,
         assignor=assignor,
@@ -83,8 +83,8 @@ def read_request(data: bytes) -> Request:
         rack_set_of=arrays[0],
         owner=arrays[1],
     )
-    _check(found)
-    return found
+    _check(request)
+    return request
 
 
 def planned(number: int, owner: IntArray) -> bytes:
@@ -105,22 +105,22 @@ def _integers(reader: Reader) -> IntArray:
     return np.frombuffer(reader.raw(4 * reader.count(4)), dtype=">i4").astype(np.int32)
 
 
-def _check(found: Request) -> None:
+def _check(request: Request) -> None:
     """Raises RemoteProtocolError unless every number is a valid position."""
-    total, topics = sum(found.counts), len(found.topics)
-    if any(count <= 0 for count in found.counts) or not total <= PARTITIONS_MAX:
+    total, topics = sum(request.counts), len(request.topics)
+    if any(count <= 0 for count in request.counts) or not total <= PARTITIONS_MAX:
         raise RemoteProtocolError("a topic has no partitions, or there are too many of them")
-    if len(set(found.topics)) != topics or len(set(found.members)) != len(found.members):
+    if len(set(request.topics)) != topics or len(set(request.members)) != len(request.members):
         raise RemoteProtocolError("a topic or a member is named twice")
-    if not len(found.owner) == len(found.rack_set_of) == total:
-        raise RemoteProtocolError(f"{total} partitions, but {len(found.owner)} owners")
+    if not len(request.owner) == len(request.rack_set_of) == total:
+        raise RemoteProtocolError(f"{total} partitions, but {len(request.owner)} owners")
     positions: tuple[tuple[tuple[int, ...] | IntArray, int, int], ...] = (
-        (found.rack_of, NOBODY, len(found.racks)),
-        (found.subscription, 0, len(found.subscriptions)),
-        (found.rack_set_of, 0, len(found.rack_sets)),
-        (found.owner, NOBODY, len(found.members)),
-        *((one, 0, len(found.racks)) for one in found.rack_sets),
-        *((one, 0, topics) for one in found.subscriptions),
+        (request.rack_of, NOBODY, len(request.racks)),
+        (request.subscription, 0, len(request.subscriptions)),
+        (request.rack_set_of, 0, len(request.rack_sets)),
+        (request.owner, NOBODY, len(request.members)),
+        *((positions_of, 0, len(request.racks)) for positions_of in request.rack_sets),
+        *((positions_of, 0, topics) for positions_of in request.subscriptions),
     )
     for values, least, limit in positions:
         if len(values) and not (least <= _extreme(min, values) and _extreme(max, values) < limit):

@@ -165,8 +165,8 @@ class Settings(BaseSettings):
     def group(self, group_id: str) -> GroupSettings | None:
         """Returns the settings of a group, None if no entry applies to it. Raises AmbiguousGroupError, as `entry`
         does."""
-        found = self.entry(group_id)
-        return found.of_group(group_id) if found is not None else None
+        entry = self.entry(group_id)
+        return entry.of_group(group_id) if entry is not None else None
 
     def entry(self, group_id: str) -> GroupSettings | None:
         """Returns the entry that names the group, else the one with the most specific pattern that fits, else None.

@@ -31,17 +31,17 @@ def change(old: Settings, new: Settings) -> SettingsChange:
     change."""
     before, after = _entries(old), _entries(new)
     touched = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    held = [name for name in touched if _acts(before.get(name)) or _acts(after.get(name))]
-    kept = {name: before[name] for name in held if name in before}
-    groups = [kept.get(name, group) for name, group in after.items() if name in kept or name not in held]
+    held_back = [name for name in touched if _acts(before.get(name)) or _acts(after.get(name))]
+    kept = {name: before[name] for name in held_back if name in before}
+    groups = [kept.get(name, group) for name, group in after.items() if name in kept or name not in held_back]
     groups += [group for name, group in kept.items() if name not in after]
-    free = [name for name in touched if name not in held]
+    free = [name for name in touched if name not in held_back]
     return SettingsChange(
         old.model_copy(update={GROUPS: tuple(groups)}),
         added=tuple(name for name in free if name not in before),
         removed=tuple(name for name in free if name not in after),
         changed=tuple(_changed(before[name], after[name]) for name in free if name in before and name in after),
-        restart=(*_of_process(old, new), *(_of_group(name, before.get(name), after.get(name)) for name in held)),
+        restart=(*_of_process(old, new), *(_of_group(name, before.get(name), after.get(name)) for name in held_back)),
     )
 
 

@@ -19,9 +19,9 @@ class SettingsError(Exception):
 class AmbiguousGroupError(SettingsError):
     """Two patterns that are equally specific select the same group."""
 
-    def __init__(self, group_id: str, one: str, other: str) -> None:
+    def __init__(self, group_id: str, pattern: str, other: str) -> None:
         super().__init__(
-            f"Group {group_id}: the patterns {one} and {other} are equally specific, so it is not observed;"
+            f"Group {group_id}: the patterns {pattern} and {other} are equally specific, so it is not observed;"
             " name the group by name = ..., make one pattern longer, or exclude the group from one of them."
         )
 
@@ -39,8 +39,8 @@ def _problem(detail: dict[str, Any], settings: type[BaseModel]) -> str:
     if detail["type"] == "extra_forbidden":
         if detail["loc"][-1] in RENAMED:
             return f"The setting {path} is called {RENAMED[str(detail['loc'][-1])]} now; rename it"
-        known = settings if detail["loc"][0] != "groups" else GroupSettings
-        names = [field.alias or name for name, field in known.model_fields.items()]
+        fields = settings if detail["loc"][0] != "groups" else GroupSettings
+        names = [field.alias or name for name, field in fields.model_fields.items()]
         return f"The setting {path} does not exist; {suggestion(str(detail['loc'][-1]), names)}"
     if detail["type"] == "missing":
         return f"The setting {path} is missing; set it"
@@ -57,7 +57,7 @@ def _path(location: tuple[int | str, ...]) -> str:
     return text
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"perhaps {close[0]} is meant" if close else f"known are {', '.join(known)}"
+def suggestion(name: str, names: Iterable[str]) -> str:
+    names = list(names)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"perhaps {close[0]} is meant" if close else f"known are {', '.join(names)}"

@@ -42,13 +42,13 @@ def _beside(file: Path, table: dict[str, Any]) -> dict[str, Any]:
     groups = table.get(GROUPS)
     if not isinstance(groups, list):
         return table
-    found = [
+    resolved = [
         {**group, TOPOLOGY: str(file.parent / group[TOPOLOGY])}
         if isinstance(group, dict) and isinstance(group.get(TOPOLOGY), str)
         else group
         for group in groups
     ]
-    return {**table, GROUPS: found}
+    return {**table, GROUPS: resolved}
 
 
 class Environment(EnvSettingsSource):
@@ -70,13 +70,13 @@ class Environment(EnvSettingsSource):
 
 
 def _refuse_unknown(settings_cls: type[BaseSettings], environ: Mapping[str, str]) -> None:
-    known = [*(PREFIX + name.upper() for name in settings_cls.model_fields), CONFIG_VARIABLE]
+    variables = [*(PREFIX + name.upper() for name in settings_cls.model_fields), CONFIG_VARIABLE]
     for name in sorted(environ.keys() - service_links(environ)):
-        if name.startswith(PREFIX) and not name.startswith(KAFKA_PREFIX) and name not in known:
+        if name.startswith(PREFIX) and not name.startswith(KAFKA_PREFIX) and name not in variables:
             new = RENAMED.get(name.removeprefix(PREFIX).lower())
             if new is not None:
                 raise SettingsError(f"The variable {name} is called {PREFIX}{new.upper()} now; rename it.")
-            raise SettingsError(f"The variable {name} is no setting; {suggestion(name, known)}.")
+            raise SettingsError(f"The variable {name} is no setting; {suggestion(name, variables)}.")
 
 
 def read_properties(value: object) -> dict[str, SecretStr]:

@@ -116,11 +116,11 @@ class StreamsSettings(BaseModel):
         if not isinstance(value, dict):
             return value
         own = {name: table for name, table in value.items() if name in cls.model_fields}  # some are tables by right
-        found = flattened({name: table for name, table in value.items() if name not in own})
-        configured = {name: found.pop(name) for name in [*found] if name.startswith(TOPIC_PREFIX)}
+        properties = flattened({name: table for name, table in value.items() if name not in own})
+        configured = {name: properties.pop(name) for name in [*properties] if name.startswith(TOPIC_PREFIX)}
         if configured:
-            found["topic"] = {name.removeprefix(TOPIC_PREFIX): text for name, text in configured.items()}
-        return own | found
+            properties["topic"] = {name.removeprefix(TOPIC_PREFIX): text for name, text in configured.items()}
+        return own | properties
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:

@@ -44,13 +44,13 @@ class OwnerWatch:
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
             self._owners.pop(group, None)
 
-    def on_shown(self, group: str, found: ShownGroup) -> None:
+    def on_shown(self, group: str, described: ShownGroup) -> None:
         """Checks a stable group. Ignored while partitions are pending, because they have no owner for a moment."""
         owners = self._owners.get(group)
         if owners is None or self._led[group].membership.hands_over:
             return
         member_id = self._led[group].membership.member_id
-        others = [member for member in found.members if member.member_id != member_id]
+        others = [member for member in described.members if member.member_id != member_id]
         unserved = owners.shown(others, int(self._wall_clock() * 1000))
         if unserved is not None:
             reason = unserved.reason

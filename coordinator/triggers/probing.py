@@ -55,8 +55,8 @@ class ReportedCopy:
 class ProbingFacts:
     """What one delivered plan implies for probing. `probing_at_ms`: Kafka's own tick, the time until which a process is
     expected back, or when it should show that it still runs; None for none. `promotes`: there are copies to promote.
-    `deferred`: tasks that only wait for their turn. `held`: tasks whose warm-ups have caught up and wait for the next
-    hand-over."""
+    `deferred`: tasks that only wait for their turn. `caught_up`: tasks whose warm-ups have caught up and wait for the
+    next hand-over."""
 
     decided_at_ms: int
     probing_at_ms: int | None
@@ -65,7 +65,7 @@ class ProbingFacts:
     lags_known: bool = True
     deferred: int = 0
     ordered: bool = False
-    held: int = 0
+    caught_up: int = 0
     promotes: bool = True
 
     @property
@@ -205,18 +205,19 @@ class Prober:
             self._early_at_ms = None
             if facts.only_deferred:
                 return "next moves: the budget has room again"
-            if facts.held:
+            if facts.caught_up:
                 return "next hand-over: warm-ups have caught up"
             self._early_used += 1
-            known = facts.lags_known
-            return "early probe: warm-ups should have caught up" if known else "probe: see whether lags are known again"
+            if facts.lags_known:
+                return "early probe: warm-ups should have caught up"
+            return "probe: see whether lags are known again"
         return self._fallen_behind(facts, now_ms, ends or {})
 
     def _early(self, facts: ProbingFacts) -> float | None:
         now_ms = facts.decided_at_ms
         if facts.only_deferred:
             return now_ms + QUIET_MS
-        if facts.held:
+        if facts.caught_up:
             # Warm-ups that have caught up wait for those that nearly have, but not for others.
             predicted = self._predicted(facts)
             return predicted if predicted is not None and predicted <= now_ms + TOGETHER_MS else now_ms + QUIET_MS
@@ -235,13 +236,15 @@ class Prober:
         now_ms = facts.decided_at_ms
         # If no other process has caught up, a task's destination gets an ordinary standby to warm up.
         late = [copy.lag > self._rates.acceptable_lag for copy in facts.copies]
-        awaited = [c for c, is_late in zip(facts.copies, late, strict=True) if is_late or (c.warmup and not facts.held)]
+        awaited = [
+            c for c, is_late in zip(facts.copies, late, strict=True) if is_late or (c.warmup and not facts.caught_up)
+        ]
         times = [self._rates.near_at_ms(copy, now_ms) for copy in awaited]
-        known = sorted(t for t in times if t is not None and t != float("inf"))
-        if not known:
+        finite = sorted(t for t in times if t is not None and t != float("inf"))
+        if not finite:
             return now_ms + MEASURE_MS if None in times else None
-        latest = known[0] + max(MARGIN_MS, TOGETHER * (known[0] - now_ms))
-        return max(now_ms + QUIET_MS, max(t for t in known if t <= latest) + MARGIN_MS)
+        latest = finite[0] + max(MARGIN_MS, TOGETHER * (finite[0] - now_ms))
+        return max(now_ms + QUIET_MS, max(t for t in finite if t <= latest) + MARGIN_MS)
 
     def _fallen_behind(self, facts: ProbingFacts, now_ms: int, ends: Mapping[TaskId, int]) -> str | None:
         """Returns a reason if a standby has fallen behind. Considers only copies with a rate, a fresh report and a good

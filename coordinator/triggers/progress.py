@@ -71,6 +71,6 @@ class Progress:
 
 def _per_task(decision: Decision[TaskPlan], of_partition: BoolArray) -> BoolArray:
     """Returns, by task, whether the value is True for any of its partitions."""
-    found: BoolArray = np.zeros(decision.plan.view.tasks.size + 1, dtype=np.bool_)
-    found[decision.plan.tasks.task_of[of_partition]] = True
-    return found[:-1]
+    by_task: BoolArray = np.zeros(decision.plan.view.tasks.size + 1, dtype=np.bool_)
+    by_task[decision.plan.tasks.task_of[of_partition]] = True
+    return by_task[:-1]

@@ -170,10 +170,10 @@ class StreamsWatch:
         if self._progress.decision is not decision:
             return []  # a new plan came in between
         now_ms, done, end = self._now_ms(), _flat(decision, committed), _flat(decision, ends)
-        found = self._work.refresh(decision, done, end, now_ms)
-        wishes: list[Event] = [*self._stalls(self._progress.observe(done, end, now_ms)), *self._wishes(found.verdict)]
-        if found.ask and not await self._would_kill(found.ask):
-            wishes.append(RebalanceWanted(found.ask))
+        checked = self._work.refresh(decision, done, end, now_ms)
+        wishes: list[Event] = [*self._stalls(self._progress.observe(done, end, now_ms)), *self._wishes(checked.verdict)]
+        if checked.ask and not await self._would_kill(checked.ask):
+            wishes.append(RebalanceWanted(checked.ask))
         return wishes
 
     def _stalls(self, stuck: tuple[TaskId, ...]) -> list[Event]:
@@ -202,13 +202,13 @@ class StreamsWatch:
         ends = await self._offsets.end_offsets(self.group_id, latest, committed, LIMIT_S)
         if ends.failure is not None:
             raise OffsetsError(ends.failure)
-        found: dict[TaskId, int] = {}
+        task_ends: dict[TaskId, int] = {}
         for row, subtopology in enumerate(decision.plan.topology.subtopologies):
             first, last = int(decision.plan.tasks.first[row]), int(decision.plan.tasks.first[row + 1])
             sums = end_sums(subtopology, last - first, ends) if subtopology.stateful else ""
             if not isinstance(sums, str):
-                found |= {decision.plan.view.tasks.task_id(first + i): end for i, end in enumerate(sums.tolist())}
-        return found
+                task_ends |= {decision.plan.view.tasks.task_id(first + i): end for i, end in enumerate(sums.tolist())}
+        return task_ends
 
     def _forget(self) -> None:
         self._prober.forget()
@@ -228,8 +228,8 @@ class StreamsWatch:
 def _flat(decision: Decision[TaskPlan], offsets: Offsets) -> LongArray:
     """Returns offsets by flat partition of the decision's cluster; NOTHING_COMMITTED where none were read."""
     cluster = decision.cluster
-    found = np.full(cluster.partition_total, NOTHING_COMMITTED, dtype=np.int64)
+    flat = np.full(cluster.partition_total, NOTHING_COMMITTED, dtype=np.int64)
     for topic, values in offsets.items():
         first = int(cluster.first[cluster.index[topic]])
-        found[first : first + len(values)] = values
-    return found
+        flat[first : first + len(values)] = values
+    return flat

@@ -27,7 +27,7 @@ HAD_MS = 5_000  # how long a thread must have owned a task before its report of 
 AGAIN_MS = 3_000  # least time between two equal reports
 REPORTS_SINCE = 7  # from this version on the sum -2 means "running"
 
-Held = tuple[str, TaskId]  # member id, task
+OwnedTask = tuple[str, TaskId]  # member id, task
 StatedTasks = Mapping[TaskId, int]  # offset sums, by task
 
 
@@ -58,10 +58,10 @@ class _Claims:
 class Evidence:
     """The evidence of one application. `planned` takes every delivered plan, in order."""
 
-    _since: dict[Held, int] = field(default_factory=dict)  # since when each thread has owned its tasks
+    _since: dict[OwnedTask, int] = field(default_factory=dict)  # since when each thread has owned its tasks
     _bytes: dict[str, bytes] = field(default_factory=dict)
     _once: dict[tuple[str, TaskId, str], int] = field(default_factory=dict)  # facts that need a second report
-    _runs: frozenset[Held] = frozenset()
+    _runs: frozenset[OwnedTask] = frozenset()
 
     @property
     def asks_again(self) -> bool:
@@ -80,9 +80,9 @@ class Evidence:
         now_ms = decision.decided_at_ms
         claims = list(_claims(decision, self._bytes))
         self._bytes = {m.member_id: m.metadata for m in decision.plan.joined}
-        found = [fact for thread in claims for fact in self._of_thread(decision, thread)]
-        keys = {(f.member_id, f.task, f.statement): now_ms for f in found if not f.certain}
-        certain = [f for f in found if f.certain or self._claimed_before(f, now_ms)]
+        facts = [fact for thread in claims for fact in self._of_thread(decision, thread)]
+        keys = {(f.member_id, f.task, f.statement): now_ms for f in facts if not f.certain}
+        certain = [f for f in facts if f.certain or self._claimed_before(f, now_ms)]
         # Threads that did not join again have reported nothing new.
         heard = {thread.member_id for thread in claims}
         kept = {key: at for key, at in self._once.items() if key[0] not in heard or key in keys}
@@ -117,8 +117,10 @@ class Evidence:
         """Updates since when each thread has owned its tasks by this plan."""
         plan, before = decision.plan, self._since
         holder = plan.out.holder.tolist()
-        held = [(plan.joined[row].member_id, plan.view.tasks.task_id(t)) for t, row in enumerate(holder) if row >= 0]
-        self._since = {key: before.get(key, decision.decided_at_ms) for key in held}
+        assigned = [
+            (plan.joined[row].member_id, plan.view.tasks.task_id(t)) for t, row in enumerate(holder) if row >= 0
+        ]
+        self._since = {key: before.get(key, decision.decided_at_ms) for key in assigned}
 
 
 def contradiction(*, stateful: bool, end: int | None, value: int | None) -> tuple[str, bool] | None:

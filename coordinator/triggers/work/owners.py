@@ -57,11 +57,11 @@ class OwnerWork:
             return None
         self._seen = {topic: self._seen.get(topic, set()) | {self._plans} for topic in lacking}
         lasting = tuple(topic for topic in lacking if len(self._seen[topic]) >= PLANS)
-        found = lasting or lacking
-        if not found or found == self._reported:
+        unserved = lasting or lacking
+        if not unserved or unserved == self._reported:
             return None
-        self._reported = found
-        return Unserved(found, bool(lasting))
+        self._reported = unserved
+        return Unserved(unserved, bool(lasting))
 
     def _lacking(self, members: Sequence[DescribedMember]) -> tuple[str, ...] | None:
         """Returns the topics that members subscribe to and none owns; None if a member's bytes cannot be decoded."""

@@ -90,13 +90,13 @@ class ShortLives:
 
     def take(self) -> tuple[int, ...]:
         """Returns, and forgets, the subtopologies that no process has survived."""
-        held = {s for life in self._lives.values() for s, at in life.given.items() if at not in self._newest(s)}
-        found = [s for s, at in self._ended.items() if len(at) >= PLANS_MIN and s not in held]
-        if not self._has_input or not found:
+        running = {s for life in self._lives.values() for s, at in life.given.items() if at not in self._newest(s)}
+        unsurvived = [s for s, at in self._ended.items() if len(at) >= PLANS_MIN and s not in running]
+        if not self._has_input or not unsurvived:
             return ()
-        for subtopology in found:
+        for subtopology in unsurvived:
             del self._ended[subtopology]
-        return tuple(sorted(found))
+        return tuple(sorted(unsurvived))
 
     @property
     def has_input(self) -> bool:
@@ -125,10 +125,10 @@ class ShortLives:
         """Returns the life with the tasks that it gets by this plan."""
         plan, table = decision.plan, decision.plan.view.tasks
         rows = [row for row, member in enumerate(plan.joined) if member.member_id in life.members]
-        held = np.flatnonzero(np.isin(plan.out.holder, rows)).tolist()
+        tasks = np.flatnonzero(np.isin(plan.out.holder, rows)).tolist()
         empty = ~table.stateful | ((table.end_sum == 0) if plan.lags_known else False)
-        subtopology = {task: table.task_id(task).subtopology for task in held}
-        ready = life.ready | {subtopology[task] for task in held if empty[task]}
+        subtopology = {task: table.task_id(task).subtopology for task in tasks}
+        ready = life.ready | {subtopology[task] for task in tasks if empty[task]}
         new = dict.fromkeys(subtopology.values(), decision.decided_at_ms)
         return replace(life, given={**new, **life.given}, ready=ready)
 
@@ -150,6 +150,6 @@ def _spoke(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterato
 
 
 def _taken(lives: dict[ProcessId, _Life]) -> tuple[_Life, ...]:
-    found = tuple(lives.values())
+    taken = tuple(lives.values())
     lives.clear()
-    return found
+    return taken

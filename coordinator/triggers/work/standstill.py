@@ -35,7 +35,9 @@ class Rhythm:
         """Records a commit since the last poll. A pause without input is not an interval (`rested`)."""
         if self.last_ms is not None:
             length = now_ms - self.last_ms
-            longer = [one for one in self._intervals if one[0] > length and now_ms - one[1] <= KEPT_MS]
+            longer = [
+                interval for interval in self._intervals if interval[0] > length and now_ms - interval[1] <= KEPT_MS
+            ]
             self._intervals = [*longer, (length, now_ms)]
         self.last_ms = now_ms
 
@@ -117,8 +119,8 @@ class Standstill:
         the first poll count, because the application may start at the end."""
         first = self._first_end if self._first_end is not None else ends
         start = np.where(committed == NOTHING_COMMITTED, first, committed)
-        found: BoolArray = (ends >= 0) & (ends - start >= UNREAD_MIN)
-        return found
+        unread: BoolArray = (ends >= 0) & (ends - start >= UNREAD_MIN)
+        return unread
 
     def _verdict(self, now_ms: int, *, restoring: bool) -> Verdict | None:
         still_ms = now_ms - self._begun_ms

@@ -75,10 +75,10 @@ class WorkWatch:
         return verdict
 
     def _short_lived(self) -> HandBack | None:
-        found = self.short_lives.take()
-        if not found:
+        subtopologies = self.short_lives.take()
+        if not subtopologies:
             return None
-        named = ", ".join(map(str, found))
+        named = ", ".join(map(str, subtopologies))
         return HandBack(
             f"the topology is not the application's: no instance has kept running with a task of subtopology {named};"
             f" all that were given one ended within {AT_ONCE_MS // 1000} s"
@@ -122,8 +122,8 @@ class WorkWatch:
         for task in np.flatnonzero(table.stateful).tolist():
             row = holder[task]
             runs[task] = row != NOBODY and self.evidence.runs(plan.joined[row].member_id, table.task_id(task))
-        found: BoolArray = np.append(runs, True)[plan.tasks.task_of]
-        return found
+        by_partition: BoolArray = np.append(runs, True)[plan.tasks.task_of]
+        return by_partition
 
     def _once(self, verdict: Verdict | None, now_ms: int) -> Verdict | None:
         """Drops an alert that repeats a recent one."""

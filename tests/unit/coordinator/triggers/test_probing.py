@@ -85,7 +85,7 @@ def test_what_has_caught_up_goes_with_what_is_near_and_does_not_wait_for_what_is
         probe = prober(lag=100)
         probe.planned(facts(T0, warmup(0, 10_000, None)))
         late, caught_up = warmup(position, 10_000, second), warmup(9_990, 10_000, second, partition=1)
-        probe.planned(replace(facts(second, late, caught_up), held=1))
+        probe.planned(replace(facts(second, late, caught_up), caught_up=1))
         assert probe.next_at_ms == second + waits_ms
         assert waits_ms <= TOGETHER_MS
         assert (probe.due(second + waits_ms + 1) or "").startswith("next hand-over")
