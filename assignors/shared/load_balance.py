@@ -16,9 +16,9 @@ from bellwether_kafka.assignors.shared.arrays import BoolArray, FloatArray, IntA
 _RECEIVERS = 8
 _LEAST_GAIN = 1e-9
 _NEVER = 1 << 30
-_BAND_MIN = 0.03
+_BAND_MIN = 0.02
 _ERRORS_IN_BAND = 3.0
-_SETTLE_SHARE, _CHARGE_SHARE = 1 / 3, 2 / 3  # of the band, for weights whose error is known
+_SETTLE_SHARE, _CHARGE_SHARE = 1 / 3, 1 / 2  # of the band, for weights whose error is known
 # Bounds on work, far above what groups of ordinary size need.
 _ATTEMPTS_MAX = 20_000
 _WORK_MAX = 100_000_000

@@ -163,7 +163,7 @@ def measured(name: str, minutes: float, noise_minutes: float) -> Result:
         with assigned_by(leader, cluster, group):
             started = time.monotonic()
             members = [
-                flock.member(leader.kind, group, [TOPIC], [leader.assignor], record_us=str(MICROSECONDS_PER_RECORD))
+                flock.member(leader.kind, group, [TOPIC], [leader.assignor], record_microseconds=str(MICROSECONDS_PER_RECORD))
                 for _ in range(MEMBERS)
             ]
             everything = partitions_of({TOPIC: PARTITIONS})

@@ -62,10 +62,10 @@ class HostedMember(threading.Thread):
         emit(event, self.name, partitions=sorted([t, p] for t, p in partitions))
 
     def consumed(self, records: Sequence[tuple[str, int, int]]) -> None:
-        """Reports these records. With the field `record_us` each takes so many microseconds of work first."""
+        """Reports these records. With the field `record_microseconds` each takes so many microseconds of work first."""
         if not records:
             return
-        time.sleep(len(records) * int(self.fields.get("record_us", "0")) / 1e6)
+        time.sleep(len(records) * int(self.fields.get("record_microseconds", "0")) / 1e6)
         emit("consumed", self.name, ranges=ranges(records))
 
 

@@ -84,7 +84,7 @@ def test_the_dead_band_is_as_wide_as_the_error_asks_for() -> None:
         Load.of(group, cluster, LoadAware(Weights({TopicPartition("t", 0): 1.0}, error=error))).rules.band
         for error in (0.0, 0.005, 0.5, None)
     ]
-    assert bands == pytest.approx([0.03, 0.03 + 0.015 * 6**0.5, 0.10, 0.10])
+    assert bands == pytest.approx([0.02, 0.02 + 0.015 * 6**0.5, 0.10, 0.10])
 
 
 def owners(members: int) -> dict[TopicPartition, str]:
