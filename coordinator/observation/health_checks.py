@@ -267,7 +267,8 @@ def _session_remedy(facts: DoctorFacts, nearest: int) -> str:
     """Suggests the nearest value that brokers allow, or a change of the brokers if other settings exclude it."""
     fits = check_timing(replace(facts.config, session_timeout_ms=nearest)) is None
     if fits and (not facts.config.streams or STREAMS_SESSION_MS_MIN <= nearest <= STREAMS_SESSION_MS_MAX):
-        return f"Set session_timeout_ms = {nearest} for the group."
+        leading = "" if facts.mode == "lead" else 'mode = "lead" and '
+        return f"Set {leading}session_timeout_ms = {nearest} for the group."
     brokers = SESSION_MIN if nearest > facts.config.session_timeout_ms else SESSION_MAX
     return f"Change {brokers} of the brokers to {facts.config.session_timeout_ms}: other settings need this session."
 

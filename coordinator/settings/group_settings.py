@@ -23,7 +23,13 @@ from bellwether_kafka.coordinator.settings.topic_name import TopicName
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 DEFAULTS = MembershipConfig("")
-LEAD_FIELDS = ("adopt", "subscribes", "online_conversion", "evict_malformed", "hand_back")
+# Settings that have no effect unless the group is led. Those that a kind of group has defaults for are not among them.
+LEAD_FIELDS = (
+    *("adopt", "subscribes", "online_conversion", "evict_malformed", "hand_back", "leave_on_stop"),
+    *("session_timeout_ms", "rebalance_timeout_ms", "decision_deadline_ms", "sync_margin_ms"),
+    *("coalesce_ms", "coalesce_ms_max", "linger_ms", "followup_ms", "rebalance_interval_ms_min"),
+    *("takeover_attempts_max", "takeovers_in_vain_max", "evictions_max", "roll_ms_max", "hold_ms_max"),
+)
 GHOST_FIELDS = ("ghosts", "client_ids_unique", "evict_malformed")
 PATTERN_FIELDS = ("match", "exclude")
 # Settings that identify one group and would be wrong for another.
@@ -122,7 +128,7 @@ class GroupSettings(StreamsSettings):
         return self
 
     @model_validator(mode="after")
-    def _keeps_promise_p2(self) -> Self:
+    def _fits_its_mode(self) -> Self:
         idle = [name for name in LEAD_FIELDS if name in self.model_fields_set]
         if self.mode != "lead" and idle:
             raise ValueError(f'{idle[0]} is for groups that are led; add mode = "lead" or remove it')

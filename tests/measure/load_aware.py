@@ -30,7 +30,7 @@ FloatArray = npt.NDArray[np.float64]
 LongArray = npt.NDArray[np.int64]
 
 PARTITIONS, MEMBERS, TOPIC = 60, 6, "t"
-RECORDS_PER_S, BACKLOG, MICROSECONDS_PER_RECORD = 2_400, 120_000, 1_200
+RECORDS_PER_S, BACKLOG, RECORD_MICROSECONDS = 2_400, 120_000, 1_200
 JUDGED_S, RESTART_S, AWAY_S = 180.0, 200.0, 10.0
 NOISE_FROM_S = 240.0
 TICK_S = 0.1
@@ -163,7 +163,9 @@ def measured(name: str, minutes: float, noise_minutes: float) -> Result:
         with assigned_by(leader, cluster, group):
             started = time.monotonic()
             members = [
-                flock.member(leader.kind, group, [TOPIC], [leader.assignor], record_microseconds=str(MICROSECONDS_PER_RECORD))
+                flock.member(
+                    leader.kind, group, [TOPIC], [leader.assignor], record_microseconds=str(RECORD_MICROSECONDS)
+                )
                 for _ in range(MEMBERS)
             ]
             everything = partitions_of({TOPIC: PARTITIONS})

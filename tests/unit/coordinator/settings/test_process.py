@@ -1,5 +1,6 @@
 """Settings: layers, secrets from files, and one sentence for every mistake."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ from bellwether_kafka.coordinator.control.records import ControlSettings
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.guard.settings import broker_settings
 from bellwether_kafka.coordinator.kafka import service_links
-from bellwether_kafka.coordinator.membership.config import check_timing
+from bellwether_kafka.coordinator.membership.config import MembershipConfig, check_timing
 from bellwether_kafka.coordinator.names import without_secrets
 from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX
+from bellwether_kafka.coordinator.settings.group_settings import LEAD_FIELDS
 from bellwether_kafka.coordinator.settings.process_settings import Settings, load
 from bellwether_kafka.coordinator.settings.settings_errors import SettingsError
 
@@ -55,6 +57,7 @@ def test_a_file_says_it_all(tmp_path: Path) -> None:
         name = "orders"
         policy = "rack-first"
         protocols = ["range"]
+        mode = "lead"
         session_timeout_ms = 12000
         [[groups]]
         name = "payments"
@@ -125,7 +128,10 @@ def test_a_mistake_elsewhere_does_not_print_the_password(tmp_path: Path) -> None
         ("[[groups]]\n", "The setting groups[0] cannot be used: it has neither name nor match; set one of them"),
         ('[[groups]]\nname = "a"\nsession_timeout_ms = "x"', "The setting groups[0].session_timeout_ms cannot be used"),
         ('[[groups]]\nname = "a"\nprotocols = []', "The setting groups[0].protocols cannot be used"),
-        ('[[groups]]\nname = "a"\nsession_timeout_ms = 5000', "must be less than session_timeout_ms (5000)"),
+        (
+            '[[groups]]\nname = "a"\nmode = "lead"\nsession_timeout_ms = 5000',
+            "must be less than session_timeout_ms (5000)",
+        ),
         ('[[groups]]\nname = "a"\n[[groups]]\nname = "a"', "groups names a twice"),
         ('[kafka]\n"sasl.password.file" = "/nowhere/pw"', "the file named by sasl.password.file cannot be read"),
         ('[kafka]\n"client.id" = ["a"]', "the property client.id is no plain value"),
@@ -186,6 +192,18 @@ def test_a_group_is_only_observed_unless_it_says_lead(tmp_path: Path) -> None:
     assert complaint(tmp_path, head + 'adopt = "succeed"\n').startswith(
         "The setting groups[0] cannot be used: adopt is for groups that are led"
     )
+
+
+@pytest.mark.parametrize("name", LEAD_FIELDS)
+def test_a_setting_that_only_a_leader_uses_is_refused_elsewhere(name: str, tmp_path: Path) -> None:
+    given = json.dumps(getattr(MembershipConfig("orders"), name, True))
+    line = f"{name} = {given if given != 'null' else 1000}\n"
+    head = '[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n'
+    for mode in ("observe", "assist"):
+        assert f'{name} is for groups that are led; add mode = "lead"' in complaint(
+            tmp_path, f'{head}mode = "{mode}"\n{line}'
+        )
+    assert from_toml(tmp_path, f'{head}mode = "lead"\n{line}').groups[0].mode == "lead"
 
 
 def test_ghosts_are_removed_in_the_modes_that_act(tmp_path: Path) -> None:

@@ -116,7 +116,10 @@ def test_a_group_of_consumers_has_no_application(tmp_path: Path) -> None:
         (HEAD + 'rack.aware.assignment.strategy = "fast"', "must be one of none, min_traffic, balance_subtopology"),
         (HEAD + "replication.factor = 0", "replication.factor must be at least 1, or -1"),
         ('[[groups]]\nname = "a"\ntopic.segment.bytes = 1', "topic is for Streams applications only"),
-        (HEAD + "session_timeout_ms = 45000", "session_timeout_ms must be 6000 to 10000 for a Streams application"),
+        (
+            HEAD + 'mode = "lead"\nsession_timeout_ms = 45000',
+            "session_timeout_ms must be 6000 to 10000 for a Streams application",
+        ),
         (HEAD + 'protocols = ["range"]', 'protocols must be ["stream"]'),
         (HEAD + 'processing.guarantee = "exactly_once"', "processing.guarantee cannot be used"),
         ('[[groups]]\nname = "a"\nkind = "stream"', "groups[0].kind cannot be used"),
