@@ -10,6 +10,7 @@ from bellwether_kafka.coordinator.control.records import (
     HEARD_MS,
     HEARTBEAT,
     NO_END_MS,
+    ORDER_TRAITS,
     Absence,
     AnyOrder,
     ControlSettings,
@@ -29,6 +30,7 @@ from bellwether_kafka.coordinator.control.records import (
     encode,
     lead_is_wanted,
     order_key,
+    traits_of,
 )
 from bellwether_kafka.coordinator.on_demand import on_demand
 

@@ -14,9 +14,9 @@ from bellwether_kafka.coordinator.control.records import (
     PlacementOrder,
     Record,
     absence_key,
+    traits_of,
 )
 
-NEEDS_A_LEADER = (OrderKind.REBALANCE,)
 HEARD = f"within {HEARD_MS // 1000} s"
 
 
@@ -60,7 +60,7 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
         policy = deaf[0].policies.get(order.target, "another")
         remedy = f'which ignores pins, bans and evacuations; set policy = "{STREAMS_HA}"'
         return f"'{order.target}' is planned by the policy {policy}, {remedy}."
-    if not leads and (placement or order.kind in NEEDS_A_LEADER):
+    if not leads and traits_of(order).needs_lead:
         why = "'bellwether top --url http://HOST:9790' shows why"
         return f"Bellwether does not lead '{order.target}' now; {why}. Repeat the order when it leads."
     return ""

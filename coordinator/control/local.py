@@ -29,13 +29,14 @@ import structlog
 from bellwether_kafka.bounded import json_of, read_small
 from bellwether_kafka.coordinator.control.handed_back import HandedBack
 from bellwether_kafka.coordinator.control.records import (
+    ORDER_TRAITS,
     InstanceHeartbeat,
     Order,
-    OrderKind,
     Record,
     RecordError,
     Stopped,
     decode,
+    traits_of,
 )
 from bellwether_kafka.coordinator.control.topic import ControlTopicError, OnRecord
 
@@ -45,12 +46,7 @@ REQUEST_BYTES_MAX = 65_536
 ANSWER_BYTES_MAX = 50_000_000  # orders, and the heartbeat of a process with every group of a cluster
 FILE_BYTES_MAX = 10_000_000
 ANSWER_TIMEOUT_S = 5.0
-KINDS = (
-    OrderKind.LEAVE,
-    OrderKind.RELEASE,
-    OrderKind.PAUSE,
-    OrderKind.REBALANCE,
-)  # these may be lost in a restart; DRAIN is missing because it needs a standby
+WITHOUT_TOPIC = tuple(kind.value for kind, traits in ORDER_TRAITS.items() if not traits.needs_topic)
 
 _CREDENTIALS = struct.Struct("3i")  # struct ucred of Linux: process, user, group
 
@@ -193,9 +189,9 @@ class LocalOrders:
                 self._set(key, None)
             return
         record = decode(key.encode(), json.dumps(value).encode())
-        ordered = isinstance(record, Order) and record.kind in KINDS
+        ordered = isinstance(record, Order) and not traits_of(record).needs_topic
         if record is None or not (ordered or isinstance(record, Stopped)):
-            raise RecordError("without a control topic only leave, release, pause and rebalance can be ordered")
+            raise RecordError(f"without a control topic only {', '.join(WITHOUT_TOPIC)} can be ordered")
         self._set(key, record)
 
 

@@ -6,8 +6,8 @@ kind, a slash and the target, such as `leave/orders`; a value is a JSON object w
 "at_ms" and "expires_ms" (wall clock, milliseconds since 1970) and "reason". Any principal with WRITE on the topic can
 give orders.
 
-A new kind of order on a group needs a member of `OrderKind` only. Another kind of record needs a frozen class with
-`kind`, `key`, `expires_ms` and `to_json`, and an entry in `_READERS`.
+A new kind of order on a group needs a member of `OrderKind` and a row of `ORDER_TRAITS`. Another kind of record needs a
+frozen class with `kind`, `key`, `expires_ms` and `to_json`, and an entry in `_READERS`.
 """
 
 import json
@@ -59,6 +59,29 @@ class OrderKind(Enum):
     PAUSE = "pause"  # lead, but begin no rebalance
     REBALANCE = "rebalance"  # begin one now; withdrawn by the instance that began it
     DRAIN = "drain"  # hand all groups that the target leads over to standbys; withdrawn likewise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderTraits:
+    """What commands and processes have to know of a kind of order. `lasts`: it is in force until it expires or `resume`
+    withdraws it; otherwise it is carried out once, and the instance that did so withdraws it. `leaves`: Bellwether is
+    not in the group while it is in force. `needs_lead`: it needs an instance that leads the group. `needs_topic`: it
+    cannot be given to a process on the same machine without a control topic."""
+
+    lasts: bool
+    leaves: bool = False
+    needs_lead: bool = False
+    needs_topic: bool = False
+
+
+ORDER_TRAITS: Mapping[OrderKind, OrderTraits] = {
+    OrderKind.LEAVE: OrderTraits(lasts=True, leaves=True),
+    OrderKind.RELEASE: OrderTraits(lasts=True, leaves=True),
+    OrderKind.PAUSE: OrderTraits(lasts=True),
+    OrderKind.REBALANCE: OrderTraits(lasts=False, needs_lead=True),
+    OrderKind.DRAIN: OrderTraits(lasts=False, needs_topic=True),  # without a topic there is no standby
+}
+PLACEMENT_TRAITS = OrderTraits(lasts=True, needs_lead=True, needs_topic=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +172,11 @@ class PlacementOrder:
 
 
 AnyOrder = Order | PlacementOrder
+
+
+def traits_of(order: AnyOrder) -> OrderTraits:
+    """Returns the traits of an order's kind. Those on placement all have the same."""
+    return ORDER_TRAITS[order.kind] if isinstance(order, Order) else PLACEMENT_TRAITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.output import echo
 
-ONCE = (control.OrderKind.REBALANCE, control.OrderKind.DRAIN)
-AWAY = (control.OrderKind.LEAVE, control.OrderKind.RELEASE)
-
 
 def follow(missing: Callable[[float], str], wait_s: float, pause_s: float) -> bool:
     """Returns whether an order takes effect within `wait_s`. `missing` returns what is missing after the given seconds,
@@ -31,15 +28,18 @@ def follow(missing: Callable[[float], str], wait_s: float, pause_s: float) -> bo
 def unread(order: control.AnyOrder, records: Mapping[str, control.Record], now_ms: int, channel: str) -> str:
     """Returns what is missing until an order on a group or an instance has been carried out, "" for nothing. `channel`
     says where instances read orders."""
-    if order.kind in ONCE:
+    traits = control.traits_of(order)
+    if not traits.lasts:
         listen = f"see 'bellwether orders' for the instances of Bellwether that read orders {channel}"
         return f"no instance of Bellwether has taken the order; {listen}." if order.key in records else ""
     heartbeats = [heartbeat for heartbeat in control.heard(records, now_ms) if order.target in heartbeat.groups]
     unheard = [heartbeat.instance for heartbeat in heartbeats if heartbeat.at_ms <= order.at_ms]
-    if unheard or not heartbeats:
-        return f"{', '.join(unheard) or 'no instance of Bellwether'} has reported nothing since."
+    if not heartbeats:
+        return "no instance of Bellwether with the group has reported."
+    if unheard:
+        return f"{', '.join(unheard)} has reported nothing since."
     leads = [heartbeat.instance for heartbeat in heartbeats if order.target in heartbeat.leads]
-    return f"{leads[0]} still leads it." if leads and order.kind in AWAY else ""
+    return f"{leads[0]} still leads it." if leads and traits.leaves else ""
 
 
 def unseen(order: control.PlacementOrder, records: Mapping[str, control.Record]) -> str:

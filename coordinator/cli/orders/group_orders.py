@@ -29,7 +29,6 @@ from bellwether_kafka.coordinator.names import for_shell
 
 SOONER = {control.Until.BACK: "until it is back, at most ", control.Until.REMOVED: "until it is removed, at most "}
 ONCE_MS = 60_000  # an order that is carried out once expires after this time
-TO_RESUME = (control.OrderKind.LEAVE, control.OrderKind.RELEASE, control.OrderKind.PAUSE)
 
 
 @with_topic_or_locally
@@ -67,7 +66,7 @@ def release(to: OrderService, group: Group, reason: Reason = "", wait: Wait = 0.
 @with_topic_or_locally
 def resume(to: OrderService, group: Group) -> None:
     records = to.read()
-    keys = [control.order_key(kind, group) for kind in TO_RESUME]
+    keys = [control.order_key(kind, group) for kind, traits in control.ORDER_TRAITS.items() if traits.lasts]
     present = [key for key in keys if key in records]
     if not present:
         fail(f"There is no order to leave or pause {group}, or to release it; see 'bellwether orders'.")

@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.options import settings_for
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement, not_evacuated
-from bellwether_kafka.coordinator.cli.orders.follow import AWAY, follow, unread, unseen
+from bellwether_kafka.coordinator.cli.orders.follow import follow, unread, unseen
 from bellwether_kafka.coordinator.cli.output import Exit, Output, echo, fail, print_document
 from bellwether_kafka.coordinator.cli.plan import show_plan
 from bellwether_kafka.coordinator.cli.read_groups import REFRESH_S, patiently
@@ -27,7 +27,6 @@ from bellwether_kafka.coordinator.observation import Observation
 
 T = TypeVar("T")
 POLL_S = 0.3
-FORGOTTEN = (*AWAY, control.OrderKind.PAUSE)  # lost in a restart if there is no control topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class OrderService:
             show_plan(*placed.planned(), self.output)
             return
         self._write(*control.encode(order))
-        if self.local and order.kind in FORGOTTEN:
+        if self.local and control.traits_of(order).lasts:
             sentence += " So does a restart of the process: without control_topic orders are in its memory only."
         if sentence and not self.output.is_document:
             echo(sentence)
