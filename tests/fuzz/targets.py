@@ -11,8 +11,10 @@ from typing import Any
 from bellwether_kafka.assignors.stateful.translate import read_member
 from bellwether_kafka.assignors.streams.application.topology import TopologyError
 from bellwether_kafka.assignors.streams.application.topology_text import parse_description
+from bellwether_kafka.bounded import OutsideTextError
 from bellwether_kafka.coordinator.control import records as orders
 from bellwether_kafka.coordinator.events.avro import EventError, SchemaSet
+from bellwether_kafka.coordinator.planning.racks.rack_file import networks_of
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.weight_reader import WeightReader
 from bellwether_kafka.coordinator.topology.file import read_topology
@@ -225,6 +227,9 @@ def _least(schema: Any, named: dict[str, Any]) -> Any:
     return {"null": None, "boolean": True, "string": "t", "bytes": b"b", "float": 1.5, "double": 1.5}.get(kind, 7)
 
 
+RACK_FILES = (b"10.244.0.0/24 az1\n<none> az2 # a node\nfd00::/64,az3\n", b'{"10.244.0.0/24": "az1", "::1": "az2"}')
+
+
 def _text(read: Callable[[str], object]) -> Callable[[bytes], object]:
     return lambda data: read(data.decode(errors="replace"))
 
@@ -249,6 +254,7 @@ def targets() -> dict[str, Target]:
         Target("control-records", _control, (orders.RecordError,), CONTROL),
         Target("events", _events().decode, (EventError,), _event_seeds()),
         Target("weights", _weights, (), _event_seeds()),
+        Target("rack-file", networks_of, (OutsideTextError,), RACK_FILES),
         Target("topology-file", _text(read_topology), (TopologyError,), (TOPOLOGY,)),
         Target("topology-description", _text(lambda t: parse_description(t, "app")), (TopologyError,), (DESCRIPTION,)),
     )
