@@ -191,7 +191,9 @@ class LocalOrders:
         record = decode(key.encode(), json.dumps(value).encode())
         ordered = isinstance(record, Order) and not traits_of(record).needs_topic
         if record is None or not (ordered or isinstance(record, Stopped)):
-            raise RecordError(f"without a control topic only {', '.join(WITHOUT_TOPIC)} can be ordered")
+            raise RecordError(
+                f"without a control topic only {', '.join(WITHOUT_TOPIC[:-1])} and {WITHOUT_TOPIC[-1]} can be ordered"
+            )
         self._set(key, record)
 
 
