@@ -3,9 +3,8 @@ what cannot be read is left out of the plan, with a warning on standard error.""
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy, load_policy
+from bellwether_kafka.assignors.consumer import LOAD_AWARE
 from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.coordinator.cli.cost import group_weights
 from bellwether_kafka.coordinator.cli.options import DEFAULT_TOPIC, group_settings
@@ -18,16 +17,7 @@ from bellwether_kafka.coordinator.control import (
     TopicChannel,
 )
 from bellwether_kafka.coordinator.membership import MembershipConfig
-from bellwether_kafka.coordinator.planning import Application, load_application
-from bellwether_kafka.coordinator.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """The configured leader. `application`: None for plain consumers, else it has the policy that counts."""
-
-    policy: Policy
-    application: Application | None = None
+from bellwether_kafka.coordinator.settings import Leader, Settings, leader_of
 
 
 def configured(
@@ -39,15 +29,8 @@ def configured(
     rules: tuple[Rule, ...] = (),
 ) -> Leader:
     """Returns the leader by the settings, or by another policy. Raises UnknownNameError and ApplicationError."""
-    group_config = group_settings(settings, group)
-    if group_config.streams is not None:
-        config = group_config.streams if policy is None else replace(group_config.streams, policy=policy)
-        application = load_application(config, (lambda: weights) if weights is not None else None)
-        return Leader(Policy(), application.with_rules(rules))
-    plan = load_policy(policy or group_config.policy).with_capacity(group_config.capacity)
-    if weights is not None:
-        plan = plan.with_weights(weights)
-    return Leader(plan.with_rules(rules))
+    given = (lambda: weights) if weights is not None else None
+    return leader_of(group_settings(settings, group), policy or "", given).with_rules(rules)
 
 
 def membership_of(settings: Settings, group: str) -> MembershipConfig:

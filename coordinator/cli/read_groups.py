@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors.shared import GroupPlan, UnknownNameError
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.cli.leader import Leader, as_led, configured
+from bellwether_kafka.coordinator.cli.leader import as_led, configured
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import echo, fail
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Node, name_of
@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.observation import (
     full_ids,
 )
 from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError
-from bellwether_kafka.coordinator.settings import Settings
+from bellwether_kafka.coordinator.settings import Leader, Settings
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000

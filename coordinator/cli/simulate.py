@@ -22,7 +22,7 @@ from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, Task
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES, assign_broker_sticky
 from bellwether_kafka.coordinator.cli.cost import RateUrl, RestoreRate, costs_of, in_words, scales_for, short
 from bellwether_kafka.coordinator.cli.cost import restore_rate as rate_of
-from bellwether_kafka.coordinator.cli.leader import Leader, as_led
+from bellwether_kafka.coordinator.cli.leader import as_led
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import (
     As,
@@ -61,7 +61,7 @@ from bellwether_kafka.coordinator.observation import (
     short_ids,
 )
 from bellwether_kafka.coordinator.planning import ApplicationError, listed
-from bellwether_kafka.coordinator.settings import Settings
+from bellwether_kafka.coordinator.settings import Leader, Settings
 from bellwether_kafka.coordinator.web import Picture, picture_of
 from bellwether_kafka.protocol.primitives import TaskId, whole_number
 

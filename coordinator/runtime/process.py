@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.control import state_file
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipView
 from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observation, Rhythms
-from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError, load_application, warm_up_soon
+from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.group_weights import GroupWeights
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
@@ -21,10 +21,10 @@ from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile
 from bellwether_kafka.coordinator.runtime.role_reports import log_role
-from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, policies_of
+from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection
 from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome
 from bellwether_kafka.coordinator.serving import AssignorAddressError
-from bellwether_kafka.coordinator.settings import GroupSettings, Settings
+from bellwether_kafka.coordinator.settings import GroupSettings, Settings, applications_of, policies_of
 from bellwether_kafka.coordinator.telemetry import (
     ControlMetrics,
     CostMetrics,
@@ -70,9 +70,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
     group_weights = GroupWeights(weights, lags.lags_of)
     try:
         policies = policies_of([group for group in settings.named if group.streams is None])
-        applications = {
-            g.name: load_application(g.streams, group_weights.source(g.name)) for g in settings.named if g.streams
-        }
+        applications = applications_of(settings.named, group_weights.source)
         selection = ConfiguredSelection(settings, weights)
         racks = settings.racks.rules()
     except (ApplicationError, UnknownNameError, RackFileError) as error:

@@ -1,17 +1,15 @@
 """Which groups are observed and how: those that the settings name, and those that match their patterns."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
-from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, POLICIES, Policy, load_policies
-from bellwether_kafka.assignors.shared import UnknownNameError, Weights
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator.kafka import ListedGroup
 from bellwether_kafka.coordinator.membership import MembershipConfig
-from bellwether_kafka.coordinator.names import for_toml
 from bellwether_kafka.coordinator.planning import Application, load_application
-from bellwether_kafka.coordinator.settings import GroupSettings, Settings
+from bellwether_kafka.coordinator.settings import GroupSettings, Settings, policies_of
 
 # Types of groups whose members are read: Kafka Connect and share groups have no assignment of partitions.
 PROTOCOL_TYPES = frozenset({"", "consumer", "streams"})
@@ -82,29 +80,3 @@ class ConfiguredSelection:
     def _selected(self, group: GroupSettings, entry: str, config: MembershipConfig, by: str = "") -> Selected:
         application = load_application(group.streams, self._weights) if group.streams else None
         return Selected(config, self._policies.get(entry, Policy()), application, group, by)
-
-
-def policies_of(groups: Sequence[GroupSettings]) -> Mapping[str, Policy]:
-    """Returns the policies by the name or pattern of their groups. Raises UnknownNameError with a sentence for the
-    operator."""
-    try:
-        loaded = load_policies(group.policy for group in groups)
-        policies = {
-            group.called: replace(loaded[group.policy].with_capacity(group.capacity), clock=time.perf_counter)
-            for group in groups
-        }
-    except UnknownNameError as error:
-        text = f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}."
-        raise UnknownNameError(text) from None
-    for group in groups:
-        try:
-            # A protocol that Bellwether cannot plan for would lock every other member out of the group.
-            for protocol in group.protocols:
-                policies[group.called].chain(protocol)
-        except UnknownNameError as error:
-            text = (
-                f"The setting protocols of group {group.called} cannot be used: {error}. Set policy ="
-                f" {' or '.join(map(for_toml, OF_ANY_PROTOCOL))} for the group, which lead under any protocol."
-            )
-            raise UnknownNameError(text) from None
-    return policies

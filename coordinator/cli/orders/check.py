@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.shared import GroupPlan, Rule
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.leader import Leader, configured
+from bellwether_kafka.coordinator.cli.leader import configured
 from bellwether_kafka.coordinator.cli.output import fail
 from bellwether_kafka.coordinator.cli.read_groups import (
     AT_MEMBER,
@@ -29,7 +29,7 @@ from bellwether_kafka.coordinator.membership import REBALANCING
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation, Shadow, unready
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed, load_application
-from bellwether_kafka.coordinator.settings import Settings
+from bellwether_kafka.coordinator.settings import Leader, Settings
 
 
 class PlannedPlacement:

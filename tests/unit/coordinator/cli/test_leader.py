@@ -13,9 +13,10 @@ from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.cli import leader as leader_module
-from bellwether_kafka.coordinator.cli.leader import Leader, configured, rules_in_force, rules_of
+from bellwether_kafka.coordinator.cli.leader import configured, rules_in_force, rules_of
 from bellwether_kafka.coordinator.control.records import Order, OrderKind, PlacementKind, PlacementOrder, Record
 from bellwether_kafka.coordinator.control.topic import NoControlTopicError
+from bellwether_kafka.coordinator.settings.leaders import Leader
 from bellwether_kafka.coordinator.settings.process_settings import Settings, load
 from bellwether_kafka.coordinator.topology.file import write_topology
 from bellwether_kafka.protocol.primitives.types import TopicPartition

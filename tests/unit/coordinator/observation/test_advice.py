@@ -15,8 +15,8 @@ from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, Mem
 from bellwether_kafka.coordinator.observation.health_checks import Check, CheckVerdict, DoctorFacts, examine
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.runtime.selection import policies_of
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
+from bellwether_kafka.coordinator.settings.leaders import policies_of
 from bellwether_kafka.coordinator.settings.process_settings import Settings, load
 from bellwether_kafka.protocol.messages.stateful import PROTOCOL as STATEFUL_PROTOCOL
 from tests.unit.coordinator.observation.test_doctor import LIMITS, application, consumers, thread

@@ -1,0 +1,74 @@
+"""Turns the settings of groups into what plans for them: the policy of a group of consumers, or an application."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, POLICIES, Policy, load_policies, load_policy
+from bellwether_kafka.assignors.shared import Rule, UnknownNameError, Weights
+from bellwether_kafka.coordinator.names import for_toml
+from bellwether_kafka.coordinator.planning import Application, load_application
+from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The configured leader. `application`: None for plain consumers, else it has the policy that counts."""
+
+    policy: Policy
+    application: Application | None = None
+
+    def with_rules(self, rules: tuple[Rule, ...]) -> "Leader":
+        """Returns the leader under these orders on placement."""
+        if self.application is not None:
+            return replace(self, application=self.application.with_rules(rules))
+        return replace(self, policy=self.policy.with_rules(rules))
+
+
+def leader_of(group: GroupSettings, policy: str = "", weights: Callable[[], Weights] | None = None) -> Leader:
+    """Returns the leader of one group, by another policy if one is named. Stages of its plans are not timed, so that
+    equal inputs give equal results. Raises UnknownNameError and ApplicationError."""
+    if group.streams is not None:
+        config = replace(group.streams, policy=policy) if policy else group.streams
+        return Leader(Policy(), load_application(config, weights))
+    named = load_policy(policy or group.policy).with_capacity(group.capacity)
+    return Leader(named.with_weights(weights()) if weights is not None else named)
+
+
+def policies_of(groups: Sequence[GroupSettings]) -> Mapping[str, Policy]:
+    """Returns the policies of groups of consumers by the name or pattern of the group, for a process: their stages are
+    timed. Plug-ins are loaded once. Raises UnknownNameError with a sentence for the operator."""
+    try:
+        loaded = load_policies(group.policy for group in groups)
+        policies = {
+            group.called: replace(loaded[group.policy].with_capacity(group.capacity), clock=time.perf_counter)
+            for group in groups
+        }
+    except UnknownNameError as error:
+        text = f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}."
+        raise UnknownNameError(text) from None
+    for group in groups:
+        _refuse_unplannable(group, policies[group.called])
+    return policies
+
+
+def applications_of(
+    groups: Sequence[GroupSettings], weights_of: Callable[[str], Callable[[], Weights]]
+) -> Mapping[str, Application]:
+    """Returns the applications by group. `weights_of` returns the function for the weights of a group. Raises
+    ApplicationError."""
+    return {group.name: load_application(group.streams, weights_of(group.name)) for group in groups if group.streams}
+
+
+def _refuse_unplannable(group: GroupSettings, policy: Policy) -> None:
+    """Raises UnknownNameError for a protocol that Bellwether cannot plan for: it would lock every other member out of
+    the group."""
+    try:
+        for protocol in group.protocols:
+            policy.chain(protocol)
+    except UnknownNameError as error:
+        text = (
+            f"The setting protocols of group {group.called} cannot be used: {error}. Set policy ="
+            f" {' or '.join(map(for_toml, OF_ANY_PROTOCOL))} for the group, which lead under any protocol."
+        )
+        raise UnknownNameError(text) from None
