@@ -53,8 +53,8 @@ class Store:
         self.next: dict[int, int] = dict(self._database.execute("select task, next from tasks"))
 
     def count(self, task: int, key: bytes) -> int:
-        found = self._database.execute("select count from counts where task = ? and key = ?", (task, key)).fetchone()
-        return int(found[0]) if found else 0
+        row = self._database.execute("select count from counts where task = ? and key = ?", (task, key)).fetchone()
+        return int(row[0]) if row else 0
 
     def keep(self, task: int, counts: Mapping[bytes, int], position: int, following: int) -> None:
         """One transaction: a crash leaves the state before or after it."""

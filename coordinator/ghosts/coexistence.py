@@ -71,12 +71,12 @@ class ConversionWatch:
         if seen == self._seen.get(group_id):
             return
         self._seen[group_id] = seen
-        present = conversion(seen)
-        if present is None or present == self._last.get(group_id):
+        convertible = conversion(seen)
+        if convertible is None or convertible == self._last.get(group_id):
             return
-        self._last[group_id] = present
-        log.info("online_conversion", group=group_id, ready=present.ready, obstacles=list(present.obstacles))
-        self._on_change(group_id, present)
+        self._last[group_id] = convertible
+        log.info("online_conversion", group=group_id, ready=convertible.ready, obstacles=list(convertible.obstacles))
+        self._on_change(group_id, convertible)
 
     def on_gone(self, group_id: str) -> None:
         """Forgets a group that is no longer watched."""

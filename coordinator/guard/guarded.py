@@ -222,9 +222,10 @@ class Child(Guarded):
     def _reap(self) -> None:
         """Reaps every child that has ended, adopted ones too."""
         with suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if ended[0] == self.pid or not self.pid:
-                    self._status[ended[0]] = ended[1]
+            while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = reaped
+                if pid == self.pid or not self.pid:
+                    self._status[pid] = status
         self._ending = {process for process in self._ending if lives(process) and self.is_own(process)}
         if self.pid in self._status and not self.ended and not self._ending:
             self._end()

@@ -67,8 +67,8 @@ class OwnMembers:
         """Returns the Streams members of this answer that were not known before. A client id that was ever shared has
         none: the new member may belong to another process that has just restarted."""
         seen = members.updated(self._seen, answer)
-        now = self._belonging((), replace(seen, copied=seen.shared))
-        return replace(now, member_ids=tuple(m for m in now.member_ids if m not in before.member_ids))
+        present = self._belonging((), replace(seen, copied=seen.shared))
+        return replace(present, member_ids=tuple(m for m in present.member_ids if m not in before.member_ids))
 
     def _belonging(self, client_ids: tuple[str, ...], seen: members.SeenMembers | None = None) -> members.Belonging:
         named = members.Identity(self._options.group_id, self.process_id, client_ids)

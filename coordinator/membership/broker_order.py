@@ -106,8 +106,8 @@ def comes_behind(members: Iterable[str], own: str, possible: Iterable[MemberTabl
 
 def passable(members: Iterable[str], table: MemberTable) -> list[str]:
     """Returns the members that a new id can sort before, in the table's order."""
-    others = {*members}.difference(unavoidable(members, table))
-    return sorted(others, key=lambda m: _key(spread_hash(m), table))
+    avoidable = {*members}.difference(unavoidable(members, table))
+    return sorted(avoidable, key=lambda m: _key(spread_hash(m), table))
 
 
 def chance(members: Sequence[str], possible: Iterable[MemberTable], behind: int) -> float:
@@ -164,18 +164,18 @@ class Listing:
         """Returns the members that would lead before Bellwether once `leader` is gone. `another_comes`: one more member
         of Bellwether's joins, which may make the table grow."""
         ids = [m.member_id for m in self.members]
-        now_possible = grown(self.tables, len({*ids, own}) + another_comes)
-        if own in ids and not (another_comes and now_possible != self.tables):
+        grown_tables = grown(self.tables, len({*ids, own}) + another_comes)
+        if own in ids and not (another_comes and grown_tables != self.tables):
             return tuple(m for m in ids[: ids.index(own)] if m != leader)
-        ahead_of_own = (rivals([m for m in ids if m != leader], own, table) for table in now_possible)
-        return max(ahead_of_own, key=len, default=())
+        rivals_by_table = (rivals([m for m in ids if m != leader], own, table) for table in grown_tables)
+        return max(rivals_by_table, key=len, default=())
 
     def refresh(self, members: tuple[DescribedMember, ...], own: str) -> None:
         """Replaces the listing. Each new id of Bellwether narrows down the tables; if none is left, the table may have
         grown when Bellwether came."""
         self.members, self.own = members, own
-        now_possible = tables([m.member_id for m in members])
-        self.tables = tuple(table for table in self.tables if table in now_possible) or now_possible
+        possible = tables([m.member_id for m in members])
+        self.tables = tuple(table for table in self.tables if table in possible) or possible
 
     def are_back(self, removed: Iterable[str], members: tuple[DescribedMember, ...]) -> bool:
         """Returns whether every removed member has come back as a new member of the same client. For a member that was

@@ -145,12 +145,8 @@ class Forecast:
         if self.tries is None:
             return 0.0
         first, second = self.tries * CHOOSY, self.tries * later
-        return float(
-            sum(
-                likelihood.likely * (1 - likelihood.first) ** first * (1 - likelihood.second) ** second
-                for likelihood in growth.chances
-            )
-        )
+        fails = (odds.likely * (1 - odds.first) ** first * (1 - odds.second) ** second for odds in growth.chances)
+        return float(sum(fails))
 
     def first_slots(self) -> dict[int, tuple[str, ...]]:
         """Returns, by size, the members in the first slot of each Java table that the broker may have or get."""
@@ -183,11 +179,11 @@ def _growth(members: Sequence[str], temporary: int, tables: tuple[MemberTable, .
     behind = max(0, allowed - 1 - len(ahead))
     # An id has to be good once Bellwether has joined and, in a cooperative group, once the opener has joined too. The
     # first few ids show which of the tables the broker has, so the chances are computed for each table separately.
-    each = {table: dict.fromkeys((table, *grown([table], len(members) + OWN_MEMBERS))) for table in tables}
-    total = sum(1 / table.buckets for table in each)
+    by_table = {table: dict.fromkeys((table, *grown([table], len(members) + OWN_MEMBERS))) for table in tables}
+    total = sum(1 / table.buckets for table in by_table)
     chances = (
-        Chance(1 / table.buckets / total, chance(members, possible, 0), chance(members, possible, behind))
-        for table, possible in each.items()
+        Chance(1 / table.buckets / total, chance(members, growing, 0), chance(members, growing, behind))
+        for table, growing in by_table.items()
     )
-    after = (m for possible in each.values() for table in possible for m in passable(members, table)[:behind])
+    after = (m for growing in by_table.values() for table in growing for m in passable(members, table)[:behind])
     return Growth(temporary, tables, ahead, tuple(chances), tuple(dict.fromkeys(after)))

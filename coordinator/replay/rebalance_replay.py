@@ -29,9 +29,7 @@ def rebalances_of(
 ) -> list[RecordedRebalance]:
     """Returns snapshots with their plans, in order, without those whose plan was not recorded. `sources` are those of
     decisions by group, generation and time; PLANNED if missing."""
-    by_key = {
-        _key(rebalance): RecordedRebalance(rebalance, sources.get(_key(rebalance), PLANNED)) for rebalance in snapshots
-    }
+    by_key = {_key(row): RecordedRebalance(row, sources.get(_key(row), PLANNED)) for row in snapshots}
     for part in assignments:
         if rebalance := by_key.get(_key(part)):
             for entry in part["entries"]:

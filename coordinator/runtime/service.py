@@ -352,8 +352,8 @@ class Service:
             if config.mode != "lead":
                 continue
             application = self._applications.get(config.group_id)
-            completed = application.membership(config) if application is not None else config
-            yield membership.proven(completed, broker_version, size_limit)
+            led = application.membership(config) if application is not None else config
+            yield membership.proven(led, broker_version, size_limit)
 
     def _add_application(
         self, driver: MembershipDriver, sources: Sources, watch: kafka.MetadataWatch

@@ -104,15 +104,15 @@ class Answers:
         views = views_of(request, self._topics.of(request.topics), group, began)
         read_s = time.monotonic() - began
         now_ms, seed = int(time.time() * 1000), zlib.crc32(group.encode())
-        result = consumer.decide(views.raw, views.cluster, views.memory, policy, now_ms, seed)
-        if isinstance(result, Refusal):
-            raise RefusedError(result.reason)
-        owner = result.plan.owner
+        decided = consumer.decide(views.raw, views.cluster, views.memory, policy, now_ms, seed)
+        if isinstance(decided, Refusal):
+            raise RefusedError(decided.reason)
+        owner = decided.plan.owner
         if (owner == NOBODY).any():
-            unowned = result.plan.name(int((owner == NOBODY).argmax()))
+            unowned = decided.plan.name(int((owner == NOBODY).argmax()))
             raise RefusedError(f"the plan of policy {policy.name} leaves {unowned} without an owner")
         # The broker itself waits for the former owner, so nothing is pending here.
-        decision = replace(result, plan=replace(result.plan, target=Plan.of(owner)), assignments=())
+        decision = replace(decided, plan=replace(decided.plan, target=Plan.of(owner)), assignments=())
         return _Made(request, group, decision, views, Timings(began, read_s, time.monotonic() - began - read_s))
 
     def _policy(self, assignor: str, group: str) -> Policy:

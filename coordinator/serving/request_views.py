@@ -90,9 +90,8 @@ def _cluster(
     request: Request, topics: Sequence[str], counts: Sequence[int], place: LongArray, read_at: float
 ) -> ClusterView:
     sets = [frozenset(request.racks[rack] for rack in racks) for racks in request.rack_sets]
-    rows = {
-        rack_set: row for row, rack_set in enumerate(sorted(set(sets), key=sorted))
-    }  # sorted as when metadata are read
+    distinct = sorted(set(sets), key=sorted)  # as when metadata are read
+    rows = {rack_set: row for row, rack_set in enumerate(distinct)}
     row_of = np.array([rows[rack_set] for rack_set in sets], dtype=np.int32)
     racks = sorted(request.racks)  # includes racks of members: their brokers may have none of these partitions
     code = {rack: i for i, rack in enumerate(racks)}

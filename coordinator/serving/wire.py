@@ -119,8 +119,8 @@ def _check(request: Request) -> None:
         (request.subscription, 0, len(request.subscriptions)),
         (request.rack_set_of, 0, len(request.rack_sets)),
         (request.owner, NOBODY, len(request.members)),
-        *((positions_of, 0, len(request.racks)) for positions_of in request.rack_sets),
-        *((positions_of, 0, topics) for positions_of in request.subscriptions),
+        *((racks, 0, len(request.racks)) for racks in request.rack_sets),
+        *((subscribed, 0, topics) for subscribed in request.subscriptions),
     )
     for values, least, limit in positions:
         if len(values) and not (least <= _extreme(min, values) and _extreme(max, values) < limit):

@@ -39,8 +39,8 @@ def _problem(detail: dict[str, Any], settings: type[BaseModel]) -> str:
     if detail["type"] == "extra_forbidden":
         if detail["loc"][-1] in RENAMED:
             return f"The setting {path} is called {RENAMED[str(detail['loc'][-1])]} now; rename it"
-        fields = settings if detail["loc"][0] != "groups" else GroupSettings
-        names = [field.alias or name for name, field in fields.model_fields.items()]
+        model = settings if detail["loc"][0] != "groups" else GroupSettings
+        names = [field.alias or name for name, field in model.model_fields.items()]
         return f"The setting {path} does not exist; {suggestion(str(detail['loc'][-1]), names)}"
     if detail["type"] == "missing":
         return f"The setting {path} is missing; set it"

@@ -170,10 +170,10 @@ class StreamsWatch:
         if self._progress.decision is not decision:
             return []  # a new plan came in between
         now_ms, done, end = self._now_ms(), _flat(decision, committed), _flat(decision, ends)
-        checked = self._work.refresh(decision, done, end, now_ms)
-        wishes: list[Event] = [*self._stalls(self._progress.observe(done, end, now_ms)), *self._wishes(checked.verdict)]
-        if checked.ask and not await self._would_kill(checked.ask):
-            wishes.append(RebalanceWanted(checked.ask))
+        finding = self._work.refresh(decision, done, end, now_ms)
+        wishes: list[Event] = [*self._stalls(self._progress.observe(done, end, now_ms)), *self._wishes(finding.verdict)]
+        if finding.ask and not await self._would_kill(finding.ask):
+            wishes.append(RebalanceWanted(finding.ask))
         return wishes
 
     def _stalls(self, stuck: tuple[TaskId, ...]) -> list[Event]:

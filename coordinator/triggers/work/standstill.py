@@ -24,7 +24,8 @@ class Rhythm:
     """How often a group commits, as far as polls have shown."""
 
     last_ms: int | None = None
-    _intervals: list[tuple[int, int]] = field(default_factory=list)  # (length, end), each longer than those after it
+    # Each is (length_ms, end_ms) and longer than those after it.
+    _intervals: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def usual_ms(self) -> int | None:
@@ -34,11 +35,10 @@ class Rhythm:
     def committed(self, now_ms: int) -> None:
         """Records a commit since the last poll. A pause without input is not an interval (`rested`)."""
         if self.last_ms is not None:
-            length = now_ms - self.last_ms
-            longer = [
-                interval for interval in self._intervals if interval[0] > length and now_ms - interval[1] <= KEPT_MS
-            ]
-            self._intervals = [*longer, (length, now_ms)]
+            new_ms = now_ms - self.last_ms
+            recent = [(length_ms, end_ms) for length_ms, end_ms in self._intervals if now_ms - end_ms <= KEPT_MS]
+            longer = [(length_ms, end_ms) for length_ms, end_ms in recent if length_ms > new_ms]
+            self._intervals = [*longer, (new_ms, now_ms)]
         self.last_ms = now_ms
 
     def rested(self) -> None:
