@@ -35,6 +35,7 @@ from bellwether_kafka.coordinator.membership import (
 HEARTBEAT_S = 1.0
 HAND_OVER_S = 2.0
 STOP_POLL_S = 0.02
+UNREAD_S = 10.0  # how long brokers get no plan because orders are unknown
 RELEASE_MS_MIN = 30_000  # members seen earlier may be the ones that have just stopped
 
 log = structlog.get_logger(__name__)
@@ -121,7 +122,7 @@ class Controller:
         self._on_control = on_control
         self._on_stopped = on_stopped
         self._heartbeat_s = heartbeat_s
-        self._heard_at = clock()
+        self._began = self._heard_at = clock()
         self._clock = clock
         self._wall_clock = wall_clock
         self._orders = records.OrderState()
@@ -198,6 +199,13 @@ class Controller:
         in_force = self._orders.placements(group, now_ms)
         evacuations = [order for order in in_force if order.kind is records.PlacementKind.EVACUATE]
         return tuple((order, self._orders.absence(order)) for order in evacuations)
+
+    def rules_of(self, group: str) -> tuple[Rule, ...] | None:
+        """Returns the rules of placement in force in any group, None before the topic has been read. Of a topic that
+        cannot be read the rules are none after `UNREAD_S`. Any thread may call it."""
+        if not self._caught_up.is_set() and self._clock() - self._began < UNREAD_S:
+            return None
+        return tuple(order.rule for order in self._orders.placements(group, int(self._wall_clock() * 1000)))
 
     def absence_seen(self, order: records.PlacementOrder, update: AbsenceUpdate) -> None:
         """Takes the update of an absence. It is ignored if the order is no longer in force."""

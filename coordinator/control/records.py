@@ -434,4 +434,4 @@ class OrderState:
         return [a for a in absences if (a.target, a.where, a.order_ms) not in tied]
 
     def all_in_force(self, now_ms: int) -> Iterator[Record]:
-        return (self._orders[key] for key in sorted(self._orders) if now_ms < self._orders[key].expires_ms)
+        return (record for _, record in sorted(self._orders.items()) if now_ms < record.expires_ms)

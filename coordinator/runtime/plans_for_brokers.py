@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.observation import Observation, notify
 from bellwether_kafka.coordinator.planning import listed
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 class PlansForBrokers:
     """The server and its sources. Everything but `answer` belongs to the event loop in which `start` was called.
     `policy_of` returns the configured policy of an observed group. Without an address nothing is served. `on_decision`
-    receives plans for known groups."""
+    receives plans for known groups. `rules_of` is called on the threads of connections."""
 
     def __init__(
         self,
@@ -38,12 +38,13 @@ class PlansForBrokers:
         on_decision: DecisionObserver,
         *,
         weights: Callable[[str], Weights] | None = None,
+        rules_of: Callable[[str], tuple[Rule, ...] | None] | None = None,
     ) -> None:
         self._groups, self._topics = KnownGroups(), TopicNames()
         self._metrics = ServedMetrics(registry)
         self._on_decision = on_decision
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._answers = Answers(self._groups, self._topics, policy_of, self._served, weights=weights)
+        self._answers = Answers(self._groups, self._topics, policy_of, self._served, weights=weights, rules_of=rules_of)
         self._server = AssignorServer(address, self._answers.answer) if address else None
 
     @property

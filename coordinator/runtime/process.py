@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.assignors.shared import UnknownNameError
+from bellwether_kafka.assignors.shared import Rule, UnknownNameError
 from bellwether_kafka.coordinator.control import state_file
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipView
@@ -87,6 +87,9 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
     def policy_of(group: str) -> Policy | None:
         return observed_policy(service, group)
 
+    def rules_of(group: str) -> tuple[Rule, ...] | None:
+        return service.rules_of(group)
+
     costs = CostMetrics(metrics, settings.cost, weights)
     brokers = PlansForBrokers(
         settings.assignor_address,
@@ -94,6 +97,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         metrics.registry,
         rebalances.on_decision,
         weights=lambda group: group_weights.of_observed(service.observed.get(group)),
+        rules_of=rules_of,
     )
     observers = Observers.of(
         metrics,

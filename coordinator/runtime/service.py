@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.control import (
     Absence,
@@ -273,6 +273,13 @@ class Service:
     def emptying(self, group: str) -> tuple[tuple[PlacementOrder, Absence | None], ...]:
         """Returns the group's evacuations in force, each with its progress."""
         return self._controller.emptying(group) if self._controller is not None else ()
+
+    def rules_of(self, group: str) -> tuple[Rule, ...] | None:
+        """Returns the rules of placement in force in a group that a broker assigns, None if they are not read yet. Any
+        thread may call it."""
+        if self._controller is not None:
+            return self._controller.rules_of(group)
+        return () if self.connected else None
 
     def _observed_groups(self, refreshes: RefreshSources, transport: kafka.Transport) -> ObservedGroups:
         def make(selected: Selected) -> GroupObserver:

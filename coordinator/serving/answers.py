@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, PartitionPlan, Policy
-from bellwether_kafka.assignors.shared import NOBODY, Decision, Plan, Refusal, Weights
+from bellwether_kafka.assignors.shared import NOBODY, Decision, Plan, Refusal, Rule, Weights
 from bellwether_kafka.coordinator.planning import (
     Chosen,
     PlannedRebalance,
@@ -31,6 +31,7 @@ NAME = "bellwether"
 NUMBER_UNKNOWN = 0
 GROUPS_MAX = 10_000
 UNREADABLE = "unreadable"
+ORDERS_UNREAD = "the control topic has not been read yet, so orders on placement are unknown"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +63,8 @@ class RefusedError(Exception):
 
 class Answers:
     """Answers requests. `policy_of` returns the configured policy of a group, None for a group that is not configured.
-    `weights` returns those of a group, "" if it is not known. `on_served` is called in the thread of the connection."""
+    `weights` returns those of a group, "" if it is not known. `rules_of` returns the operator's rules of placement in a
+    known group, None if they are not read yet. `on_served` is called in the thread of the connection."""
 
     def __init__(
         self,
@@ -72,12 +74,14 @@ class Answers:
         on_served: Callable[[Served], None],
         *,
         weights: Callable[[str], Weights] | None = None,
+        rules_of: Callable[[str], tuple[Rule, ...] | None] | None = None,
     ) -> None:
         self._groups = groups
         self._topics = topics
         self._policy_of = policy_of
         self._on_served = on_served
         self._weights = weights
+        self._rules_of = rules_of
         self._previous: dict[str, Decision[PartitionPlan]] = {}
         self._reporting = threading.Lock()
 
@@ -100,7 +104,7 @@ class Answers:
         return wire.planned(request.number, owner), lambda: self._report(made)
 
     def _made(self, request: wire.Request, group: str, began: float) -> _Made:
-        policy = self._policy(request.assignor, group)
+        policy = self._policy(request.assignor, group).with_rules(self._rules(group))
         views = views_of(request, self._topics.of(request.topics), group, began)
         read_s = time.monotonic() - began
         now_ms, seed = int(time.time() * 1000), zlib.crc32(group.encode())
@@ -131,6 +135,15 @@ class Answers:
         if policy.name == LOAD_AWARE and self._weights is not None:
             return policy.with_weights(self._weights(group))
         return policy
+
+    def _rules(self, group: str) -> tuple[Rule, ...]:
+        """Returns the rules in force. Raises RefusedError before they are read: a plan would undo an evacuation."""
+        if self._rules_of is None:
+            return ()
+        rules = self._rules_of(group)
+        if rules is None:
+            raise RefusedError(ORDERS_UNREAD)
+        return rules
 
     def _report(self, made: _Made) -> None:
         """Reports a plan. For each group in the order in which plans were made, as far as the threads run in it."""

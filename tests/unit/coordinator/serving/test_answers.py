@@ -10,7 +10,7 @@ import pytest
 
 from bellwether_kafka.assignors import consumer
 from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
-from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember, Refusal, Weights
+from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember, Refusal, Rule, Weights
 from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, cluster_view
 from bellwether_kafka.coordinator.serving import Answers, KnownGroups, Served, TopicNames, wire
 from bellwether_kafka.coordinator.serving.request_views import id_text, views_of
@@ -31,8 +31,14 @@ class World:
 
     def __init__(self, configured: Policy | None = None) -> None:
         self.groups, self.topics, self.served = KnownGroups(), TopicNames(), list[Served]()
+        self.rules: dict[str, tuple[Rule, ...] | None] = {}
         self.answers = Answers(
-            self.groups, self.topics, lambda _: configured, self.served.append, weights=lambda _: Weights({})
+            self.groups,
+            self.topics,
+            lambda _: configured,
+            self.served.append,
+            weights=lambda _: Weights({}),
+            rules_of=lambda group: self.rules.get(group, ()),
         )
 
     def answer(self, asking: Asking) -> bytes:
@@ -55,6 +61,42 @@ def test_the_present_target_stays_where_that_costs_nothing() -> None:
     del members["m5"]
     after = owners(world.answer(Asking([TOPIC], members)))
     assert all(after[p] == owner for p, owner in enumerate(first) if owner != 5)
+
+
+def ordered(*rules: Rule) -> World:
+    """A known group with these rules in force."""
+    world = World()
+    world.groups.see("orders", six().members)
+    world.topics.learn({topic_id(0): "clicks"})
+    world.rules["orders"] = rules
+    return world
+
+
+def test_an_evacuated_member_has_nothing_and_gets_nothing_at_the_next_change() -> None:
+    world = ordered(Rule("ban", "*", "member:m0"))
+    first = owners(world.answer(six()))
+    assert set(first) == {1, 2, 3, 4, 5}
+    present = {f"m{i}": (RACKS[i % 3], {0: [p for p, owner in enumerate(first) if owner == i]}) for i in range(6)}
+    del present["m5"]
+    assert set(owners(world.answer(Asking([TOPIC], present)))) == {1, 2, 3, 4}
+
+
+def test_a_pinned_partition_has_the_member_of_the_pin() -> None:
+    free = owners(ordered().answer(six()))
+    pinned = (free[7] + 1) % 6
+    assert owners(ordered(Rule("pin", "clicks-7", f"member:m{pinned}")).answer(six()))[7] == pinned
+
+
+def test_rules_of_another_group_do_not_apply() -> None:
+    world = ordered()
+    world.rules["another"] = (Rule("ban", "*", "member:m0"),)
+    assert 0 in owners(world.answer(six()))
+
+
+def test_without_the_control_topic_there_is_no_plan_but_a_reason() -> None:
+    world = ordered()
+    world.rules["orders"] = None
+    assert refusal(world.answer(six())) == "the control topic has not been read yet, so orders on placement are unknown"
 
 
 @pytest.mark.parametrize("name", POLICIES)
