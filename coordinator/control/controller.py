@@ -87,6 +87,15 @@ class Runner(Protocol):
     def begin_rebalance(self, order: str) -> None: ...
 
 
+class ServedGroups(Protocol):
+    """Groups that their brokers assign by plans of this process (`runtime.PlansForBrokers`)."""
+
+    def policies(self) -> Mapping[str, str]:
+        """Returns the policy of each group whose broker has been given a plan since the start."""
+
+    def begin_rebalance(self, group: str, order: str) -> None: ...
+
+
 @dataclass(slots=True)
 class _GroupState:
     """The state of one group of this process."""
@@ -112,6 +121,7 @@ class Controller:
         *,
         on_control: Sequence[OnControl] = (),
         on_stopped: OnStopped = ignore,
+        served: ServedGroups | None = None,
         heartbeat_s: float = HEARTBEAT_S,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
@@ -121,6 +131,8 @@ class Controller:
         self._standby = settings.standby
         self._on_control = on_control
         self._on_stopped = on_stopped
+        self._served = served
+        self._placed_of_served: dict[str, tuple[records.PlacementOrder, ...]] = {}
         self._heartbeat_s = heartbeat_s
         self._began = self._heard_at = clock()
         self._clock = clock
@@ -280,6 +292,21 @@ class Controller:
             if self._standby and not given_up(state.runner):
                 self._update_role(group, state)
         self._carry_out_drains(now_ms)
+        if self._served is not None:
+            self._update_served(self._served, now_ms)
+
+    def _update_served(self, served: ServedGroups, now_ms: int) -> None:
+        """Begins a rebalance in groups that this process does not lead where pins, bans or evacuations have changed, or
+        where one is ordered. The first plan that is served follows orders anyway (`rules_of`)."""
+        for group in served.policies().keys() - self._groups.keys():
+            in_force, before = self._orders.placements(group, now_ms), self._placed_of_served.get(group, ())
+            self._placed_of_served[group] = in_force
+            if [order.rule for order in in_force] != [order.rule for order in before]:
+                served.begin_rebalance(group, "; ".join(_news(before, in_force, now_ms, self._ended)))
+            again = self._orders.in_force(records.OrderKind.REBALANCE, group, now_ms)
+            if again is not None:
+                self._done(again)
+                served.begin_rebalance(group, again.sentence)
 
     def _update_orders(self, group: str, state: _GroupState, now_ms: int) -> None:
         leave = self._orders.in_force(records.OrderKind.LEAVE, group, now_ms)
@@ -421,6 +448,7 @@ class Controller:
             return
         # Groups that this instance has given up are left out, so that standbys do not wait for it.
         groups = [(group, state) for group, state in self._groups.items() if not given_up(state.runner)]
+        served = self._served.policies() if self._served is not None else {}
         self._topic.write(
             records.InstanceHeartbeat(
                 self.instance_name,
@@ -430,8 +458,9 @@ class Controller:
                 hands_over=tuple(group for group, state in groups if state.hands_over_until),
                 at_ms=int(self._wall_clock() * 1000),
                 between=between,
-                policies={group: state.runner.policy for group, state in groups},
-                orders_for=tuple(group for group, state in groups if not state.runner.rules_refused),
+                policies={**served, **{group: state.runner.policy for group, state in groups}},
+                orders_for=(*(group for group, state in groups if not state.runner.rules_refused), *served),
+                serves=tuple(served),
             )
         )
 

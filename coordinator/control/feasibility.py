@@ -47,10 +47,15 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
     living = heard(records, now_ms)
     if order.kind is OrderKind.DRAIN:
         return _nobody_to_drain(order.target, living)
-    keepers = [heartbeat for heartbeat in living if order.target in heartbeat.groups]
+    served = any(order.target in heartbeat.serves for heartbeat in living)
+    if served and traits_of(order).lasts and not isinstance(order, PlacementOrder):
+        what = order.kind.value
+        return f"Bellwether is not in '{order.target}', whose broker assigns, so there is nothing to {what}."
+    keepers = [heartbeat for heartbeat in living if order.target in (*heartbeat.groups, *heartbeat.serves)]
     if not keepers:
         groups = _listed(
-            {group for heartbeat in living for group in heartbeat.groups}, "groups with an instance of Bellwether"
+            {group for heartbeat in living for group in (*heartbeat.groups, *heartbeat.serves)},
+            "groups with an instance of Bellwether",
         )
         return f"No Bellwether with the group '{order.target}' has reported in the control topic {HEARD}; {groups}."
     leads = any(order.target in heartbeat.leads for heartbeat in keepers)
@@ -60,7 +65,7 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
         policy = deaf[0].policies.get(order.target, "another")
         remedy = f'which ignores pins, bans and evacuations; set policy = "{STREAMS_HA}"'
         return f"'{order.target}' is planned by the policy {policy}, {remedy}."
-    if not leads and traits_of(order).needs_lead:
+    if not (leads or served) and traits_of(order).needs_lead:
         why = "'bellwether top --url http://HOST:9790' shows why"
         return f"Bellwether does not lead '{order.target}' now; {why}. Repeat the order when it leads."
     return ""

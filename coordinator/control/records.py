@@ -238,7 +238,7 @@ class InstanceHeartbeat:
     `hands_over` is a part of `leads`: it leads these until another instance has taken them. `between` is true if the
     heartbeat was sent because of a change, between two regular ones, so that it does not count as elapsed time.
     `policies` are those of all its groups, empty from older versions. `orders_for` are the groups whose plans carry out
-    pins, bans and evacuations.
+    pins, bans and evacuations. `serves` are the groups whose broker it has given a plan since it started.
     """
 
     instance: str
@@ -251,6 +251,7 @@ class InstanceHeartbeat:
     between: bool = False
     policies: Mapping[str, str] = field(default_factory=dict)
     orders_for: tuple[str, ...] = ()
+    serves: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -274,6 +275,7 @@ class InstanceHeartbeat:
             "between": self.between,
             "policies": self.policies,
             "orders_for": self.orders_for,
+            "serves": self.serves,
         }
 
 
@@ -381,6 +383,7 @@ def _heartbeat(fields: Mapping[str, Any]) -> InstanceHeartbeat:
         between=fields.get("between") is True,
         policies=texts(fields, "policies"),
         orders_for=names(fields, "orders_for"),
+        serves=names(fields, "serves"),
     )
 
 

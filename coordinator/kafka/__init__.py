@@ -24,12 +24,14 @@ if TYPE_CHECKING:
         follower_fetching,
     )
     from bellwether_kafka.coordinator.kafka.describe_groups import (
+        TEMPORARY_TOPIC,
         BrokerGroup,
         BrokerMember,
         BrokerProtocol,
         DescribeByBroker,
         ListedGroup,
         RemoveStreamsMember,
+        TemporaryMember,
     )
     from bellwether_kafka.coordinator.kafka.librdkafka_clients import LoginError, librdkafka_client
     from bellwether_kafka.coordinator.kafka.log_requests import (
@@ -102,6 +104,8 @@ else:
             "DescribeByBroker",
             "ListedGroup",
             "RemoveStreamsMember",
+            "TemporaryMember",
+            "TEMPORARY_TOPIC",
         ),
         "librdkafka_clients": ("LoginError", "librdkafka_client"),
         "log_requests": (

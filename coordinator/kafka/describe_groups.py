@@ -1,5 +1,5 @@
 """Requests about groups whose broker assigns (KIP-848 `consumer`, KIP-1071 `streams`): Describe calls, with responses
-as plain values, and the end of a membership. Belongs to `transport`."""
+as plain values, the end of a membership, and that of a temporary member. Belongs to `transport`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,9 @@ from kafka.protocol.api_message import ApiMessage
 from bellwether_kafka.coordinator.kafka import schemas
 from bellwether_kafka.coordinator.membership import Node
 
-LEAVES = -1  # the epoch of a member that leaves
+JOINS, LEAVES = 0, -1  # the epochs of a member that joins or leaves
+TEMPORARY_TIMEOUT_MS = 5_000  # after which a broker would remove a temporary member that gave up no partition
+TEMPORARY_TOPIC = "bellwether.temporary-member"  # must not exist
 BrokerProtocol = Literal["consumer", "streams"]
 AssignedPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -20,6 +22,14 @@ class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: igno
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
+    pass
+
+
+class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
+    pass
+
+
+class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
     pass
 
 
@@ -123,6 +133,35 @@ class RemoveStreamsMember:
     def message(self) -> Any:
         return StreamsGroupHeartbeatRequest(
             group_id=self.group_id, member_id=self.member_id, member_epoch=LEAVES, endpoint_information_epoch=0
+        )
+
+    def answer(self, response: Any) -> int:
+        """Returns Kafka's error code."""
+        return int(response.error_code)
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryMember:
+    """A heartbeat of a member of Bellwether's own in a `consumer` group, with which it joins or leaves. It subscribes
+    to a topic that does not exist: so the broker computes a new assignment when it joins, and gives it nothing. It has
+    no part in the choice of the assignor."""
+
+    node: Node
+    group_id: str
+    member_id: str
+    joins: bool
+    timeout_ms: int
+
+    def message(self) -> Any:
+        common = {"group_id": self.group_id, "member_id": self.member_id}
+        if not self.joins:
+            return ConsumerGroupHeartbeatRequest(**common, member_epoch=LEAVES)
+        return ConsumerGroupHeartbeatRequest(
+            **common,
+            member_epoch=JOINS,
+            rebalance_timeout_ms=TEMPORARY_TIMEOUT_MS,
+            subscribed_topic_names=[TEMPORARY_TOPIC],
+            topic_partitions=[],
         )
 
     def answer(self, response: Any) -> int:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -177,6 +178,16 @@ class Transport:
         if node is None:
             return BrokerGroup(group_id, protocol, error)
         return await self._ask(describe_groups.DescribeByBroker(node, group_id, protocol, REQUEST_TIMEOUT_MS))
+
+    async def rebalance_by_broker(self, group_id: str, member_id: str) -> int:
+        """Makes the broker of a `consumer` group compute its assignment anew: a temporary member joins under this id,
+        and leaves at once. Returns Kafka's error code. Raises TransportError."""
+        node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
+        if node is None:
+            return error
+        joins = describe_groups.TemporaryMember(node, group_id, member_id, joins=True, timeout_ms=REQUEST_TIMEOUT_MS)
+        error = await self._ask(joins)
+        return error or await self._ask(replace(joins, joins=False))
 
     async def list_groups(self, node: Node) -> GroupList:
         """Returns this node's groups; with an error the list may be incomplete. Raises TransportError."""

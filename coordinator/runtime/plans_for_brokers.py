@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from uuid import uuid4
 
 import structlog
 from confluent_kafka import KafkaException
@@ -11,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.membership import Code, name_of
 from bellwether_kafka.coordinator.observation import Observation, notify
 from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.runtime.observers import DecisionObserver
@@ -21,6 +23,8 @@ NAMES_INTERVAL_S = 1.0
 TOPICS_AT_ONCE = 1_000
 FAILED_AGAIN_S = 30.0
 TIMEOUT_MS = 5_000
+TOPIC_AUTHORIZATION_FAILED = 29
+TEMPORARY_MEMBER = "bellwether-temporary-"  # followed by a UUID
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +45,8 @@ class PlansForBrokers:
         rules_of: Callable[[str], tuple[Rule, ...] | None] | None = None,
     ) -> None:
         self._groups, self._topics = KnownGroups(), TopicNames()
+        self._transport: kafka.Transport | None = None
+        self._begun: set[asyncio.Task[None]] = set()
         self._metrics = ServedMetrics(registry)
         self._on_decision = on_decision
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -70,12 +76,40 @@ class PlansForBrokers:
             self._groups.see(seen.group_id, (member.member_id for member in seen.members))
             self._topics.expect({topic for member in seen.members for topic in member.topics})
 
+    # ---- orders, from the controller ---------------------------------------------------------------------------------
+
+    def policies(self) -> dict[str, str]:
+        return self._answers.policies()
+
+    def begin_rebalance(self, group: str, order: str) -> None:
+        """Has the broker of the group compute its assignment anew."""
+        task = asyncio.create_task(self._begin_rebalance(group, order))
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+
+    async def _begin_rebalance(self, group: str, order: str) -> None:
+        transport = self._transport
+        if transport is None or not self._groups.has_members(group):
+            return  # the next plan follows the orders
+        try:
+            error = await transport.rebalance_by_broker(group, f"{TEMPORARY_MEMBER}{uuid4()}")
+            reason = _why(group, error)
+        except kafka.TransportError as failure:
+            reason = str(failure)
+        if reason:
+            log.warning("rebalance_not_begun", group=group, order=order, reason=reason)
+        else:
+            log.info("rebalance_begun", group=group, order=order)
+
+    # ---- what is observed --------------------------------------------------------------------------------------------
+
     def on_gone(self, group: str) -> None:
         self._groups.forget(group)
         self._answers.forget(group)
 
     async def beside(self, _: kafka.OffsetReader, transport: kafka.Transport, admin: AdminClient) -> None:
         """Reads the names of topics that brokers identified by id. Runs until cancelled."""
+        self._transport = transport
         while True:
             await asyncio.sleep(NAMES_INTERVAL_S)
             ids, names = self._topics.take_missing()
@@ -116,3 +150,12 @@ class PlansForBrokers:
         )
         if served.group:
             notify(self._on_decision, planned)
+
+
+def _why(group: str, error: int) -> str:
+    """Returns why a temporary member could not join the group, with the remedy; "" for no error."""
+    if error == Code.GROUP_AUTHORIZATION_FAILED:
+        return kafka.grant("READ", "Group", group)
+    if error == TOPIC_AUTHORIZATION_FAILED:
+        return kafka.grant("DESCRIBE", "Topic", kafka.TEMPORARY_TOPIC)
+    return name_of(error) if error else ""

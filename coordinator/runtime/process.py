@@ -127,6 +127,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         observers=observers,
         weights=weights,
         control=settings.control,
+        served=brokers if settings.assignor_address else None,
         selection=selection,
         rhythms=rhythms,
         lags_of=lags.lags_of,

@@ -23,6 +23,7 @@ from bellwether_kafka.coordinator.control import (
     ControlTopic,
     LocalOrders,
     PlacementOrder,
+    ServedGroups,
     Stopped,
 )
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, ghost_watches
@@ -80,6 +81,7 @@ class Service:
         observers: Observers | None = None,
         weights: Callable[[], Weights] | None = None,
         control: ControlSettings | None = None,
+        served: ServedGroups | None = None,
         selection: Selection | None = None,
         rhythms: Rhythms | None = None,
         lags_of: LagsOf = LagRefreshes,
@@ -109,6 +111,7 @@ class Service:
         self._hear_roles = (*observers.on_role, self._on_role)
         self._weights = weights
         self._control = control
+        self._served = served
         self._rhythms = rhythms
         self._controller: Controller | None = None
         self._absences: AbsenceWatch | None = None
@@ -209,7 +212,12 @@ class Service:
             hear_control = self._observers.on_control
             orders = self._orders(self._control.topic)
             self._controller = Controller(
-                orders, self._control, self.runners, on_control=hear_control, on_stopped=self._members_stopped
+                orders,
+                self._control,
+                self.runners,
+                on_control=hear_control,
+                on_stopped=self._members_stopped,
+                served=self._served,
             )
             watching.append(asyncio.create_task(self._controller.run()))
             self._absences = AbsenceWatch(self._controller, transport)

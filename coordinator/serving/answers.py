@@ -30,6 +30,7 @@ from bellwether_kafka.protocol.primitives import RemoteProtocolError
 NAME = "bellwether"
 NUMBER_UNKNOWN = 0
 GROUPS_MAX = 10_000
+NAMELESS_MAX = 1_000
 UNREADABLE = "unreadable"
 ORDERS_UNREAD = "the control topic has not been read yet, so orders on placement are unknown"
 
@@ -83,6 +84,7 @@ class Answers:
         self._weights = weights
         self._rules_of = rules_of
         self._previous: dict[str, Decision[PartitionPlan]] = {}
+        self._nameless: dict[tuple[str, ...], str] = {}  # policies of plans by members, before their group was known
         self._reporting = threading.Lock()
 
     def answer(self, data: bytes) -> tuple[bytes, Callable[[], None]]:
@@ -154,6 +156,10 @@ class Answers:
             previous = self._previous.get(group) if group else None
             if group and (group in self._previous or len(self._previous) < GROUPS_MAX):
                 self._previous[group] = decision
+            elif not group:
+                self._nameless[made.request.members] = decision.policy
+                while len(self._nameless) > NAMELESS_MAX:
+                    del self._nameless[next(iter(self._nameless))]
         planned = PlannedRebalance(
             Chosen(decision, Source.PLAN, ()),
             WatchedTopics(
@@ -165,6 +171,13 @@ class Answers:
         )
         took_s = made.timings.metadata_s + made.timings.plan_s
         self._on_served(Served(made.request.assignor, group, took_s, planned=planned))
+
+    def policies(self) -> dict[str, str]:
+        """Returns the policy of the newest plan of each group that is known by now."""
+        with self._reporting:
+            nameless = {self._groups.group_of(members): policy for members, policy in self._nameless.items()}
+            named = {group: decision.policy for group, decision in self._previous.items()}
+        return {group: policy for group, policy in {**nameless, **named}.items() if group}
 
     def forget(self, group: str) -> None:
         """Forgets a group that is no longer observed."""

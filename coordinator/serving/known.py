@@ -27,6 +27,9 @@ class KnownGroups:
         self.see(group, ())
         self._members.pop(group, None)
 
+    def has_members(self, group: str) -> bool:
+        return bool(self._members.get(group))
+
     def group_of(self, members: Sequence[str]) -> str:
         """Returns the group in which one of these members was seen, "" for none."""
         return next((group for member in members if (group := self._group_of.get(member))), "")

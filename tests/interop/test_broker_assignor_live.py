@@ -2,14 +2,14 @@
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import missing_tool
-from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.bellwether import Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.members import QUIET_S, Flock, Member, partitions_of, wait_until
@@ -130,3 +130,56 @@ def test_a_broker_assigns_by_rack_while_bellwether_answers_and_moves_nothing_whi
         settled(members)
         last = bellwether.log("plan_served")[-1]
         assert (last["policy"], last["topics"]) == ("rack-first", TOPIC), "its id has a name by now"
+
+
+def test_orders_on_placement_hold_in_a_group_that_the_broker_assigns(brokers: KafkaCluster, folder: Path) -> None:
+    """An evacuated rack stays empty through a further rebalance and a restart of Bellwether, and has its share again
+    when the order is withdrawn. Each time the broker asks at once, because a temporary member joins and leaves."""
+    group, control = "served-orders", "served-control"
+    address = f"unix:{folder / 'assignor.sock'}"
+    settings = {"assignor_address": address, "control_topic": control}
+    bellwether = Bellwether(brokers, [group], options={"mode": "observe"}, **settings)
+
+    def begun() -> int:
+        return len(bellwether.log("rebalance_begun"))
+
+    with Flock(brokers.bootstrap) as flock, ExitStack() as ends:
+        ends.push(bellwether)
+        started(bellwether)
+        members = [joined(flock, group, "bellwether-rack-first", rack) for rack in RACKS * 2]
+        evacuated, others = [m for m in members if m.fields["rack"] == "az1"], members[1:3]
+
+        def empty_after(order: Callable[[], object]) -> float:
+            began = time.monotonic()
+            order()
+            wait_until(lambda: not any(m.owned() for m in evacuated), SETTLE_S, bellwether.tail)
+            return time.monotonic() - began
+
+        settled(members)
+        took_s = empty_after(lambda: ordered(brokers, control, "evacuate", group, "rack:az1", "--wait", "60"))
+        settled(members)
+        print(f"the rack was empty {took_s:.1f} s after the command began; {begun()} rebalance")
+        assert begun() == 1
+
+        others[0].stop()
+        settled([m for m in members if m is not others[0]])
+        assert not any(m.owned() for m in evacuated), "another rebalance keeps it empty"
+        others[0].start()
+        settled(members)
+
+        bellwether.stop()
+        started(bellwether)
+        wait_until(lambda: bool(bellwether.log("control_topic_read")), SETTLE_S, bellwether.tail)
+        others[1].stop()
+        settled([m for m in members if m is not others[1]])
+        assert not any(m.owned() for m in evacuated), "so does a plan after a restart"
+        others[1].start()
+        settled(members)
+
+        ordered(brokers, control, "unpin", group, "--all")
+        settled_with_shares(members)
+
+
+def settled_with_shares(members: Sequence[Member]) -> None:
+    wait_until(lambda: all(member.owned() for member in members), SETTLE_S, lambda: str(members))
+    settled(members)

@@ -108,6 +108,11 @@ class OrderService:
         place = PlannedPlacement(settings, group, (), None, policy, configured=named, patience_s=self.patience_s)
         return place.in_full(where)
 
+    def is_served(self, group: str) -> bool:
+        """Returns whether the group's broker assigns by plans of Bellwether. Nobody then watches for members that go
+        and come back."""
+        return any(group in heartbeat.serves for heartbeat in control.heard(self.read(), now_ms()))
+
     def placed(self, group: str) -> PlannedPlacement:
         """Returns the group under the orders in force."""
         return self._under(group, self.read(), None)

@@ -78,3 +78,12 @@ def test_a_drain_needs_a_standby_to_hand_over_to() -> None:
     assert "standby = true" in alone
     assert "leads no group" in objection(order(OrderKind.DRAIN, "b"), topic(LEADER, standby), NOW_MS)
     assert "No instance of Bellwether 'c'" in objection(order(OrderKind.DRAIN, "c"), topic(LEADER, standby), NOW_MS)
+
+
+def test_a_group_that_its_broker_assigns_by_plans_of_bellwether_can_be_given_orders_on_placement() -> None:
+    serves = InstanceHeartbeat("a", serves=("served",), policies={"served": "rack-first"}, orders_for=("served",))
+    assert objection(evacuation("served"), topic(serves), NOW_MS) == ""
+    assert objection(order(OrderKind.REBALANCE, "served"), topic(serves), NOW_MS) == ""
+    for kind in (OrderKind.LEAVE, OrderKind.PAUSE, OrderKind.RELEASE):
+        message = objection(order(kind, "served"), topic(serves), NOW_MS)
+        assert message == f"Bellwether is not in 'served', whose broker assigns, so there is nothing to {kind.value}."

@@ -239,3 +239,11 @@ def test_a_plan_is_the_one_that_an_observer_of_the_group_shows(seed: int) -> Non
     position, ids = {member: i for i, member in enumerate(asking.members)}, decision.plan.group.members.ids
     flats = [flat for t in range(len(asking.topics)) for flat in decision.cluster.flats_of(name[t]).tolist()]
     assert [position[ids[decision.plan.owner[flat]]] for flat in flats] == served
+
+
+def test_a_group_that_becomes_known_after_its_plan_counts_as_served() -> None:
+    world = World()
+    world.answer(six())
+    assert world.answers.policies() == {}
+    world.groups.see("orders", ["m0", "m1"])
+    assert world.answers.policies() == {"orders": "rack-first"}

@@ -492,3 +492,21 @@ def test_a_user_without_a_name_orders_under_its_number(monkeypatch: pytest.Monke
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", nameless)
     assert write.owner().startswith(f"{os.getuid()}@")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("evacuate", "served", "member:m0", "--remove"),
+            "Bellwether removes nobody from it; stop the member instead.",
+        ),
+        (("roll", "served", "--exec", "restart {member}"), "evacuate one after the other."),
+        (("leave", "served"), "whose broker assigns, so there is nothing to leave."),
+    ],
+)
+def test_what_needs_a_member_of_bellwethers_is_refused_where_the_broker_assigns(
+    channel: Channel, arguments: tuple[str, ...], message: str
+) -> None:
+    channel.heartbeat(leads=(), serves=("served",), orders_for=("served",), policies={"served": "kafka"})
+    assert message in " ".join(channel.refused(*arguments).split())

@@ -1,0 +1,117 @@
+"""Orders for groups whose broker assigns by plans of this process."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from bellwether_kafka.coordinator.control.controller import Controller
+from bellwether_kafka.coordinator.control.records import (
+    ControlSettings,
+    InstanceHeartbeat,
+    Order,
+    OrderKind,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+)
+
+NOW_MS = int(time.time() * 1000)
+BAN = PlacementOrder(PlacementKind.EVACUATE, "served", "*", "member:m0", "eve", NOW_MS, NOW_MS + 600_000)
+AGAIN = Order(OrderKind.REBALANCE, "served", "eve", NOW_MS, NOW_MS + 600_000)
+LIMIT_S = 30.0
+
+
+class Topic:
+    """A control topic in memory: what is written or withdrawn is received, as from a real one."""
+
+    topic = "orders"
+
+    def __init__(self, *given: Record) -> None:
+        self.records: dict[str, Record] = {record.key: record for record in given}
+        self._on_record: Callable[[str, Record | None], None] = lambda *_: None
+
+    def start(self, on_record: Callable[[str, Record | None], None], on_caught_up: Callable[[], None]) -> None:
+        self._on_record = on_record
+        for key, record in self.records.items():
+            on_record(key, record)
+        on_caught_up()
+
+    def write(self, record: Record) -> None:
+        self.records[record.key] = record
+        self._on_record(record.key, record)
+
+    def withdraw(self, key: str) -> None:
+        if self.records.pop(key, None) is not None:
+            self._on_record(key, None)
+
+    async def close(self) -> None:
+        """Keeps the records."""
+
+
+class Served:
+    """Groups whose brokers were given plans, and what they are told."""
+
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.begun: list[str] = []
+
+    def policies(self) -> Mapping[str, str]:
+        return {"served": "rack-first"}
+
+    def begin_rebalance(self, group: str, order: str) -> None:
+        self.begun.append(f"{group}: {order}")
+
+
+def controlled(topic: Topic, then: Callable[[], None] = lambda: None) -> Served:
+    """What is passed on until the process has reported twice; `then` is called after the first time."""
+    served = Served(topic)
+
+    async def run() -> None:
+        controller = Controller(topic, ControlSettings("orders", "pod-1"), {}, served=served, heartbeat_s=0.05)
+        running = asyncio.create_task(controller.run())
+        async with asyncio.timeout(LIMIT_S):
+            await reported(topic)
+            then()
+            await reported(topic)
+        running.cancel()
+
+    asyncio.run(run())
+    return served
+
+
+async def reported(topic: Topic) -> None:
+    topic.records.pop("beat/pod-1", None)
+    while "beat/pod-1" not in topic.records:  # noqa: ASYNC110 - what is waited for happens in another task
+        await asyncio.sleep(0.01)
+
+
+def test_an_order_on_placement_begins_a_rebalance_once() -> None:
+    assert controlled(Topic(BAN)).begun == [f"served: {BAN.sentence}"]
+
+
+def test_so_does_its_end_with_the_reason() -> None:
+    topic = Topic(BAN)
+    served = controlled(topic, lambda: topic.withdraw(BAN.key))
+    assert served.begun[1:] == [f"served: {BAN.sentence}: withdrawn"]
+
+
+def test_an_order_for_a_group_without_a_plan_begins_nothing() -> None:
+    other = replace(BAN, target="unserved")
+    assert controlled(Topic(other)).begun == []
+
+
+def test_a_rebalance_is_begun_once() -> None:
+    topic = Topic(AGAIN)
+    served = controlled(topic)
+    assert served.begun == [f"served: {AGAIN.sentence}"]
+    assert AGAIN.key not in topic.records
+
+
+def test_the_heartbeat_has_the_groups_that_are_served() -> None:
+    topic = Topic()
+    controlled(topic)
+    heartbeat = topic.records["beat/pod-1"]
+    assert isinstance(heartbeat, InstanceHeartbeat)
+    assert (heartbeat.serves, heartbeat.orders_for, heartbeat.groups) == (("served",), ("served",), ())
+    assert heartbeat.policies == {"served": "rack-first"}
