@@ -36,6 +36,7 @@ HEARTBEAT_S = 1.0
 HAND_OVER_S = 2.0
 STOP_POLL_S = 0.02
 UNREAD_S = 10.0  # how long brokers get no plan because orders are unknown
+UNOBSERVED_S = 30.0  # after the start: a group that is not known by then is a new one
 RELEASE_MS_MIN = 30_000  # members seen earlier may be the ones that have just stopped
 
 log = structlog.get_logger(__name__)
@@ -214,10 +215,14 @@ class Controller:
 
     def rules_of(self, group: str) -> tuple[Rule, ...] | None:
         """Returns the rules of placement in force in any group, None before the topic has been read. Of a topic that
-        cannot be read the rules are none after `UNREAD_S`. Any thread may call it."""
-        if not self._caught_up.is_set() and self._clock() - self._began < UNREAD_S:
+        cannot be read the rules are none after `UNREAD_S`. For a group that is not known, "", they are None just after
+        the start if any are in force: they may be this group's. Any thread may call it."""
+        running_s, now_ms = self._clock() - self._began, int(self._wall_clock() * 1000)
+        if not self._caught_up.is_set() and running_s < UNREAD_S:
             return None
-        return tuple(order.rule for order in self._orders.placements(group, int(self._wall_clock() * 1000)))
+        if not group and running_s < UNOBSERVED_S and self._orders.any_placements(now_ms):
+            return None
+        return tuple(order.rule for order in self._orders.placements(group, now_ms))
 
     def absence_seen(self, order: records.PlacementOrder, update: AbsenceUpdate) -> None:
         """Takes the update of an absence. It is ignored if the order is no longer in force."""

@@ -420,6 +420,10 @@ class OrderState:
         in_force = self.all_in_force(now_ms)
         return tuple(o for o in in_force if isinstance(o, PlacementOrder) and o.target == group)
 
+    def any_placements(self, now_ms: int) -> bool:
+        """Returns whether any group has a pin, ban or evacuation that has not expired."""
+        return any(isinstance(order, PlacementOrder) for order in self.all_in_force(now_ms))
+
     def absence(self, order: PlacementOrder) -> Absence | None:
         """Returns the absence with which this order ends, None if no leader has reported it yet."""
         record = self._orders.get(absence_key(order.target, order.where))

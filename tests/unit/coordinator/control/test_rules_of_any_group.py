@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator.control.controller import UNREAD_S, Controller
+from bellwether_kafka.coordinator.control.controller import UNOBSERVED_S, UNREAD_S, Controller
 from bellwether_kafka.coordinator.control.records import ControlSettings, PlacementKind, PlacementOrder, Record
 
 NOW_S = 1_000.0
@@ -85,3 +85,13 @@ def test_rules_are_those_of_the_group_until_they_expire_or_are_withdrawn() -> No
     assert it.controller.rules_of("clicks") != ()
     it.topic.deliver(EVACUATE.key, None)
     assert it.controller.rules_of("clicks") == ()
+
+
+def test_a_group_that_is_not_known_yet_after_the_start_may_be_the_one_with_the_rules() -> None:
+    it = world()
+    it.topic.reach_end()
+    assert it.controller.rules_of("") == ()
+    it.topic.deliver(EVACUATE.key, EVACUATE)
+    assert it.controller.rules_of("") is None
+    it.elapsed_s = UNOBSERVED_S
+    assert it.controller.rules_of("") == (), "by then it is a new one"
