@@ -69,9 +69,10 @@ class GroupLink:
         if node is None:
             return None
         answer = await self.transport.request(membership.Describe(0, node, self.group_id, REQUEST_TIMEOUT_MS))
-        self._protocol = None
         if isinstance(answer, DescribeAnswer) and membership.assigned_by_broker(answer):
             answer = await self._describe_by_broker(node)
+        else:
+            self._protocol = None  # not before: a removal may begin while a broker is asked which protocol it is
         if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
             self.lost(_why(answer, self.group_id))
             return None

@@ -29,6 +29,7 @@ LEAD_FIELDS = (
     *("session_timeout_ms", "rebalance_timeout_ms", "decision_deadline_ms", "sync_margin_ms"),
     *("coalesce_ms", "coalesce_ms_max", "linger_ms", "followup_ms", "rebalance_interval_ms_min"),
     *("takeover_attempts_max", "takeovers_in_vain_max", "evictions_max", "roll_ms_max", "hold_ms_max"),
+    "takeover_forced",
 )
 GHOST_FIELDS = ("ghosts", "client_ids_unique", "evict_malformed")
 PATTERN_FIELDS = ("match", "exclude")

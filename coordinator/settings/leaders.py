@@ -26,8 +26,8 @@ class Leader:
 
 
 def leader_of(group: GroupSettings, policy: str = "", weights: Callable[[], Weights] | None = None) -> Leader:
-    """Returns the leader of one group, by another policy if one is named. Stages of its plans are not timed, so that
-    equal inputs give equal results. Raises UnknownNameError and ApplicationError."""
+    """Returns the leader of one group, by another policy if one is named. The stages of consumers' plans are not timed,
+    so that equal inputs give equal results. Raises UnknownNameError and ApplicationError."""
     if group.streams is not None:
         config = replace(group.streams, policy=policy) if policy else group.streams
         return Leader(Policy(), load_application(config, weights))

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 
 SHOWN = 3
+GROUP_DEPTH = 2  # ("groups", number)
 RENAMED = {"sidecar_id": "instance_name"}  # settings of earlier versions, and what they are called now
 
 
@@ -27,8 +28,9 @@ class AmbiguousGroupError(SettingsError):
 
 
 def sentence(error: ValidationError, settings: type[BaseModel]) -> str:
-    """Returns a validation error as one sentence: the setting, the problem and the remedy. Never shows the value."""
-    problems = list(dict.fromkeys(_problem(dict(detail), settings) for detail in error.errors(include_input=False)))
+    """Returns a validation error as one sentence: the setting, its group, the problem and the remedy. Never shows the
+    value."""
+    problems = list(dict.fromkeys(_problem(dict(detail), settings) for detail in error.errors()))
     more = f" (and {len(problems) - SHOWN} more problems)" if len(problems) > SHOWN else ""
     text = "; ".join(problems[:SHOWN]).rstrip(".")
     return f"{text}{more}."
@@ -47,7 +49,16 @@ def _problem(detail: dict[str, Any], settings: type[BaseModel]) -> str:
     text = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "value_error" and (not path or text.startswith("Group ")):
         return str(text)
-    return f"The setting {path} cannot be used: {text[0].lower()}{text[1:]}"
+    return f"The setting {path}{_group_of(detail)} cannot be used: {text[0].lower()}{text[1:]}"
+
+
+def _group_of(detail: dict[str, Any]) -> str:
+    """Returns the name or pattern of the group that an error is about as a whole, in brackets; "" for none."""
+    group = detail.get("input")
+    if detail["loc"][:1] != ("groups",) or len(detail["loc"]) != GROUP_DEPTH or not isinstance(group, dict):
+        return ""
+    called = group.get("name") or group.get("match")
+    return f" ({called})" if isinstance(called, str) else ""
 
 
 def _path(location: tuple[int | str, ...]) -> str:

@@ -91,6 +91,7 @@ def test_an_application_is_reset_as_an_operator_does_it(kafka: KafkaCluster, tmp
             assert internal_topics(kafka, old) == [], "topics of the old version were made again"
         app.application = new
         with led(kafka, new, tmp_path, **OPTIONS) as lead, sending(lead, app):
+            lead.logged("membership", what="LEADING")  # the process itself: the membership of the one before it lasts
             before = generation_of(kafka, group)
             app.start("one")
             app.wait_settled()

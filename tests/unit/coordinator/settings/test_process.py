@@ -190,7 +190,7 @@ def test_a_group_is_only_observed_unless_it_says_lead(tmp_path: Path) -> None:
     led = from_toml(tmp_path, head + 'mode = "lead"\nadopt = "take-over"\n').memberships[0]
     assert (led.mode, led.adopt) == ("lead", "take-over")
     assert complaint(tmp_path, head + 'adopt = "succeed"\n').startswith(
-        "The setting groups[0] cannot be used: adopt is for groups that are led"
+        "The setting groups[0] (orders) cannot be used: adopt is for groups that are led"
     )
 
 
@@ -198,7 +198,8 @@ def test_a_group_is_only_observed_unless_it_says_lead(tmp_path: Path) -> None:
 def test_a_setting_that_only_a_leader_uses_is_refused_elsewhere(name: str, tmp_path: Path) -> None:
     given = json.dumps(getattr(MembershipConfig("orders"), name, True))
     line = f"{name} = {given if given != 'null' else 1000}\n"
-    head = '[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n'
+    kind = 'kind = "streams"\n' if name == "takeover_forced" else ""
+    head = f'[kafka]\nbootstrap.servers = "b:1"\n[[groups]]\nname = "orders"\n{kind}'
     for mode in ("observe", "assist"):
         assert f'{name} is for groups that are led; add mode = "lead"' in complaint(
             tmp_path, f'{head}mode = "{mode}"\n{line}'
