@@ -28,6 +28,7 @@ from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.local import LocalOrders, local_processes
 from bellwether_kafka.coordinator.control.records import (
+    ORDER_TRAITS,
     Absence,
     ControlSettings,
     InstanceHeartbeat,
@@ -47,8 +48,6 @@ from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.cli import in_process
 from tests.unit.coordinator.cli.test_groups import FIRST, SECOND, Uneven
 from tests.unit.coordinator.control.test_controller import Group
-
-pytestmark = pytest.mark.embedded
 
 LIMIT_S = 30.0
 
@@ -101,6 +100,7 @@ def channel(brokers: EmbeddedCluster, request: pytest.FixtureRequest) -> Channel
     return Channel(brokers, topic)
 
 
+@pytest.mark.embedded
 def test_orders_are_written_listed_and_withdrawn(channel: Channel) -> None:
     channel.heartbeat()
     ended = channel.ordered("leave", "orders", "--for", "30m", "--reason", "reset")
@@ -142,6 +142,7 @@ def process_without_a_topic(bootstrap: str) -> Iterator[Group]:
         thread.join()
 
 
+@pytest.mark.embedded
 def test_without_a_control_topic_orders_go_to_the_process_on_this_machine(brokers: EmbeddedCluster) -> None:
     with process_without_a_topic(brokers.bootstrap) as group:
         to = ("--bootstrap", brokers.bootstrap)
@@ -161,12 +162,14 @@ def test_without_a_control_topic_orders_go_to_the_process_on_this_machine(broker
         assert "no order to leave or pause orders" in again.stderr
 
 
+@pytest.mark.embedded
 def test_a_topic_that_is_named_goes_before_the_process_on_this_machine(brokers: EmbeddedCluster) -> None:
     with process_without_a_topic(brokers.bootstrap) as group:
         assert "There is no control topic 'typo'" in Channel(brokers, "typo").run("leave", "orders").stderr
         assert group.orders() is None
 
 
+@pytest.mark.embedded
 @pytest.mark.parametrize(
     ("leaders", "message"),
     [
@@ -189,6 +192,7 @@ def test_an_order_without_a_topic_says_where_the_group_is_led_instead(
         assert ("set control_topic" in ended.stderr) == bool(leaders)
 
 
+@pytest.mark.embedded
 def test_no_command_makes_the_control_topic(brokers: EmbeddedCluster) -> None:
     ended = Channel(brokers, "control-typo").run("leave", "orders")
     assert ended.returncode == Exit.INPUT
@@ -198,6 +202,7 @@ def test_no_command_makes_the_control_topic(brokers: EmbeddedCluster) -> None:
     assert "There is no control topic" in again.stderr, "and force does not make it either"
 
 
+@pytest.mark.embedded
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -215,6 +220,7 @@ def test_an_order_that_nobody_hears_is_refused_and_not_written(channel: Channel,
     assert "Nothing was ordered; --force orders it all the same." in channel.refused(*arguments)
 
 
+@pytest.mark.embedded
 def test_what_is_forced_is_written_and_the_objection_is_reported_behind_it(channel: Channel) -> None:
     ended = channel.ordered("leave", "orders", "--force")
     assert "leave/orders" in channel.read()
@@ -225,16 +231,19 @@ def test_what_is_forced_is_written_and_the_objection_is_reported_behind_it(chann
     assert document["order"]["kind"] == "leave"
 
 
+@pytest.mark.embedded
 def test_placement_under_a_policy_that_cannot_follow_it_is_refused(channel: Channel) -> None:
     channel.heartbeat(policies={"orders": "kafka"}, orders_for=())
     assert 'set policy = "streams-ha"' in channel.refused("evacuate", "orders", "rack:az1")
 
 
+@pytest.mark.embedded
 def test_a_drain_without_a_standby_is_refused(channel: Channel) -> None:
     channel.heartbeat()
     assert "No standby has reported" in channel.refused("drain")
 
 
+@pytest.mark.embedded
 def test_an_order_that_is_not_carried_out_in_time_is_reported_to_be_so(channel: Channel) -> None:
     channel.heartbeat()
     ended = channel.run("rebalance", "orders", "--wait", "0.1")
@@ -245,8 +254,14 @@ def test_an_order_that_is_not_carried_out_in_time_is_reported_to_be_so(channel: 
 def test_the_table_of_exit_codes_says_how_long_orders_are_waited_for() -> None:
     message = EXIT_CODES[Exit.UNEXPECTED]
     assert "of orders: not in effect within --wait" in message
-    for command in (group_orders.rebalance, group_orders.drain):
-        assert f"{inspect.signature(command).parameters['wait'].default:g} s for `rebalance` and `drain`" in message
+    waits = {
+        kind.value: inspect.signature(getattr(group_orders, kind.value)).parameters["wait"].default
+        for kind in ORDER_TRAITS
+    }
+    once = [kind.value for kind, traits in ORDER_TRAITS.items() if not traits.lasts]
+    (wait_s,) = {waits[name] for name in once}
+    assert f"{wait_s:g} s for {' and '.join(f'`{name}`' for name in once)} and otherwise not waited for" in message
+    assert not any(waits[name] for name in waits.keys() - set(once))
 
 
 @dataclass
@@ -314,6 +329,7 @@ def test_an_answer_without_a_plan_is_asked_for_again_where_that_is_for_silence(m
     assert read_groups.patiently(lambda: answers.pop(0), 0.0, lacking=str) == "no answer"
 
 
+@pytest.mark.embedded
 def test_brokers_that_are_not_there_are_silent_and_a_missing_topic_is_not(brokers: EmbeddedCluster) -> None:
     nowhere = {"bootstrap.servers": "127.0.0.1:1"}
     with pytest.MonkeyPatch.context() as patched:
@@ -327,6 +343,7 @@ def test_brokers_that_are_not_there_are_silent_and_a_missing_topic_is_not(broker
         read_all({"bootstrap.servers": brokers.bootstrap}, "nobody-made-it", LIMIT_S)
 
 
+@pytest.mark.embedded
 def test_a_record_that_cannot_be_read_is_named_and_the_others_are_shown(channel: Channel) -> None:
     channel.heartbeat()
     channel.ordered("pause", "orders")
@@ -339,6 +356,7 @@ def test_a_record_that_cannot_be_read_is_named_and_the_others_are_shown(channel:
     assert '"expires_ms" is not a whole number of milliseconds' in " ".join(shown.stderr.split())
 
 
+@pytest.mark.embedded
 def test_waiting_ends_when_the_group_is_not_led_any_more(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
     channel.heartbeat()
     monkeypatch.setattr(write.time, "sleep", lambda _: channel.heartbeat(leads=(), claims=("orders",)))
@@ -351,6 +369,7 @@ def placed(kind: PlacementKind, item: str, where: str = "rack:az1", group: str =
     return PlacementOrder(kind, group, item, where, "eve", now_ms, now_ms + 600_000)
 
 
+@pytest.mark.embedded
 @pytest.mark.parametrize(
     ("arguments", "left"),
     [
@@ -390,6 +409,7 @@ def whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write.OrderService, "in_full", lambda _to, _group, where: where)
 
 
+@pytest.mark.embedded
 @pytest.mark.usefixtures("whole_ids")
 def test_an_evacuation_of_a_member_ends_when_it_is_back_and_that_of_a_rack_when_it_expires(channel: Channel) -> None:
     message = channel.ordered("evacuate", "orders", "member:a", "--force", "--for", "20m").stdout
@@ -405,6 +425,7 @@ def test_an_evacuation_of_a_member_ends_when_it_is_back_and_that_of_a_rack_when_
     assert [(one["until"], one["absence"]) for one in documents] == [("back", "away"), ("expiry", None)]
 
 
+@pytest.mark.embedded
 @pytest.mark.usefixtures("whole_ids")
 def test_what_has_been_stopped_for_good_is_removed_and_a_rack_cannot_be(channel: Channel) -> None:
     message = channel.ordered("evacuate", "orders", "member:a", "--remove", "--force").stdout
@@ -447,6 +468,7 @@ def test_several_evacuations_that_leave_a_task_without_a_caught_up_copy_are_refu
     assert refusal.endswith("; wait until one of them is back")
 
 
+@pytest.mark.embedded
 @pytest.mark.parametrize("text", ["soon", "0m", "10", "-1h"])
 def test_a_duration_that_is_none_is_a_sentence(channel: Channel, text: str) -> None:
     assert f"--for is '{text}'" in channel.refused("pause", "orders", f"--for={text}")
@@ -462,6 +484,7 @@ def short(brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Channel:
     return Channel(brokers, "in-short")
 
 
+@pytest.mark.embedded
 def test_an_order_holds_the_whole_id_of_a_member_that_was_named_in_short(short: Channel) -> None:
     given = json.loads(short.ordered("evacuate", "stable", "member:app-0b", "--force", "-o", "json").stdout)
     assert given["order"]["where"] == f"member:{SECOND}"
@@ -469,6 +492,7 @@ def test_an_order_holds_the_whole_id_of_a_member_that_was_named_in_short(short: 
     assert [order["where"] for order in withdrawn["withdrawn"]] == [f"member:{SECOND}"]
 
 
+@pytest.mark.embedded
 @pytest.mark.parametrize("where", [f"member:{FIRST}", "member:app", "member:nobody", "rack:az1"])
 def test_a_place_that_leaders_know_or_nobody_does_is_ordered_as_it_is(where: str, short: Channel) -> None:
     given = json.loads(short.ordered("ban", "stable", "orders-2", where, "--force", "-o", "json").stdout)
@@ -476,6 +500,7 @@ def test_a_place_that_leaders_know_or_nobody_does_is_ordered_as_it_is(where: str
     short.ordered("unpin", "stable", "--all")
 
 
+@pytest.mark.embedded
 def test_a_place_that_may_be_several_is_refused(short: Channel) -> None:
     refused = short.refused("pin", "stable", "orders-2", "member:app-0", "--force")
     assert FIRST in refused
@@ -494,6 +519,7 @@ def test_a_user_without_a_name_orders_under_its_number(monkeypatch: pytest.Monke
     assert write.owner().startswith(f"{os.getuid()}@")
 
 
+@pytest.mark.embedded
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
