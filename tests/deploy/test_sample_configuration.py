@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.process_settings import Settings, load
+from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from tests.module_files import module_at
 from tests.paths import ROOT
 
@@ -20,7 +21,7 @@ FOLDER = ROOT / "deploy" / "config"
 TEXT = (FOLDER / "bellwether.toml").read_text(encoding="utf-8")
 COMMENTED = re.compile(r"^#(?=[^ \n])", re.MULTILINE)
 PASSWORD_FILE = "/run/secrets/kafka-password"  # noqa: S105 - where one is
-MODELS = (("events", EventSettings), ("weights", WeightSettings), ("cost", CostSettings))
+MODELS = (("events", EventSettings), ("weights", WeightSettings), ("cost", CostSettings), ("racks", RackSettings))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,7 @@ def test_an_example_is_only_where_there_is_no_default(generator: ModuleType) -> 
     for model, name in generator.EXAMPLES:
         info = model.model_fields[name]
         default = info.get_default(call_default_factory=True, validated_data={})
-        assert info.is_required() or default in (None, {}), f"{model.__name__}.{name} has the default {default}"
+        assert info.is_required() or default in (None, {}, ()), f"{model.__name__}.{name} has the default {default}"
 
 
 def test_no_line_of_the_sample_is_longer_than_120_characters() -> None:
