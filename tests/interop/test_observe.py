@@ -104,9 +104,8 @@ def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: P
         app.wait_counted(load.expected)
         before = rebalances(kafka, name)
         config = tmp_path / "bellwether.toml"
-        options = (
-            bellwether_options(application, write_topology(application, tmp_path)) if protocol == "classic" else {}
-        )
+        topology = write_topology(application, tmp_path)
+        options = bellwether_options(application, topology, leads=False) if protocol == "classic" else {}
         config.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [{"name": name, **options}]))
         found = seen(kafka, name, "--config", str(config))
         tasks = [task for m in found["members"] for task in m["active"]]
@@ -132,7 +131,7 @@ def test_changes_of_an_application_are_imagined(kafka: KafkaCluster, tmp_path: P
         app.wait_settled()
         app.wait_counted(load.expected)
         config = tmp_path / "bellwether.toml"
-        options = bellwether_options(application, write_topology(application, tmp_path))
+        options = bellwether_options(application, write_topology(application, tmp_path), leads=False)
         config.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [{"name": name, **options}]))
         imagined(name, config)
 

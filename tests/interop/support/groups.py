@@ -3,7 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, buckets_for, unavoidable
+from bellwether_kafka.coordinator.membership.broker_order import (
+    HashOrder,
+    MemberTable,
+    buckets_for,
+    tables,
+    unavoidable,
+)
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership.table_growth import forecast
 from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, wait_settled, wait_until
@@ -29,6 +37,7 @@ PATIENT: Mapping[str, int] = {
 # Sessions of applications end early, and so does the time for all this; but one may try again.
 PATIENT_WITH_APPLICATIONS = {name: PATIENT[name] for name in ("takeover_attempts_max", "takeovers_in_vain_max")}
 CHANGES_MAX = 60  # members that are restarted until the leader is of the wished kind
+SIZE_MAX = 2**31 - 1  # group.max.size by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +102,7 @@ def foreign(owners: Mapping[TopicPartition, Member]) -> list[TopicPartition]:
 def unpassed(kafka: KafkaCluster, group: str, leader_kind: str = "") -> list[GroupMember]:
     """The members that keep Bellwether from a take-over: those in the first slot of the broker's table, where no member
     id sorts first, and the leader where it is not of this kind. The present leader counts among the former, because
-    Bellwether does not know it before it joins.
+    Bellwether does not know it before it joins. All of them, if too few member ids would sort first (`forecast`).
 
     Member ids are the broker's, and one in sixteen is in that slot (see `succession`).
     """
@@ -101,7 +110,17 @@ def unpassed(kafka: KafkaCluster, group: str, leader_kind: str = "") -> list[Gro
     leader = last_rebalance(kafka, group).leader
     table = MemberTable(HashOrder.JAVA, buckets_for(len(members) + 1, HashOrder.JAVA))
     wrong = {leader} if f"-{leader_kind}-" not in leader and leader_kind else set()
-    return [members[member_id] for member_id in {*unavoidable(members, table)} | wrong]
+    in_the_way = {*unavoidable(members, table)} | wrong
+    if not in_the_way and not _can_be_taken_over([*members]):
+        in_the_way = {*members}
+    return [members[member_id] for member_id in in_the_way]
+
+
+def _can_be_taken_over(member_ids: list[str]) -> bool:
+    """Returns whether `doctor` says that a take-over with the default settings begins."""
+    config = MembershipConfig("", instance_id=INSTANCE)
+    possible = tables(member_ids)
+    return not possible or forecast(member_ids, possible, "", config.evictions_max, SIZE_MAX, config.tries_max).begins
 
 
 def until_unrivalled(

@@ -71,12 +71,14 @@ def write_topology(application: Application, directory: Path) -> Path:
 
 
 def bellwether_options(
-    application: Application, topology: Path, policy: str = POLICY, *, ghosts: bool | None = None
+    application: Application, topology: Path, policy: str = POLICY, *, ghosts: bool | None = None, leads: bool = True
 ) -> dict[str, Any]:
     """Bellwether's settings for the group of this application: the same values that the application itself has.
 
-    `ghosts`: whether dead members are removed; then it vouches that each instance has a client id of its own.
+    `ghosts`: whether dead members are removed; then it vouches that each instance has a client id of its own. `leads`:
+    settings that only a leader uses are among them.
     """
+    session = {"session_timeout_ms": 6_000} if leads else {}
     attested = {} if ghosts is None else {"ghosts": ghosts, "client_ids_unique": ghosts}
     reported = application.arguments("", Path())
     return {
@@ -84,9 +86,9 @@ def bellwether_options(
         "topology": str(topology),
         "topology_attested": True,
         "policy": policy,
-        "session_timeout_ms": 6_000,
         "processing.guarantee": application.guarantee,
         "stores": "persistent",
+        **session,
         **{name: int(reported[name]) for name in SAME_NUMBERS},
         "rack.aware.assignment.strategy": application.rack_strategy,
         **attested,

@@ -10,6 +10,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.rebalances import Rebalance, last_rebalance, rebalances
 from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_led import app_without_rival
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
 from tests.interop.support.streams_timeline import Timeline
@@ -54,6 +55,7 @@ def take_over_application(
         load.produce(3_000)
         app.add("one", "az1")
         app.add("two", "az2")
+        app_without_rival(kafka, app)
         before = app.wait_settled(spread=1)
         app.wait_counted(load.expected)
         load.start(500)
