@@ -10,6 +10,7 @@ from functools import partial
 from unittest import mock
 
 from bellwether_kafka.coordinator.cli import main
+from tests.unit.coordinator.cli.documented import check_answer
 
 # kafka-python cannot read what they answer to ApiVersions.
 VERSION_OF_EMBEDDED_BROKERS = {"BELLWETHER_KAFKA_BELLWETHER_API_VERSION": "2.3"}
@@ -18,7 +19,8 @@ VERSION_OF_EMBEDDED_BROKERS = {"BELLWETHER_KAFKA_BELLWETHER_API_VERSION": "2.3"}
 def bellwether(
     *arguments: str, text: str = "", version: Mapping[str, str] = VERSION_OF_EMBEDDED_BROKERS, **environ: str
 ) -> subprocess.CompletedProcess[str]:
-    """Returns how the command ends, and what it prints. An error that it does not expect goes through to the test."""
+    """Returns how the command ends, and what it prints, which agrees with the published schema if it is JSON. An error
+    that it does not expect goes through to the test."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("BELLWETHER_")}
     clean = kept | dict(version) | environ
     code: object = 0
@@ -35,6 +37,7 @@ def bellwether(
         except SystemExit as ended:
             code = ended.code or 0
     assert isinstance(code, int), code
+    check_answer(arguments, printed.getvalue())
     return subprocess.CompletedProcess(arguments, code, printed.getvalue(), complained.getvalue())
 
 

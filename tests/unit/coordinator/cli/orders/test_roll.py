@@ -26,6 +26,7 @@ from bellwether_kafka.coordinator.control.records import (
 from bellwether_kafka.coordinator.control.topic import TopicChannel
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
 from tests.unit.assignors.streams.world import Thread, group, led
+from tests.unit.coordinator.cli.documented import undocumented
 from tests.unit.coordinator.web.test_picture import decided, member
 
 OK, FAILS = (f"{sys.executable} -c 'import sys; sys.exit({code})' {{member}}" for code in (0, 3))
@@ -119,7 +120,9 @@ def test_each_member_is_evacuated_restarted_and_back_before_the_next_one(
     ]
     assert all(order.expires_ms > time.time() * 1000 for order in channel.given)
     printed = capfd.readouterr()
-    assert [one["member"] for one in json.loads(printed.out)["members"]] == ["one", "two"]
+    document = json.loads(printed.out)
+    assert [one["member"] for one in document["members"]] == ["one", "two"]
+    assert not undocumented("command-roll", document)
     assert "[2/2] two" in printed.err
     assert encode(channel.given[0])
 

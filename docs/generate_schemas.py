@@ -1,0 +1,344 @@
+"""Writes docs/reference/schemas: JSON Schema of each command's `-o json`, each answer of `/api` and each event, and the
+page that lists them: `python docs/generate_schemas.py`.
+
+The tables below name the types that are printed. Tests compare the files, and check answers of commands and of the page
+against the schemas. A command without an entry fails them.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+from json_schema import Schema, extended, schema_of, schema_of_record
+
+from bellwether_kafka.assignors.explain.explanation import Explanation
+from bellwether_kafka.assignors.shared.decision import Cost, Moves
+from bellwether_kafka.assignors.streams.application.task_views import Subtopology
+from bellwether_kafka.assignors.streams.application.topology import Exported
+from bellwether_kafka.coordinator.assessment.conversion import ConversionPlan
+from bellwether_kafka.coordinator.assessment.model import Assessment
+from bellwether_kafka.coordinator.cli.orders.restart import Restarted
+from bellwether_kafka.coordinator.cli.top import TopRow
+from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, PlacementOrder, Stage, Stopped
+from bellwether_kafka.coordinator.events.avro import SchemaSet
+from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
+from bellwether_kafka.coordinator.observation.absence_cost import AbsenceCost, Outage
+from bellwether_kafka.coordinator.observation.anomalies import Anomaly
+from bellwether_kafka.coordinator.observation.health_checks import Check
+from bellwether_kafka.coordinator.observation.lag import LagReport, LagVerdict
+from bellwether_kafka.coordinator.observation.observation import ObservedMember
+from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
+from bellwether_kafka.coordinator.observation.removals import Removals
+from bellwether_kafka.coordinator.observation.unknown import Unknown
+from bellwether_kafka.coordinator.replay.outcome import Replayed
+from bellwether_kafka.coordinator.topology.upgrade import Upgrade
+from bellwether_kafka.coordinator.web.led_rebalances import Line
+from bellwether_kafka.coordinator.web.observed import Present
+from bellwether_kafka.coordinator.web.overview import GroupNow, Pain
+from bellwether_kafka.coordinator.web.picture import Picture
+from bellwether_kafka.coordinator.web.status import GroupStatus
+
+FOLDER = Path(__file__).parent / "reference" / "schemas"
+HEAD = (
+    "# JSON schemas",
+    "",
+    "The JSON Schema (draft 2020-12) of each command's `-o json`, of each address that answers in JSON, and of each",
+    "[event](events.md) as `bellwether history --file NAME.jsonl` writes it. Made by",
+    "`python docs/generate_schemas.py`.",
+    "",
+    "A reader must accept fields that a schema does not name, as",
+    "[fields are only ever added](compatibility.md#what-stays-the-same). Unknown values are `null`.",
+    "`observe`, `top` without `--once`, and what has `--watch` print one document on each line.",
+    "Lists in examples are cut to three entries.",
+    "",
+    "| printed by | schema | example |",
+    "|---|---|---|",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer in JSON. `name` is the name of its file, `of` the type that is printed, `title` what prints it."""
+
+    name: str
+    title: str
+    of: Any
+    description: str
+
+
+# Answers that no single class has.
+class Weighed(TypedDict):
+    partition: str
+    bytes_per_s: float
+
+
+WEIGHTS = {
+    "topic": str,
+    "known": int,
+    "used": int,
+    "clamped": int,
+    "age_ms_limit": int,
+    "age_ms_min": int | None,
+    "age_ms_max": int | None,
+    "refused": Mapping[str, int],
+    "heaviest": list[Weighed],
+}
+WeightsDescribed = TypedDict("WeightsDescribed", WEIGHTS)
+PRICED = {"bytes_per_s": float, "cost_per_hour": NotRequired[float], "currency": NotRequired[str]}
+BetweenRacks = TypedDict("BetweenRacks", {"from": str, "to": str} | PRICED)
+RackTraffic = TypedDict(
+    "RackTraffic", PRICED | {"total_bytes_per_s": float, "weighed": int, "owned": int, "by_racks": list[BetweenRacks]}
+)
+
+
+class Traffic(TypedDict):
+    present: RackTraffic | None
+    planned: RackTraffic | None
+    follower_fetching: bool | None
+
+
+PlacementCost = extended("PlacementCost", Cost, cross_rack=int | None, unknown_racks=int)
+
+
+class PlacementCosts(TypedDict):
+    before: PlacementCost
+    after: PlacementCost
+
+
+class ShadowPlan(TypedDict):
+    current: PlacementCost
+    planned: PlacementCost
+    moves: Moves
+
+
+GROUP: dict[str, Any] = {
+    "group": str,
+    "type": str,
+    "state": str,
+    "protocol": str,
+    "seen_at_ms": int,
+    "can_be_led": bool,
+    "obstacle": str,
+    "verdict": str,
+    "trouble": str,
+    "lag": int | None,
+    "unknown_lags": int,
+    "lag_report": LagReport | None,
+    "lag_notes": list[str],
+    "anomalies": list[Anomaly],
+    "anomalies_unknown": list[str],
+    "unknown": Unknown | None,
+    "bellwether_members": list[str],
+    "shadow": ShadowPlan | None,
+}
+ObservedGroup = TypedDict(
+    "ObservedGroup", GROUP | {"lags": Mapping[str, list[int | None]], "members": list[ObservedMember]}
+)
+DescribedGroup = extended(
+    "DescribedGroup",
+    ObservedGroup,
+    weights=NotRequired[WeightsDescribed | None],
+    traffic=NotRequired[Traffic | None],
+)
+SHOWN_OF_A_MEMBER = ("member_id", "instance_id", "client_id", "client_host", "rack", "lag", "unknown_lags", "trouble")
+ShownMember = extended(
+    "ShownMember", ObservedMember, [f for f in ObservedMember.__slots__ if f not in SHOWN_OF_A_MEMBER]
+)
+ObservedOnPage = TypedDict("ObservedOnPage", GROUP | {"members": list[ShownMember], "rebalances": list[SeenRebalance]})
+PresentOnPage = extended("PresentOnPage", Present, observed=ObservedOnPage)
+OverviewRow = extended(
+    "OverviewRow",
+    extended("GroupNowAndStatus", GroupNow, ["status"], **GroupStatus.__annotations__),
+    lag=int | None,
+    lag_ms=int | None,
+    lag_at_least=bool,
+    unknown_lags=int | None,
+    verdict=LagVerdict | None,
+    pains=list[Pain],
+)
+OutageShown = extended("OutageShown", Outage, seconds=float | None)
+AbsenceOnly = extended("AbsenceOnly", AbsenceCost, as_it_is=OutageShown, helped=OutageShown)
+Absence = extended("Absence", AbsenceOnly, hypothetical=bool, pauses_everybody=bool)
+Planned = extended(
+    "Planned",
+    Picture,
+    cost=PlacementCosts,
+    traffic=Traffic | None,
+    hypothetical=bool,
+    dearest_crash=AbsenceOnly | None,
+    take_over=Removals | None,
+)
+DryRun = extended("DryRun", Picture, cost=PlacementCosts)
+Simulated = extended(
+    "Simulated",
+    Picture,
+    traffic=Traffic | None,
+    hypothetical=bool,
+    restored=NotRequired[int],
+    restored_bytes=NotRequired[int | None],
+    copies=NotRequired[int],
+    warmups=NotRequired[int],
+    waits_for_probing=NotRequired[bool],
+)
+
+
+class PolicySummary(TypedDict):
+    policy: str
+    snapshots: int
+    failed: int
+    rebalances: int
+    moved: int
+    paused: int
+    cross_rack: int
+    cross_share: float
+    cross_gb_per_day: float
+    cost_per_day: float
+    imbalance: float
+
+
+Explained = extended("Explained", Explanation, hypothetical=bool)
+ListedRow = extended("ListedRow", ListedGroup, assigned_by=str, anomalies=list[Anomaly] | None)
+ReplayedRow = extended("ReplayedRow", Replayed, same=bool)
+GroupOrder = extended("GroupOrder", Order, sentence=str)
+Placement = extended("Placement", PlacementOrder, sentence=str)
+
+
+class Given(TypedDict):
+    order: GroupOrder | Placement
+    warning: NotRequired[str]
+    in_effect: bool | None
+    message: str
+
+
+ListedGroupOrder = extended("ListedGroupOrder", GroupOrder, absence=None)
+ListedPlacement = extended("ListedPlacement", Placement, absence=Stage | None)
+
+
+class Orders(TypedDict):
+    instances: list[InstanceHeartbeat]
+    orders: list[ListedGroupOrder | ListedPlacement]
+
+
+ShownSubtopology = extended("ShownSubtopology", Subtopology, stateful=bool)
+
+
+class Pattern(TypedDict):
+    subtopology: int
+    pattern: str
+
+
+class ShownTopology(TypedDict):
+    application: str
+    digest: str
+    subtopologies: list[ShownSubtopology]
+    patterns: list[Pattern]
+    undecided: list[str]
+    obstacle: str | None
+    exported: Exported | None
+
+
+class TopologyFile(TypedDict):
+    ApplicationId: str
+    Subtopologies: list[Mapping[str, Any]]
+    UndecidedChangelogTopics: list[str | Mapping[str, Any]]
+
+
+UpgradeShown = extended("UpgradeShown", Upgrade, rolling=str)
+Message = {"message": str}
+PLACED = Given | DryRun
+
+# What each command prints with `-o json`, by its words.
+COMMANDS: Mapping[str, Any] = {
+    "assess": list[Assessment],
+    "ban": PLACED,
+    "convert": ConversionPlan,
+    "decode": Mapping[str, Any],
+    "describe": DescribedGroup,
+    "doctor": list[Check],
+    "drain": Given,
+    "evacuate": PLACED,
+    "explain": list[Explained],
+    "groups": list[ListedRow],
+    "history": TypedDict("Copied", {"records": int, "file": str} | Message),
+    "leave": Given,
+    "observe": ObservedGroup,
+    "orders": Orders,
+    "pause": Given,
+    "pin": PLACED,
+    "plan": Planned,
+    "ready": TypedDict("Ready", {"ready": bool} | Message),
+    "rebalance": PLACED,
+    "release": Given,
+    "replay": list[ReplayedRow],
+    "resume": TypedDict("Resumed", {"group": str} | Message),
+    "roll": TypedDict("Rolled", {"group": str, "members": list[Restarted]}),
+    "simulate": list[Simulated] | list[Absence] | list[PolicySummary],
+    "stopped": TypedDict("Stated", {"stopped": Stopped} | Message),
+    "top": list[TopRow],
+    "topology diff": UpgradeShown,
+    "topology learn": TopologyFile,
+    "topology parse": TopologyFile,
+    "topology show": ShownTopology,
+    "unpin": TypedDict("Withdrawn", {"withdrawn": list[GroupOrder | Placement]} | Message),
+    "version": TypedDict("Version", {"version": str} | Message),
+    "weights": WeightsDescribed,
+}
+LINES = {
+    "observe": "One document on each line.",
+    "top": "One document on each line; with --once a single document.",
+    **dict.fromkeys(("describe", "groups", "plan"), "A single document; with --watch one on each line."),
+}
+API: Mapping[str, Any] = {
+    "/api/groups": list[GroupStatus],
+    "/api/groups/NAME": Picture | PresentOnPage,
+    "/api/overview": list[OverviewRow],
+    "/api/overview/NAME": list[OverviewRow],
+    "/decisions": list[Line],
+}
+
+
+def answers() -> Iterator[Answer]:
+    """Yields the answers of commands, then those of the page."""
+    for words, kind in COMMANDS.items():
+        title = f"bellwether {words} -o json"
+        note = LINES.get(words, "A single document.")
+        yield Answer(name=f"command-{words.replace(' ', '-')}", title=title, of=kind, description=note)
+    for path, kind in API.items():
+        name = path.strip("/").replace("/", "-").lower()
+        yield Answer(
+            name=name if name.startswith("api") else f"api-{name}",
+            title=f"GET {path}",
+            of=kind,
+            description="The body of the answer.",
+        )
+
+
+def schemas() -> dict[str, Schema]:
+    """Returns all schemas by the names of their files without the suffix."""
+    made = {each.name: schema_of(each.of, each.title, each.description) for each in answers()}
+    events = SchemaSet.load()
+    for event in events.events:
+        made[f"event-{event}"] = schema_of_record(json.loads(events.latest(event).text), f"event {event}")
+    return made
+
+
+def text_of(document: Any) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def _row(name: str, printed_by: str) -> str:
+    return f"| `{printed_by}` | [{name}](schemas/{name}.schema.json) | [example](schemas/examples/{name}.json) |"
+
+
+def page() -> str:
+    """Returns the page that lists the schemas."""
+    rows = [_row(name, schema["title"].removeprefix("bellwether ")) for name, schema in schemas().items()]
+    return "\n".join([*HEAD, *rows, ""])
+
+
+if __name__ == "__main__":
+    for name, schema in schemas().items():
+        (FOLDER / f"{name}.schema.json").write_text(text_of(schema), encoding="utf-8")
+    (FOLDER.parent / "schemas.md").write_text(page(), encoding="utf-8")
