@@ -31,6 +31,7 @@ NAME = "bellwether"
 NUMBER_UNKNOWN = 0
 GROUPS_MAX = 10_000
 NAMELESS_MAX = 1_000
+MEMBERS_KEPT = 3  # of a plan's members: enough to recognise their group, and few to look up
 UNREADABLE = "unreadable"
 ORDERS_UNREAD = "the control topic has not been read yet, so orders on placement are unknown"
 
@@ -157,7 +158,7 @@ class Answers:
             if group and (group in self._previous or len(self._previous) < GROUPS_MAX):
                 self._previous[group] = decision
             elif not group:
-                self._nameless[made.request.members] = decision.policy
+                self._nameless[made.request.members[:MEMBERS_KEPT]] = decision.policy
                 while len(self._nameless) > NAMELESS_MAX:
                     del self._nameless[next(iter(self._nameless))]
         planned = PlannedRebalance(
