@@ -20,6 +20,7 @@ from bellwether_kafka.assignors.streams.application.topology import Exported
 from bellwether_kafka.coordinator.assessment.conversion import ConversionPlan
 from bellwether_kafka.coordinator.assessment.model import Assessment
 from bellwether_kafka.coordinator.cli.orders.restart import Restarted
+from bellwether_kafka.coordinator.cli.plan_file import PlanFile
 from bellwether_kafka.coordinator.cli.top import TopRow
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, PlacementOrder, Stage, Stopped
 from bellwether_kafka.coordinator.events.avro import SchemaSet
@@ -44,8 +45,8 @@ FOLDER = Path(__file__).parent / "reference" / "schemas"
 HEAD = (
     "# JSON schemas",
     "",
-    "The JSON Schema (draft 2020-12) of each command's `-o json`, of each address that answers in JSON, and of each",
-    "[event](events.md) as `bellwether history --file NAME.jsonl` writes it. Made by",
+    "The JSON Schema (draft 2020-12) of each command's `-o json`, of each address that answers in JSON, of plan files,",
+    "and of each [event](events.md) as `bellwether history --file NAME.jsonl` writes it. Made by",
     "`python docs/generate_schemas.py`.",
     "",
     "A reader must accept fields that a schema does not name, as",
@@ -300,11 +301,12 @@ API: Mapping[str, Any] = {
 
 
 def answers() -> Iterator[Answer]:
-    """Yields the answers of commands, then those of the page."""
+    """Yields the answers of commands, the plan file, then the answers of the page."""
     for words, kind in COMMANDS.items():
         title = f"bellwether {words} -o json"
         note = LINES.get(words, "A single document.")
         yield Answer(name=f"command-{words.replace(' ', '-')}", title=title, of=kind, description=note)
+    yield Answer(name="plan-file", title="bellwether plan --out", of=PlanFile, description="The file that it writes.")
     for path, kind in API.items():
         name = path.strip("/").replace("/", "-").lower()
         yield Answer(

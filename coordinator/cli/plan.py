@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.admin import admin_of
 from bellwether_kafka.coordinator.cli.cost import RateUrl, RestoreRate, cost_of, in_words
 from bellwether_kafka.coordinator.cli.cost import restore_rate as rate_of
+from bellwether_kafka.coordinator.cli.offline import installed_version
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, Interval, Watch, settings_for
 from bellwether_kafka.coordinator.cli.output import (
     As,
@@ -30,6 +32,7 @@ from bellwether_kafka.coordinator.cli.output import (
     ranges,
     repeated,
 )
+from bellwether_kafka.coordinator.cli.plan_file import plan_file, write_plan_file
 from bellwether_kafka.coordinator.cli.read_groups import AT_MEMBER, observe_with_plan, owners_called, warn_hypothetical
 from bellwether_kafka.coordinator.kafka import read_size_limit
 from bellwether_kafka.coordinator.membership import NOT_READ
@@ -64,9 +67,12 @@ def plan(
     interval: Interval = 10.0,
     restore_rate: RestoreRate = None,
     url: RateUrl = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Also write the plan to this file, with the state that it is for.")
+    ] = None,
 ) -> None:
-    if watch and detailed_exitcode:
-        fail("--detailed-exitcode is for a single refresh; leave it out, or --watch.")
+    if watch and (detailed_exitcode or out is not None):
+        fail("--detailed-exitcode and --out are for a single refresh; leave them out, or --watch.")
     settings, _ = settings_for(bootstrap, config, group)
     pace = Pace(restore_records_per_s=rate_of(restore_rate, url, group))
     changes = False
@@ -81,10 +87,21 @@ def plan(
         seen, shadow = observe_with_plan(settings, group)
         foreseen = removals(seen, leader.membership_of(settings, group), size_limit)
         changes = _show(settings, seen, shadow, foreseen, output, pace, watch=watch)
+        if out is not None:
+            _write(out, seen, shadow)
 
     repeated(show, interval if watch else None)
     if detailed_exitcode and changes:
         raise typer.Exit(Exit.DIFFERS)
+
+
+def _write(path: Path, seen: Observation, shadow: Shadow) -> None:
+    plan = plan_file(seen, shadow, installed_version())
+    try:
+        write_plan_file(path, plan)
+    except OSError as error:
+        fail(f"The plan cannot be written to {path} ({error.strerror}); check --out.")
+    echo(f"The plan is in {path}; the digest of the group's state is {plan.digest[:16]}.", err=True)
 
 
 def _show(
