@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.cli.top import TopRow
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, PlacementOrder, Stage, Stopped
 from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
-from bellwether_kafka.coordinator.observation.absence_cost import AbsenceCost, Outage
+from bellwether_kafka.coordinator.observation.absence_cost import AbsenceDocument
 from bellwether_kafka.coordinator.observation.anomalies import Anomaly
 from bellwether_kafka.coordinator.observation.health_checks import Check
 from bellwether_kafka.coordinator.observation.lag import LagReport, LagVerdict
@@ -34,6 +34,7 @@ from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
 from bellwether_kafka.coordinator.observation.removals import Removals
 from bellwether_kafka.coordinator.observation.unknown import Unknown
 from bellwether_kafka.coordinator.replay.outcome import Replayed
+from bellwether_kafka.coordinator.replay.summary import PolicySummary
 from bellwether_kafka.coordinator.topology.upgrade import Upgrade
 from bellwether_kafka.coordinator.web.led_rebalances import Line
 from bellwether_kafka.coordinator.web.observed import Present
@@ -159,16 +160,14 @@ OverviewRow = extended(
     verdict=LagVerdict | None,
     pains=list[Pain],
 )
-OutageShown = extended("OutageShown", Outage, seconds=float | None)
-AbsenceOnly = extended("AbsenceOnly", AbsenceCost, as_it_is=OutageShown, helped=OutageShown)
-Absence = extended("Absence", AbsenceOnly, hypothetical=bool, pauses_everybody=bool)
+Absence = extended("Absence", AbsenceDocument, hypothetical=bool, pauses_everybody=bool)
 Planned = extended(
     "Planned",
     Picture,
     cost=PlacementCosts,
     traffic=Traffic | None,
     hypothetical=bool,
-    dearest_crash=AbsenceOnly | None,
+    dearest_crash=AbsenceDocument | None,
     take_over=Removals | None,
 )
 DryRun = extended("DryRun", Picture, cost=PlacementCosts)
@@ -183,20 +182,6 @@ Simulated = extended(
     warmups=NotRequired[int],
     waits_for_probing=NotRequired[bool],
 )
-
-
-class PolicySummary(TypedDict):
-    policy: str
-    snapshots: int
-    failed: int
-    rebalances: int
-    moved: int
-    paused: int
-    cross_rack: int
-    cross_share: float
-    cross_gb_per_day: float
-    cost_per_day: float
-    imbalance: float
 
 
 Explained = extended("Explained", Explanation, hypothetical=bool)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -120,7 +120,7 @@ def _show(
     if output.is_document:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
         crash = dearest_crash(shadow.decision, shadow.present, pace)
-        more = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": not seen.can_be_led}
+        more: dict[str, Any] = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": not seen.can_be_led}
         more |= {"dearest_crash": None if crash is None else cost_document(crash)}
         more |= {"take_over": None if foreseen is None else asdict(foreseen)}
         print_document(asdict(picture) | more, output, one_of_many=watch)

@@ -15,7 +15,7 @@ reported their lags are not counted.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -116,10 +116,32 @@ def dearest_crash(decision: Decision[GroupPlan], present: IntArray, pace: Pace =
     return max(costs, key=lambda c: (unknown if c.restored is None else c.restored, c.items), default=None)
 
 
-def cost_document(cost: AbsenceCost) -> dict[str, Any]:
+class OutageDocument(TypedDict):
+    """`Outage` in JSON."""
+
+    seconds: float | None
+    unowned_s: float
+    restoring_s: float | None
+
+
+class AbsenceDocument(TypedDict):
+    """`AbsenceCost` in JSON."""
+
+    ending: str
+    member: str
+    items: int
+    as_it_is: OutageDocument
+    helped: OutageDocument
+    by: str
+    unhelped: str
+    restored: int | None
+    beforehand_s: float | None
+
+
+def cost_document(cost: AbsenceCost) -> AbsenceDocument:
     """Returns the cost as values for JSON."""
 
-    def outage(case: Outage) -> dict[str, Any]:
+    def outage(case: Outage) -> OutageDocument:
         return {"seconds": case.seconds, "unowned_s": case.unowned_s, "restoring_s": case.restoring_s}
 
     return {

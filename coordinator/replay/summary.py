@@ -1,7 +1,7 @@
 """Summarises the costs of policies over a recording, as figures and as text. Pure."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 import numpy as np
 
@@ -9,6 +9,24 @@ from bellwether_kafka.coordinator.replay.policy_replay import PolicyOutcome
 
 DAY_S = 86_400
 PRICE_PER_GB = 0.01  # a usual price of clouds for a gigabyte between zones, in each direction
+
+
+class PolicySummary(TypedDict):
+    """The cost of a policy over a recording, in the JSON of `simulate --history`. `moved`, `paused` and `cross_rack`
+    count partitions of all rebalances; shares and `imbalance` are means over them. `cost_per_day` has the currency of
+    the price."""
+
+    policy: str
+    snapshots: int
+    failed: int
+    rebalances: int
+    moved: int
+    paused: int
+    cross_rack: int
+    cross_share: float
+    cross_gb_per_day: float
+    cost_per_day: float
+    imbalance: float
 
 
 def recommendation(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_GB) -> str:
@@ -26,7 +44,7 @@ def recommendation(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRIC
     return "\n".join([first, *map(_sentence, table[1:])])
 
 
-def _sentence(row: Mapping[str, Any]) -> str:
+def _sentence(row: PolicySummary) -> str:
     failed = f", no plan in {row['failed']} rebalances" if row["failed"] else ""
     return (
         f"{row['policy']}: {row['imbalance']:.2f} times the mean,"
@@ -35,14 +53,14 @@ def _sentence(row: Mapping[str, Any]) -> str:
     )
 
 
-def _money(row: Mapping[str, Any]) -> str:
+def _money(row: PolicySummary) -> str:
     return f"{row['cross_gb_per_day']:.3g} GB or {row['cost_per_day']:.2f} a day"
 
 
-def summary(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_GB) -> list[dict[str, Any]]:
+def summary(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_GB) -> list[PolicySummary]:
     """Returns one row per policy, the best first, and equally good ones by name. Traffic and cost per day are sums over
     all groups of their means over time."""
-    rows = []
+    rows: list[PolicySummary] = []
     for name in dict.fromkeys(o.policy for o in outcomes):
         mine = [o for o in outcomes if o.policy == name]
         made = [o for o in mine if not o.failed]
@@ -67,7 +85,7 @@ def summary(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_G
     return sorted(rows, key=lambda row: (rank(row), row["policy"]))
 
 
-def rank(row: Mapping[str, Any]) -> tuple[float, ...]:
+def rank(row: PolicySummary) -> tuple[float, ...]:
     """Returns a key by which lower is better: rebalances without a plan; then overload beyond a tenth plus the share of
     load across racks; then moves."""
     return row["failed"], round(max(0.0, row["imbalance"] - 1.1) + row["cross_share"], 3), row["moved"]
