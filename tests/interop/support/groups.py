@@ -111,7 +111,8 @@ def unpassed(kafka: KafkaCluster, group: str, leader_kind: str = "") -> list[Gro
     table = MemberTable(HashOrder.JAVA, buckets_for(len(members) + 1, HashOrder.JAVA))
     wrong = {leader} if f"-{leader_kind}-" not in leader and leader_kind else set()
     in_the_way = {*unavoidable(members, table)} | wrong
-    if not in_the_way and not _can_be_taken_over([*members]):
+    comes_later = all(m.instance_id != INSTANCE for m in members.values())
+    if comes_later and not in_the_way and not _can_be_taken_over([*members]):
         in_the_way = {*members}
     return [members[member_id] for member_id in in_the_way]
 
