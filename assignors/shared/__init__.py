@@ -57,4 +57,4 @@ from bellwether_kafka.assignors.shared.offset_weights import OffsetRows as Offse
 from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause, RefusalError
 from bellwether_kafka.assignors.shared.rules import EVERYTHING, Rule, behind, known_racks, ordered
 from bellwether_kafka.assignors.shared.stage_report import Clock, StageReport, no_clock
-from bellwether_kafka.assignors.shared.weights import Weight, Weights, heavier_than_a_share, heaviest
+from bellwether_kafka.assignors.shared.weights import Weight, Weights, heaviest

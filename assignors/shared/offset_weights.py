@@ -4,12 +4,13 @@ A partition weighs as many records per second as are written to it, and what it 
 that stays. A lag that comes and goes, as between two commits, has no effect.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.arrays import BoolArray, LongArray
+from bellwether_kafka.assignors.shared.arrays import BoolArray, FloatArray, LongArray
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.protocol.primitives import TopicPartition
 
@@ -33,19 +34,24 @@ class OffsetRows:
     starts: LongArray
 
     def weights(self) -> Weights:
-        """Returns the records per second of partitions whose ends have been known for SPAN_MS_MIN. Without any there
-        are no weights, and counts are balanced."""
+        """Returns the loads that are known. Without any there are no weights, and counts are balanced."""
         if not len(self.at_ms):
             return Weights()
+        load = self.loads()
+        names = (TopicPartition(topic, p) for topic, count in self.counts.items() for p in range(count))
+        kept = {name: value for name, value in zip(names, load.tolist(), strict=True) if not math.isnan(value)}
+        return Weights(kept, error=self._relative_error(self.ends >= 0))
+
+    def loads(self) -> FloatArray:
+        """Returns the load of each partition in records per second, NaN if its ends have not been known for
+        SPAN_MS_MIN. There must be a row."""
         seen = self.ends >= 0
         first = np.argmax(seen, axis=0)
         span_ms = self.at_ms[-1] - self.at_ms[first]
         usable = seen[-1] & (span_ms >= SPAN_MS_MIN)
         written = self.ends[-1] - self.ends[first, np.arange(len(first))]
         load = written * 1000 / np.maximum(span_ms, 1) + self._lag_that_stays(seen) / LAG_S
-        names = (TopicPartition(topic, p) for topic, count in self.counts.items() for p in range(count))
-        kept = {name: float(load[column]) for column, name in enumerate(names) if usable[column]}
-        return Weights(kept, error=self._relative_error(seen))
+        return np.where(usable, load, np.nan)
 
     def _lag_that_stays(self, seen: BoolArray) -> LongArray:
         """Returns the least lag of each partition. It is 0 where none is known."""

@@ -110,16 +110,6 @@ def _topic_medians(cluster: ClusterView, values: FloatArray, measured: BoolArray
     return np.repeat(medians, cluster.counts)
 
 
-def heavier_than_a_share(weights: Weights, members: int, factor: float) -> list[tuple[TopicPartition, float]]:
-    """Returns the partitions that weigh more than `factor` times an even share for each of so many members, with their
-    shares of the whole, the heaviest first. No assignment makes such a group even."""
-    total, places = sum(weights.of.values()), min(members, len(weights.of))
-    if not places or total <= 0:
-        return []
-    heavy = heaviest(weights, places)
-    return [(partition, weight / total) for partition, weight in heavy if weight > factor * total / places]
-
-
 def heaviest(weights: Weights, most: int) -> Iterable[tuple[TopicPartition, float]]:
     """Returns the `most` heaviest partitions with their weights, heaviest first."""
     return sorted(weights.of.items(), key=lambda item: (-item[1], item[0]))[:most]

@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.shared import WEIGHT_WINDOW_MS, OffsetRows, Weights, heavier_than_a_share
+from bellwether_kafka.assignors.shared import WEIGHT_WINDOW_MS, OffsetRows, Weights
 from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, compacted_topics
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
 from bellwether_kafka.coordinator.observation.log_bounds import LogStarts, StableEnds
@@ -136,8 +136,12 @@ class LagRefreshes:
 
 def weights_of(history: OffsetHistory) -> Weights:
     """Returns the weights of partitions that follow from this history. Pure."""
+    return _rows(history).weights()
+
+
+def _rows(history: OffsetHistory) -> OffsetRows:
     window = history.since(WEIGHT_WINDOW_MS)
-    return OffsetRows(window.counts, window.at_ms, window.committed, window.ends, window.starts).weights()
+    return OffsetRows(window.counts, window.at_ms, window.committed, window.ends, window.starts)
 
 
 def heavy_partitions(history: OffsetHistory, owners: Mapping[TopicPartition, str]) -> tuple[str, ...]:
@@ -145,15 +149,19 @@ def heavy_partitions(history: OffsetHistory, owners: Mapping[TopicPartition, str
     Pure."""
     if not len(history.at_ms) or history.at_ms[-1] - history.at_ms[0] < HEAVY_SPAN_MS_MIN:
         return ()
-    weights, members = weights_of(history), len(set(owners.values()))
-    if members < 2 or sum(weights.of.values()) < HEAVY_RATE_MIN:
+    rows, members = _rows(history), len(set(owners.values()))
+    load = rows.loads()
+    total, places = float(np.nansum(load)), min(members, int((~np.isnan(load)).sum()))
+    if members < 2 or total < HEAVY_RATE_MIN:
         return ()
-    heavy = heavier_than_a_share(weights, members, HEAVY)
-    if not heavy:
+    heavy = np.flatnonzero(load > HEAVY * total / places)
+    if not len(heavy):
         return ()
-    named = ", ".join(f"{p.topic}-{p.partition} ({share:.0%})" for p, share in heavy[:HEAVY_NAMED_MAX])
+    names = [f"{topic}-{partition}" for topic, count in rows.counts.items() for partition in range(count)]
+    heaviest = heavy[np.argsort(-load[heavy], kind="stable")][:HEAVY_NAMED_MAX].tolist()
+    named = ", ".join(f"{names[column]} ({load[column] / total:.0%})" for column in heaviest)
     rest = f" and {len(heavy) - HEAVY_NAMED_MAX} more" if len(heavy) > HEAVY_NAMED_MAX else ""
-    even = f"an even share for each of {members} members is {1 / min(members, len(weights.of)):.0%} of the load"
+    even = f"an even share for each of {members} members is {1 / places:.0%} of the load"
     remedy = "no assignment divides a partition, only other keys or more partitions would"
     return (f"too heavy to be balanced: {named}{rest}; {even}; {remedy}",)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 import structlog
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from prometheus_client import CollectorRegistry
 
@@ -23,7 +23,6 @@ NAMES_INTERVAL_S = 1.0
 TOPICS_AT_ONCE = 1_000
 FAILED_AGAIN_S = 30.0
 TIMEOUT_MS = 5_000
-TOPIC_AUTHORIZATION_FAILED = 29
 TEMPORARY_MEMBER = "bellwether-temporary-"  # followed by a UUID
 
 log = structlog.get_logger(__name__)
@@ -156,6 +155,6 @@ def _why(group: str, error: int) -> str:
     """Returns why a temporary member could not join the group, with the remedy; "" for no error."""
     if error == Code.GROUP_AUTHORIZATION_FAILED:
         return kafka.grant("READ", "Group", group)
-    if error == TOPIC_AUTHORIZATION_FAILED:
+    if error == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         return kafka.grant("DESCRIBE", "Topic", kafka.TEMPORARY_TOPIC)
     return name_of(error) if error else ""

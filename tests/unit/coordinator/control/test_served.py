@@ -50,7 +50,7 @@ class Topic:
 
 
 class Served:
-    """Groups whose brokers were given plans, and what they are told."""
+    """Groups whose brokers were given plans, with the rebalances that were begun in them."""
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
