@@ -20,6 +20,8 @@ CONFIG_BYTES_MAX = 10_000_000  # of Bellwether's own configuration file
 FILE_WAIT_S = 10.0  # for a pipe to end
 CHUNK_BYTES = 65_536
 
+Stamp = tuple[int, int, int] | None  # of a file
+
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -35,6 +37,16 @@ class OutsideTextError(ValueError):
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Returns a value that changes when the file is written or replaced, also by way of links, as Kubernetes does with
+    a ConfigMap. None if the file cannot be read at present."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def opened(path: Path) -> int:

@@ -12,12 +12,12 @@ from typing import Any, Generic, TypeVar
 import structlog
 from confluent_kafka import KafkaException
 
+from bellwether_kafka.bounded import Stamp, stamp_of
 from bellwether_kafka.coordinator.kafka.outside import GRACE_S, DaemonThreads
 
 NAMES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 
 Client = TypeVar("Client")
-Stamp = tuple[int, int, int] | None
 Stamps = tuple[Stamp, ...]
 
 log = structlog.get_logger(__name__)
@@ -31,7 +31,7 @@ class CertificateFiles:
         self.taken = self.stamps()
 
     def stamps(self) -> Stamps:
-        return tuple(_stamp(path) for path in self.named)
+        return tuple(stamp_of(path) for path in self.named)
 
 
 class Renewed(Generic[Client]):
@@ -98,12 +98,3 @@ class Delegate(Generic[Client]):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._renewed.client, name)
-
-
-def _stamp(path: Path) -> Stamp:
-    """Returns what changes when a file is written or replaced; None if it cannot be read."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -72,7 +72,13 @@ from bellwether_kafka.coordinator.membership.events import (
     Wake,
     WorkSuspected,
 )
-from bellwether_kafka.coordinator.membership.lead_rules import assigned_by_broker, is_bellwether, is_missing, unfit
+from bellwether_kafka.coordinator.membership.lead_rules import (
+    MEMBER_ID_UUID_LENGTH,
+    assigned_by_broker,
+    is_bellwether,
+    is_missing,
+    unfit,
+)
 from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role
 from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown

@@ -10,7 +10,7 @@ from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Policy, topics_wanted
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, Decision, Memory, RawGroup, RawMember
 from bellwether_kafka.coordinator.kafka import ClusterReader
-from bellwether_kafka.coordinator.membership import Decide
+from bellwether_kafka.coordinator.membership import MEMBER_ID_UUID_LENGTH, Decide
 from bellwether_kafka.coordinator.planning.fallback import Proposal, Source
 from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, SecondsLeft, Work
 from bellwether_kafka.coordinator.planning.inspection import inspect
@@ -22,7 +22,6 @@ CHEAP_POLICY = Policy(name=consumer.STICKY_MIN_CHURN)
 METADATA_SHARE = 0.75
 READ_AT_ONCE_BYTES = 1 << 16
 UNREADABLE_SHOWN = 3
-UUID_LENGTH = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,5 +182,5 @@ def returned_ids(removed: Sequence[str], memory: Memory, raw: RawGroup) -> dict[
     """Returns the new member ids of removed leaders that have come back, by old id. Brokers form a member id from the
     client id and a UUID, so a leader is left out if several members with its client id are new."""
     new = [m.member_id for m in raw.members if m.instance_id is None and m.member_id not in memory.index]
-    back = {old: [n for n in new if n[:-UUID_LENGTH] == old[:-UUID_LENGTH]] for old in removed}
+    back = {old: [n for n in new if n[:-MEMBER_ID_UUID_LENGTH] == old[:-MEMBER_ID_UUID_LENGTH]] for old in removed}
     return {old: successors[0] for old, successors in back.items() if len(successors) == 1}

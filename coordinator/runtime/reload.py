@@ -8,12 +8,11 @@ from pathlib import Path
 import structlog
 
 from bellwether_kafka.assignors.shared import UnknownNameError
+from bellwether_kafka.bounded import Stamp, stamp_of
 from bellwether_kafka.coordinator.planning import ApplicationError
 from bellwether_kafka.coordinator.settings import Settings, SettingsChange, SettingsError, change
 
 INTERVAL_S = 10.0
-
-Stamp = tuple[int, int, int] | None
 
 log = structlog.get_logger(__name__)
 
@@ -95,13 +94,3 @@ def _log_change(changes: SettingsChange, path: Path) -> None:
 
 def _log_refused(error: Exception, path: Path) -> None:
     log.error("configuration_refused", file=str(path), reason=f"{error} What was in force before stays in force.")
-
-
-def stamp_of(path: Path) -> Stamp:
-    """Returns a value that changes when the file is written or replaced, also by way of links, as Kubernetes does with
-    a ConfigMap. None if the file cannot be read at present."""
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_mtime_ns, state.st_ino, state.st_size

@@ -6,9 +6,8 @@ from pathlib import Path
 import structlog
 
 from bellwether_kafka.assignors.streams.application import Topology, TopologyError
+from bellwether_kafka.bounded import stamp_of
 from bellwether_kafka.coordinator.topology.file import load_topology
-
-Stamp = tuple[int, int, int] | None
 
 log = structlog.get_logger(__name__)
 
@@ -20,7 +19,7 @@ class WatchedFile:
     def __init__(self, path: Path, read: Callable[[], Topology]) -> None:
         self._path = path
         self._read = read
-        self._seen = _stamp(path)
+        self._seen = stamp_of(path)
 
     def newer(self) -> Topology | None:
         """Returns the topology if the file has changed since the last call, else None. Blocks.
@@ -28,7 +27,7 @@ class WatchedFile:
         If the file cannot be used, that is logged once, and the previous topology stays in force. A file that changes
         while it is read is read at the next call.
         """
-        stamp = _stamp(self._path)
+        stamp = stamp_of(self._path)
         if stamp == self._seen:
             return None
         try:
@@ -37,7 +36,7 @@ class WatchedFile:
             self._seen = stamp
             self._log_refused(str(error))
             return None
-        if _stamp(self._path) != stamp:  # it may have been read half written
+        if stamp_of(self._path) != stamp:  # it may have been read half written
             return None
         self._seen = stamp
         if topology.obstacle:
@@ -59,12 +58,3 @@ def topology_of_application(path: Path, application_id: str) -> Topology:
             " correct topology or application_id."
         )
     return topology
-
-
-def _stamp(path: Path) -> Stamp:
-    """Returns what changes when the file is written or replaced, even by links as in Kubernetes; None if unreadable."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino, status.st_size

@@ -7,10 +7,8 @@ dynamic member from its client id and a UUID, that of a static one from its inst
 
 from collections.abc import Iterable, Sequence
 
-from bellwether_kafka.coordinator.membership import DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.membership import MEMBER_ID_UUID_LENGTH, DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.planning.racks.rack_rules import NO_RULES, ConfiguredRack, RackRules
-
-UUID_LENGTH = 36
 
 
 class MemberRacks:
@@ -57,4 +55,4 @@ class MemberRacks:
 
 def _client_id(member: JoinedMember) -> str:
     """Returns the client id in a dynamic member's id, "" for a static member."""
-    return member.member_id[: -UUID_LENGTH - 1] if member.instance_id is None else ""
+    return member.member_id[: -MEMBER_ID_UUID_LENGTH - 1] if member.instance_id is None else ""

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import structlog
 
-from bellwether_kafka.bounded import OutsideTextError, json_of, read_file
+from bellwether_kafka.bounded import OutsideTextError, json_of, read_file, stamp_of
 from bellwether_kafka.coordinator.planning.racks.networks import Network, Networks, network
 
 BYTES_MAX = 4_000_000  # about a hundred thousand lines
 ABSENT = "<none>"
 
-Stamp = tuple[int, int, int] | None
 
 log = structlog.get_logger(__name__)
 
@@ -31,13 +30,13 @@ class RackFile:
         """Reads the file. Raises RackFileError."""
         self.path = path
         self.version = 1
-        self._seen = _stamp(path)
+        self._seen = stamp_of(path)
         self.networks = _read(path)
 
     def refresh(self) -> None:
         """Reads the file again if it has changed. Blocks. If it cannot be used, that is logged once, and what was read
         before stays in force. A file that changes while it is read is read at the next call."""
-        stamp = _stamp(self.path)
+        stamp = stamp_of(self.path)
         if stamp == self._seen:
             return
         try:
@@ -46,7 +45,7 @@ class RackFile:
             self._seen = stamp
             _log_refused(self.path, error)
             return
-        if _stamp(self.path) != stamp:  # it may have been read half written
+        if stamp_of(self.path) != stamp:  # it may have been read half written
             return
         self._seen, self.networks = stamp, networks
         self.version += 1
@@ -100,13 +99,3 @@ def _read(path: Path) -> Networks:
 
 def _log_refused(path: Path, error: RackFileError) -> None:
     log.error("rack_file_refused", file=str(path), reason=f"{error} What was read before stays in force.")
-
-
-def _stamp(path: Path) -> Stamp:
-    """Returns what changes when the file is written or replaced, also by links as in Kubernetes; None if it is not
-    readable."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino, status.st_size

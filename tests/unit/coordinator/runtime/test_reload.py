@@ -8,7 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared import UnknownNameError
-from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile, stamp_of
+from bellwether_kafka.bounded import stamp_of
+from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.settings.process_settings import load
 
