@@ -100,21 +100,25 @@ def foreign(owners: Mapping[TopicPartition, Member]) -> list[TopicPartition]:
 
 
 def unpassed(kafka: KafkaCluster, group: str, leader_kind: str = "") -> list[GroupMember]:
-    """The members that keep Bellwether from a take-over: those in the first slot of the broker's table, where no member
-    id sorts first, and the leader where it is not of this kind. The present leader counts among the former, because
-    Bellwether does not know it before it joins. All of them, if too few member ids would sort first (`forecast`).
+    """`in_the_way` of a group as the broker describes it now."""
+    return in_the_way(describe(kafka.bootstrap, group).members, last_rebalance(kafka, group).leader, leader_kind)
+
+
+def in_the_way(listing: Sequence[GroupMember], leader: str, leader_kind: str = "") -> list[GroupMember]:
+    """The members that keep Bellwether from a take-over, be it the first or that after an absence: those in the first
+    slot of the broker's table, where no member id sorts first, and the leader where it is not of this kind. The present
+    leader counts among the former, because Bellwether does not know it before it joins. All of them, if too few member
+    ids would sort first (`forecast`). Bellwether's own is none of them.
 
     Member ids are the broker's, and one in sixteen is in that slot (see `succession`).
     """
-    members = {m.member_id: m for m in describe(kafka.bootstrap, group).members}
-    leader = last_rebalance(kafka, group).leader
+    members = {m.member_id: m for m in listing if m.instance_id != INSTANCE}
     table = MemberTable(HashOrder.JAVA, buckets_for(len(members) + 1, HashOrder.JAVA))
-    wrong = {leader} if f"-{leader_kind}-" not in leader and leader_kind else set()
-    in_the_way = {*unavoidable(members, table)} | wrong
-    comes_later = all(m.instance_id != INSTANCE for m in members.values())
-    if comes_later and not in_the_way and not _can_be_taken_over([*members]):
-        in_the_way = {*members}
-    return [members[member_id] for member_id in in_the_way]
+    wrong = {leader} & members.keys() if leader_kind and f"-{leader_kind}-" not in leader else set()
+    ahead = {*unavoidable(members, table)} | wrong
+    if not ahead and not _can_be_taken_over([*members]):
+        return [*members.values()]
+    return [members[member_id] for member_id in ahead]
 
 
 def _can_be_taken_over(member_ids: list[str]) -> bool:
