@@ -65,7 +65,7 @@ class RackWatch:
             self._stirring.clear()
             try:
                 if self._rules.file is not None:
-                    await asyncio.to_thread(self._rules.file.refresh)
+                    await asyncio.to_thread(self._rules.file.refresh, self._clock())
                 await self.turn()
             except Exception:
                 log.exception("racks_not_watched")

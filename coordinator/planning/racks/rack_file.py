@@ -9,11 +9,12 @@ from pathlib import Path
 
 import structlog
 
-from bellwether_kafka.bounded import OutsideTextError, json_of, read_file, stamp_of
+from bellwether_kafka.bounded import OutsideTextError, Stamp, json_of, read_file, stamp_of
 from bellwether_kafka.coordinator.planning.racks.networks import Network, Networks, network
 
 BYTES_MAX = 4_000_000  # about a hundred thousand lines
 ABSENT = "<none>"
+REST_S = 1.0
 
 
 log = structlog.get_logger(__name__)
@@ -31,13 +32,17 @@ class RackFile:
         self.path = path
         self.version = 1
         self._seen = stamp_of(path)
+        self._changed: tuple[Stamp, float] = (self._seen, 0.0)  # what the file is now, and since when at the latest
         self.networks = _read(path)
 
-    def refresh(self) -> None:
-        """Reads the file again if it has changed. Blocks. If it cannot be used, that is logged once, and what was read
-        before stays in force. A file that changes while it is read is read at the next call."""
+    def refresh(self, now: float) -> None:
+        """Reads the file again if it has changed and then rested for REST_S: a program may still be writing it. `now`
+        is in seconds, by any clock. Blocks. If the file cannot be used, that is logged once, and what was read before
+        stays in force."""
         stamp = stamp_of(self.path)
-        if stamp == self._seen:
+        if stamp != self._changed[0]:
+            self._changed = stamp, now
+        if stamp == self._seen or now - self._changed[1] < REST_S:
             return
         try:
             networks = _read(self.path)
@@ -45,7 +50,7 @@ class RackFile:
             self._seen = stamp
             _log_refused(self.path, error)
             return
-        if stamp_of(self.path) != stamp:  # it may have been read half written
+        if stamp_of(self.path) != stamp:  # written again meanwhile
             return
         self._seen, self.networks = stamp, networks
         self.version += 1
@@ -53,7 +58,8 @@ class RackFile:
 
 
 def networks_of(data: bytes) -> Networks:
-    """Returns the networks in a file. Raises OutsideTextError with a clause."""
+    """Returns the networks in a file. Raises OutsideTextError with a clause, also if there are none: that is what a
+    failed `kubectl ... > FILE` leaves, and members without a rack would be moved."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -67,6 +73,8 @@ def networks_of(data: bytes) -> Networks:
             raise OutsideTextError(f"{where}: {error}") from None
         if racks.setdefault(net, rack) != rack:
             raise OutsideTextError(f"{where}: {host} has two racks, {racks[net]} and {rack}")
+    if not racks:
+        raise OutsideTextError("it gives no address a rack")
     return Networks.of(racks)
 
 

@@ -13,6 +13,7 @@ from bellwether_kafka.coordinator.membership.machine import MembershipView
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.planning.racks.rack_file import REST_S
 from bellwether_kafka.coordinator.planning.racks.rack_rules import RackRules
 from bellwether_kafka.coordinator.runtime.rack_watch import AGAIN_S, TICK_S, RackWatch
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
@@ -93,7 +94,8 @@ def test_a_changed_file_is_compared_without_a_restart(tmp_path: Path) -> None:
     assert (watched.brokers.asked, watched.wanted) == (1, []), "all in one rack: no plan is better"
     path.write_text("10.1.0.0/16 az1\n10.2.0.0/16 az2")
     assert rules.file is not None
-    rules.file.refresh()
+    for now in (1.0, 1.0 + REST_S):
+        rules.file.refresh(now)
     watched.turns(5)
     assert (watched.brokers.asked, watched.wanted) == (1, [("orders", REASON)])
 

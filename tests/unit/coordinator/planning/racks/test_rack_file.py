@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.bounded import OutsideTextError
 from bellwether_kafka.coordinator.planning.racks import rack_file
-from bellwether_kafka.coordinator.planning.racks.rack_file import RackFile, RackFileError, networks_of
+from bellwether_kafka.coordinator.planning.racks.rack_file import REST_S, RackFile, RackFileError, networks_of
 
 # What `kubectl get nodes -o custom-columns=...` writes: a column for each value, `<none>` where a node has none.
 OF_KUBECTL = b"""\
@@ -38,6 +38,9 @@ def test_both_forms_give_the_same_networks(text: bytes) -> None:
         (b'{"10.0.0.0/24": 3}', "the rack of 10.0.0.0/24 is no text"),
         (b'{"10.0.0.0/24"', "it is not JSON"),
         (b"\xff az1", "it is not UTF-8"),
+        (b"", "it gives no address a rack"),
+        (b"{}", "it gives no address a rack"),
+        (b"# none yet\n10.244.2.0/24 <none>\n", "it gives no address a rack"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_the_place(text: bytes, clause: str) -> None:
@@ -62,26 +65,41 @@ def test_a_changed_file_is_read_again_and_an_unchanged_one_is_not(tmp_path: Path
     path = tmp_path / "racks"
     path.write_text("10.0.0.1 az1")
     file = RackFile(path)
-    file.refresh()
+    file.refresh(10.0)
     assert (file.version, file.networks.rack_of("/10.0.0.1")) == (1, "az1")
     (tmp_path / "new").write_text("10.0.0.1 az2")
     (tmp_path / "new").replace(path)
-    file.refresh()
-    file.refresh()
+    for now in (20.0, 20.0 + REST_S, 30.0):
+        file.refresh(now)
     assert (file.version, file.networks.rack_of("/10.0.0.1")) == (2, "az2")
 
 
-def test_a_changed_file_that_cannot_be_used_is_reported_once_and_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["10.0.0.1 two words", ""], ids=["malformed", "left empty by a command that failed"])
+def test_a_changed_file_that_cannot_be_used_is_reported_once_and_changes_nothing(tmp_path: Path, text: str) -> None:
     path = tmp_path / "racks"
     path.write_text("10.0.0.1 az1")
     file = RackFile(path)
-    path.write_text("10.0.0.1 two words")
+    path.write_text(text)
     with capture_logs() as logs:
-        file.refresh()
-        file.refresh()
+        for now in (10.0, 20.0, 30.0):
+            file.refresh(now)
     assert [line["event"] for line in logs] == ["rack_file_refused"]
     assert logs[0]["reason"].endswith("correct it. What was read before stays in force.")
     assert (file.version, file.networks.rack_of("/10.0.0.1")) == (1, "az1")
     path.unlink()
-    file.refresh()
+    for now in (40.0, 50.0):
+        file.refresh(now)
     assert file.networks.rack_of("/10.0.0.1") == "az1"
+
+
+def test_a_file_that_is_being_written_is_read_once_it_rests(tmp_path: Path) -> None:
+    path = tmp_path / "racks"
+    path.write_text("10.0.0.1 az1\n10.0.0.2 az1\n")
+    file = RackFile(path)
+    for now, written in ((10.0, ""), (11.0, "10.0.0.1 az"), (12.0, "10.0.0.1 az2\n10.0.0.2 az2\n")):
+        path.write_text(written)
+        for since in (0.0, 0.9):  # seconds
+            file.refresh(now + since)
+            assert [file.networks.rack_of(f"/10.0.0.{n}") for n in (1, 2)] == ["az1", "az1"]
+    file.refresh(12.0 + REST_S)
+    assert [file.networks.rack_of(f"/10.0.0.{n}") for n in (1, 2)] == ["az2", "az2"]
