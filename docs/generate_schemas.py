@@ -27,7 +27,7 @@ from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
 from bellwether_kafka.coordinator.observation.absence_cost import AbsenceDocument
 from bellwether_kafka.coordinator.observation.anomalies import Anomaly
-from bellwether_kafka.coordinator.observation.health_checks import Check
+from bellwether_kafka.coordinator.observation.health import Check
 from bellwether_kafka.coordinator.observation.lag import LagReport, LagVerdict
 from bellwether_kafka.coordinator.observation.observation import ObservedMember
 from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance

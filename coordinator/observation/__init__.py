@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.observation.anomalies import (
     of_assignment,
 )
 from bellwether_kafka.coordinator.observation.broker_assigned import UNIFORM as UNIFORM
-from bellwether_kafka.coordinator.observation.health_checks import (
+from bellwether_kafka.coordinator.observation.health import (
     BROKER_CONFIGS,
     Check,
     CheckVerdict,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from bellwether_kafka.coordinator.names import for_shell, for_toml
-from bellwether_kafka.coordinator.observation.health_checks import KIND_OF_PROTOCOL, Check, CheckVerdict, DoctorFacts
+from bellwether_kafka.coordinator.observation.health import KIND_OF_PROTOCOL, Check, CheckVerdict, DoctorFacts
 
 STEPS_MAX = 3
 

@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.cli.orders.order_options import OrderTerms
 from bellwether_kafka.coordinator.cli.orders.write import OrderService
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control.topic import TopicChannel
-from bellwether_kafka.coordinator.observation.health_checks import DoctorFacts, examine
+from bellwether_kafka.coordinator.observation.health import DoctorFacts, examine
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, observation, shadow_of
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings

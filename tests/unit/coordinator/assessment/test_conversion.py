@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.assessment.conversion import (
     plan_conversion,
 )
 from bellwether_kafka.coordinator.assessment.model import PolicyRow
-from bellwether_kafka.coordinator.observation.health_checks import Check, CheckVerdict
+from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
 from tests.unit.coordinator.assessment.test_assess import PRICES, crossed
 
 READY = ConversionFacts(

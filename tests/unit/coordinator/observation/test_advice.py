@@ -12,7 +12,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.registry import POLICIES
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
-from bellwether_kafka.coordinator.observation.health_checks import Check, CheckVerdict, DoctorFacts, examine
+from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, DoctorFacts, examine
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
@@ -129,7 +129,8 @@ def test_what_doctor_advises_can_be_loaded_and_helps(case: str) -> None:
 
 
 def test_every_setting_that_doctor_names_is_in_a_case() -> None:
-    source = (Path(examine.__code__.co_filename)).read_text()
+    folder = Path(examine.__code__.co_filename).parent
+    source = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
     named = (
         set(re.findall(r'\b([a-z_]+) = (?:"\w+"|true|false|\[\{|\{nearest|\{kind)', source))
         & GroupSettings.model_fields.keys()

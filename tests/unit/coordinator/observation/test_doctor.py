@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.kafka.broker_configs import SettingOfBroker
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.lead_rules import is_bellwether, subscription
-from bellwether_kafka.coordinator.observation.health_checks import Check, CheckVerdict, DoctorFacts, examine, worst
+from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, DoctorFacts, examine, worst
 from bellwether_kafka.coordinator.observation.lag import GroupLag
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation, shadow_of

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.observation.health_checks import Check, CheckVerdict
+from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
 from bellwether_kafka.coordinator.observation.next_steps import STEPS_MAX, next_steps
 from tests.unit.coordinator.observation.test_doctor import consumers
 

@@ -1,0 +1,147 @@
+"""Checks of Kafka Streams applications: the proof that a process is dead, and topologies."""
+
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams.application import required_counts
+from bellwether_kafka.coordinator.ghosts import process_of
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.observation.health.doctor_facts import (
+    Check,
+    CheckVerdict,
+    DoctorFacts,
+    has_no_members,
+    sentence,
+)
+from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade
+
+_EQUALLY_MANY = "Give these topics the same number of partitions, because the application joins them."
+_COMPARE_FILES = "Compare the files of both versions: bellwether topology diff OLD NEW."
+
+
+def application_checks(facts: DoctorFacts) -> list[Check]:
+    """Returns the checks of an application; those of topologies also without members."""
+    return [
+        *_ghosts(facts),
+        *_topology(facts),
+        *_sources(facts),
+        *_upgrade(facts),
+    ]
+
+
+def _ghosts(facts: DoctorFacts) -> list[Check]:
+    """Checks, for an application, whether the death of a restarted process can be proven, and the consequences."""
+    seen = facts.seen
+    if seen.protocol != STREAMS_PROTOCOL:
+        return []
+    return [*_proofs(facts), *_waits(facts)]
+
+
+def _waits(facts: DoctorFacts) -> list[Check]:
+    """Checks, under exactly-once, whether rebalances may wait for ghosts. Streams commits nothing during a rebalance;
+    one that outlasts the transaction timeout aborts the transactions of all instances
+    (docs/reference/client-quirks.md#java-streams-threads). Brokers do not show the members' session timeouts."""
+    if facts.streams is None or not facts.streams.exactly_once:
+        return []
+    if facts.ghosts is not None and facts.ghosts.remove:
+        return [
+            Check("exactly once", CheckVerdict.PASS, "Rebalances do not wait for ghosts whose death can be proven.")
+        ]
+    message = (
+        "No process removes ghosts, so a rebalance waits for a restarted instance's session (session.timeout.ms, 45 s"
+        " unless set). After transaction.timeout.ms (10 s) the transactions of all instances are aborted, and each"
+        " restores its state."
+    )
+    removing = "Remove ghosts = false" if facts.mode == "lead" else 'Set mode = "assist"'
+    remedy = f"{removing} for the group, or run its instances under bellwether guard."
+    return [Check("exactly once", CheckVerdict.WARN, message, remedy)]
+
+
+def _proofs(facts: DoctorFacts) -> list[Check]:
+    seen = facts.seen
+    named = [m for m in seen.members if m.instance_id is None and m.topics and m.client_id]
+    odd = sorted({m.client_id for m in named if process_of(m.client_id, seen.group_id) is None})
+    attested = facts.ghosts is not None and facts.ghosts.client_ids_unique
+    if odd and not attested:
+        message = f"The application sets client.id ({listed(odd)}), so that its ghosts cannot be proven."
+        with_mode = 'mode = "assist" and ' if facts.mode == "observe" else ""
+        remedy = (
+            "Run its instances under bellwether guard, empty each before a restart (bellwether evacuate), or set"
+            f" {with_mode}client_ids_unique = true if no two live members on a host share a client id."
+        )
+        return [Check("ghosts", CheckVerdict.WARN, message, remedy)]
+    return [Check("ghosts", CheckVerdict.PASS, "Ghosts of restarted processes can be proven.")]
+
+
+def _topology(facts: DoctorFacts) -> list[Check]:
+    """Checks where an application's topology comes from, and whether it is attested. A plan needs a topology."""
+    origin, config = _topology_in_words(facts), facts.streams
+    if not origin:
+        return _nothing_to_learn_from(facts)
+    message = f"{origin}, "
+    if config is None or config.topology is None:
+        remedy = "Save it: bellwether topology learn writes it into a file for the setting topology."
+        return [Check("topology", CheckVerdict.WARN, f"{message}learned from the running application.", remedy)]
+    if not config.topology_attested:
+        remedy = (
+            "Set topology_attested = true where the file is deployed with the application; else a Java member leads"
+            " after restarts."
+        )
+        return [Check("topology", CheckVerdict.WARN, f"{message}from a file that is not attested.", remedy)]
+    return [Check("topology", CheckVerdict.PASS, f"{message}from a file, and attested.")]
+
+
+def _topology_in_words(facts: DoctorFacts) -> str:
+    """Describes the topology of the plan, or that of the configured file; "" if there is none."""
+    decision = facts.seen.shadow.decision if facts.seen.shadow is not None else None
+    if decision is not None:
+        return decision.plan.application if facts.seen.protocol == STREAMS_PROTOCOL else ""
+    return facts.topology.summary if facts.topology is not None else ""
+
+
+def _nothing_to_learn_from(facts: DoctorFacts) -> list[Check]:
+    """Warns if an application that has no members has no topology file either."""
+    streams = facts.streams
+    if streams is None or streams.stateful or not has_no_members(facts):
+        return []
+    message = "No topology file is set, and no instance runs to learn it from: a Java member leads first."
+    remedy = "To lead from the first start, let the application export its topology, and set topology to the file."
+    return [Check("topology", CheckVerdict.WARN, message, remedy)]
+
+
+def _sources(facts: DoctorFacts) -> list[Check]:
+    """Checks the source topics in the topology file of an application without members: no instance starts without
+    them."""
+    if facts.topology is None or facts.topic_counts is None or not has_no_members(facts):
+        return []
+    sources = required_counts(facts.topology, facts.topic_counts)
+    if sources.conflicts:
+        return [Check("source topics", CheckVerdict.FAIL, sentence("; ".join(sources.conflicts)), _EQUALLY_MANY)]
+    if sources.missing:
+        message = f"Topics that the topology names as sources and Bellwether does not see: {listed(sources.missing)}."
+        remedy = "Create them before the application starts, or grant Bellwether's principal the ACL DESCRIBE on them."
+        return [Check("source topics", CheckVerdict.WARN, message, remedy)]
+    if sources.unchecked:
+        return [Check("source topics", CheckVerdict.WARN, sentence("; ".join(sources.unchecked)), _EQUALLY_MANY)]
+    return [Check("source topics", CheckVerdict.PASS, "All topics that the topology names as sources exist.")]
+
+
+def _upgrade(facts: DoctorFacts) -> list[Check]:
+    """Checks what a rolling upgrade to the topology of a new file would do."""
+    plan = facts.seen.shadow.decision.plan if facts.seen.shadow is not None else None
+    if facts.new_topology is None:
+        return []
+    if not isinstance(plan, TaskPlan):
+        return [Check("upgrade", CheckVerdict.WARN, "Not checked: the present topology is not known.", _COMPARE_FILES)]
+    difference = upgrade(plan.topology, facts.new_topology)
+    message = f"To the new topology: {'; '.join(sentences(difference))}."
+    attested = facts.streams is not None and facts.streams.topology_attested
+    if difference.mixture is Mixture.NOTHING_DIFFERS or (difference.mixture is Mixture.STORES and attested):
+        return [Check("upgrade", CheckVerdict.PASS, f"{message} {difference.rolling}")]
+    return [
+        Check(
+            "upgrade",
+            CheckVerdict.FAIL if difference.mixture is Mixture.NUMBERS else CheckVerdict.WARN,
+            message,
+            difference.rolling,
+        )
+    ]

@@ -1,0 +1,76 @@
+"""One check of `bellwether doctor`, and the facts from which checks are made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.streams.application import Topology
+from bellwether_kafka.coordinator.ghosts import GhostOptions
+from bellwether_kafka.coordinator.kafka import SettingOfBroker
+from bellwether_kafka.coordinator.membership import NOT_READ, STREAMS_PROTOCOL, MembershipConfig, SizeLimit
+from bellwether_kafka.coordinator.observation.observation import Observation
+from bellwether_kafka.coordinator.planning import StreamsConfig
+from bellwether_kafka.protocol import messages
+
+BY_KAFKA = Policy()
+BROKER_CONFIGS = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
+# Groups with these protocols can be led only with the setting kind.
+KIND_OF_PROTOCOL = {STREAMS_PROTOCOL: "streams", messages.PROTOCOL: "stateful"}
+
+
+class CheckVerdict(StrEnum):
+    NOT_APPLICABLE = "n/a"
+    PASS = "pass"  # noqa: S105 - not a password
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check. `message` is the finding; `remedy` is what to do, "" if nothing; `details` has a line for each
+    member, if members differ."""
+
+    name: str
+    verdict: CheckVerdict
+    message: str
+    remedy: str = ""
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFacts:
+    """The facts that the checks use.
+
+    `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist: it shows whether Bellwether
+    may use the group, without disturbing any member. `limits` are broker configs, empty if they cannot be read.
+    `broker_version` is () if unknown. `streams` are the settings of an application, `policy` that of plain consumers.
+    `ghosts` are the settings of their removal, None if none are removed. `topology` is from the configured file.
+    `topic_counts` are the partition counts of all topics, read if there is a file but no members, else None.
+    `assignors` are group.consumer.assignors of each broker, read if the group's broker assigns.
+    """
+
+    seen: Observation
+    config: MembershipConfig
+    mode: str
+    heartbeat_error: int
+    broker_racks: Sequence[str | None]
+    limits: dict[str, int]
+    broker_version: tuple[int, ...] = ()
+    streams: StreamsConfig | None = None
+    ghosts: GhostOptions | None = None
+    size_limit: SizeLimit = NOT_READ
+    topology: Topology | None = None
+    new_topology: Topology | None = None
+    topic_counts: Mapping[str, int] | None = None
+    policy: Policy = BY_KAFKA
+    assignors: Mapping[int, SettingOfBroker] = field(default_factory=dict)
+
+
+def has_no_members(facts: DoctorFacts) -> bool:
+    """Returns whether the group has no members and no plan from which to read facts."""
+    return not facts.seen.members and facts.seen.shadow is None
+
+
+def sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -1,0 +1,37 @@
+"""All checks of `bellwether doctor`, made from facts about a group, its cluster and the settings. Pure.
+
+Each check passes, warns or fails, and warnings and failures have a remedy. Checks for leaders are not applicable if no
+client can lead the group; checks of members are not applicable if there are none.
+"""
+
+from collections.abc import Iterable
+
+from bellwether_kafka.coordinator.observation.health.application_checks import application_checks
+from bellwether_kafka.coordinator.observation.health.doctor_facts import Check, CheckVerdict, DoctorFacts
+from bellwether_kafka.coordinator.observation.health.joining_checks import joining_checks
+from bellwether_kafka.coordinator.observation.health.lead_checks import lead_checks, plan_checks
+from bellwether_kafka.coordinator.observation.health.member_checks import member_checks
+
+OF_LEADERS = (
+    *("group ACL", "protocols", "instance id", "session timeout", "group size", "broker version"),
+    *("adoption", "versions", "topology", "plan", "not visible", "removals"),
+)
+# In the order in which to fix what they find.
+CHECKS = (joining_checks, member_checks, lead_checks, application_checks, plan_checks)
+
+
+def examine(facts: DoctorFacts) -> tuple[Check, ...]:
+    """Returns all checks, in the order in which to fix them."""
+    checks = [check for make in CHECKS for check in make(facts)]
+    if facts.seen.kind in ("classic", "missing", "unknown"):
+        return tuple(checks)
+    return tuple(_meaningless(check) if check.name in OF_LEADERS else check for check in checks)
+
+
+def _meaningless(check: Check) -> Check:
+    return Check(check.name, CheckVerdict.NOT_APPLICABLE, "No client can lead this group.")
+
+
+def worst(checks: Iterable[Check]) -> CheckVerdict:
+    order = list(CheckVerdict)
+    return max((check.verdict for check in checks), key=order.index, default=CheckVerdict.PASS)

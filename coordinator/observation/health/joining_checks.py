@@ -1,0 +1,227 @@
+"""Checks whether Bellwether may join a group: what kind it is, the ACL, its protocols, limits of its brokers."""
+
+from dataclasses import replace
+
+from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL
+from bellwether_kafka.coordinator.membership import (
+    PROVEN_FROM,
+    STREAMS_SESSION_MS_MAX,
+    STREAMS_SESSION_MS_MIN,
+    Code,
+    GroupState,
+    check_timing,
+    name_of,
+)
+from bellwether_kafka.coordinator.names import for_toml
+from bellwether_kafka.coordinator.observation.health.doctor_facts import (
+    BROKER_CONFIGS,
+    KIND_OF_PROTOCOL,
+    Check,
+    CheckVerdict,
+    DoctorFacts,
+    sentence,
+)
+from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
+from bellwether_kafka.coordinator.planning import listed
+
+# The answers to a heartbeat of a member that does not exist which show that Bellwether may use the group.
+ALLOWED = frozenset(
+    {Code.NONE, Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS, Code.GROUP_ID_NOT_FOUND}
+)
+SESSION_MIN, SESSION_MAX = BROKER_CONFIGS
+SIZE_MAX = "group.max.size"
+PLUG_IN = "bellwether"  # how the names of the assignors of deploy/broker-assignor begin
+
+
+def joining_checks(facts: DoctorFacts) -> list[Check]:
+    """Returns the checks whether Bellwether may join the group."""
+    return [
+        _kind(facts),
+        *_without_members(facts),
+        _permission(facts),
+        _protocol(facts),
+        _slot(facts),
+        _session(facts),
+        _size(facts),
+        _brokers(facts),
+        *_assignor(facts),
+    ]
+
+
+def _kind(facts: DoctorFacts) -> Check:
+    seen = facts.seen
+    if seen.kind == "unknown":
+        remedy = "Grant it." if "grant" in seen.trouble else "Ask again when the broker answers."
+        return Check("group", CheckVerdict.WARN, f"Not checked: {seen.trouble}.", remedy)
+    if seen.kind == "missing":
+        message = f"The group {seen.group_id} does not exist yet."
+        return Check(
+            "group", CheckVerdict.WARN, message, "Nothing, if the application has not started; else check the name."
+        )
+    if seen.obstacle and seen.kind in ("consumer", "streams"):
+        remedy = "Observe it only; to lead it, set the clients' group.protocol to classic."
+        return Check("group", CheckVerdict.FAIL, sentence(seen.obstacle), remedy)
+    if seen.kind == "other":
+        message = sentence(seen.obstacle or "it is no group of consumers")
+        return Check("group", CheckVerdict.FAIL, message, "Name another group.")
+    members = f"{len(seen.members)} member{'s' * (len(seen.members) != 1)}"
+    led = ", led by Bellwether" * bool(seen.bellwether_members)
+    return Check("group", CheckVerdict.PASS, f"A classic group, {seen.state or 'Empty'}, with {members}{led}.")
+
+
+def _without_members(facts: DoctorFacts) -> list[Check]:
+    """Checks an empty group: its consumers may commit without being members (docs/guides/adoption.md)."""
+    seen = facts.seen
+    if seen.self_assigned:
+        return [_self_assigned(facts)]
+    if seen.kind != "classic" or seen.state != GroupState.EMPTY or facts.config.subscribes:
+        return []
+    message = (
+        "No member is in the group. Consumers that assign themselves partitions (assign()) could not commit beside a"
+        " member, so Bellwether stays out until members have joined."
+    )
+    remedy = 'If all its consumers subscribe, set mode = "lead" and subscribes = true; else keep mode = "observe".'
+    return [Check("subscribes", CheckVerdict.WARN, message, remedy)]
+
+
+def _self_assigned(facts: DoctorFacts) -> Check:
+    """Fails if mode is "lead": once the group has a member, the broker refuses these consumers' commits."""
+    message = f"{sentence(SELF_ASSIGNED)} Beside a member, Bellwether included, the broker would refuse these commits."
+    verdict = CheckVerdict.FAIL if facts.mode == "lead" else CheckVerdict.WARN
+    return Check("subscribes", verdict, message, 'Keep mode = "observe" for this group.')
+
+
+def _permission(facts: DoctorFacts) -> Check:
+    if facts.heartbeat_error == Code.GROUP_AUTHORIZATION_FAILED:
+        remedy = f"Grant Bellwether's principal the ACL READ on Group '{facts.seen.group_id}'."
+        verdict = CheckVerdict.WARN if facts.mode == "observe" else CheckVerdict.FAIL
+        return Check("group ACL", verdict, "Bellwether may not join the group.", remedy)
+    if facts.heartbeat_error not in ALLOWED:
+        why = name_of(facts.heartbeat_error)
+        message = f"Not checked whether Bellwether may join: its coordinator node answers {why}."
+        return Check("group ACL", CheckVerdict.WARN, message, "Ask again when the broker answers.")
+    return Check("group ACL", CheckVerdict.PASS, "Bellwether may join the group and lead it.")
+
+
+def _protocol(facts: DoctorFacts) -> Check:
+    name, offered = facts.seen.protocol, facts.config.protocols
+    if not name:
+        return Check(
+            "protocols", CheckVerdict.PASS, f"No member uses a protocol yet; Bellwether offers {', '.join(offered)}."
+        )
+    if name not in offered:
+        message = f"The members use {name}, and Bellwether would offer {', '.join(offered)}."
+        return Check("protocols", CheckVerdict.FAIL, message, _way_to(facts, name))
+    if facts.streams is None and not facts.policy.leads(name):
+        message = f"The members use {name}, for which the policy {facts.policy.name} has no assignor."
+        return Check("protocols", CheckVerdict.FAIL, message, _way_to(facts, name))
+    return Check("protocols", CheckVerdict.PASS, f"The members use {name}, which Bellwether offers.")
+
+
+def _way_to(facts: DoctorFacts, protocol: str) -> str:
+    """Returns the settings with which Bellwether can lead a group that uses this protocol."""
+    kind = KIND_OF_PROTOCOL.get(protocol)
+    if kind is not None:
+        return f'Set kind = "{kind}" for the group, and remove protocols if it is set.'
+    if facts.streams is not None:
+        return 'Its members are plain consumers: set kind = "consumer", and remove what is only for applications.'
+    listed_ = ", ".join(map(for_toml, dict.fromkeys((protocol, *facts.config.protocols))))
+    if facts.policy.leads(protocol):
+        return f"Set protocols = [{listed_}] for the group."
+    policies = " or ".join(map(for_toml, OF_ANY_PROTOCOL))
+    return f"Set protocols = [{listed_}] and policy = {policies} for the group, which lead under any protocol."
+
+
+def _slot(facts: DoctorFacts) -> Check:
+    instance = facts.config.instance_id
+    same_id = [m for m in facts.seen.members if instance is not None and m.instance_id == instance]
+    if instance is None:
+        remedy = "Set instance_id: a restart of Bellwether then costs no rebalance."
+        return Check("instance id", CheckVerdict.WARN, "Bellwether joins without a group.instance.id.", remedy)
+    if same_id:
+        remedy = "Set another instance_id: joining under this one would fence the member."
+        message = f"The application's member {same_id[0].member_id} has Bellwether's group.instance.id '{instance}'."
+        return Check("instance id", CheckVerdict.FAIL, message, remedy)
+    who = "Bellwether" if facts.seen.bellwether_members else "no member"
+    return Check("instance id", CheckVerdict.PASS, f"'{instance}' is used by {who}.")
+
+
+def _session(facts: DoctorFacts) -> Check:
+    session, low, high = facts.config.session_timeout_ms, facts.limits.get(SESSION_MIN), facts.limits.get(SESSION_MAX)
+    wrong = check_timing(facts.config)
+    if wrong is not None:
+        return Check(
+            "session timeout", CheckVerdict.FAIL, wrong, "Correct these settings: bellwether run refuses them."
+        )
+    if low is None or high is None:
+        remedy = (
+            "Grant DESCRIBE_CONFIGS on the cluster: without it only a join shows whether the broker allows the value."
+        )
+        return Check("session timeout", CheckVerdict.WARN, "The brokers' limits cannot be read.", remedy)
+    if not low <= session <= high:
+        message = f"session_timeout_ms is {session}, and the brokers allow {low} to {high}."
+        return Check(
+            "session timeout", CheckVerdict.FAIL, message, _session_remedy(facts, max(low, min(session, high)))
+        )
+    return Check("session timeout", CheckVerdict.PASS, f"{session} ms is within the brokers' {low} to {high}.")
+
+
+def _session_remedy(facts: DoctorFacts, nearest: int) -> str:
+    """Suggests the nearest value that brokers allow, or a change of the brokers if other settings exclude it."""
+    fits = check_timing(replace(facts.config, session_timeout_ms=nearest)) is None
+    if fits and (not facts.config.streams or STREAMS_SESSION_MS_MIN <= nearest <= STREAMS_SESSION_MS_MAX):
+        leading = "" if facts.mode == "lead" else 'mode = "lead" and '
+        return f"Set {leading}session_timeout_ms = {nearest} for the group."
+    brokers = SESSION_MIN if nearest > facts.config.session_timeout_ms else SESSION_MAX
+    return f"Change {brokers} of the brokers to {facts.config.session_timeout_ms}: other settings need this session."
+
+
+def _size(facts: DoctorFacts) -> Check:
+    most, size = facts.size_limit.members, len(facts.seen.members)
+    if facts.seen.bellwether_members:
+        return Check("group size", CheckVerdict.PASS, f"Bellwether is in the group, beside {size} members.")
+    if most is not None and size >= most:
+        message = f"The group has {size} members and {SIZE_MAX} is {most}: there is no room for Bellwether."
+        return Check("group size", CheckVerdict.FAIL, message, f"Raise {SIZE_MAX} by one.")
+    return Check("group size", CheckVerdict.PASS, f"There is room for Bellwether beside {size} members.")
+
+
+def _brokers(facts: DoctorFacts) -> Check:
+    version = ".".join(map(str, facts.broker_version))
+    if facts.broker_version >= PROVEN_FROM:
+        return Check("broker version", CheckVerdict.PASS, f"The brokers are of Kafka {version} or newer.")
+    message = f"The brokers are of Kafka {version}." if version else "The brokers' version is not known."
+    tried = ".".join(map(str, PROVEN_FROM))
+    return Check(
+        "broker version",
+        CheckVerdict.WARN,
+        message,
+        f"Use Kafka {tried} or newer: on others Bellwether takes no group over.",
+    )
+
+
+def _assignor(facts: DoctorFacts) -> list[Check]:
+    """Checks that every broker has the assignor of Bellwether that a group's members name: any of them may become the
+    group's coordinator node, and one without it refuses the members."""
+    name = facts.seen.protocol
+    if facts.seen.kind != "consumer" or not name.startswith(PLUG_IN):
+        return []
+    policy = name.removeprefix(f"{PLUG_IN}-")  # or the name itself, which stands for the configured policy
+    class_name = f"bellwether.broker.{''.join(map(str.capitalize, policy.split('-')))}Assignor"
+    lists = {node: setting.split(",") for node, setting in facts.assignors.items() if isinstance(setting, str)}
+    without = sorted(node for node, classes in lists.items() if class_name not in map(str.strip, classes))
+    if without:
+        message = f"The members name {name}, and broker {listed([*map(str, without)])} does not list {class_name}."
+        remedy = (
+            "Copy the jar to it, add the class to its group.consumer.assignors and restart it; until then have members"
+            " name uniform."
+        )
+        return [Check("assignor", CheckVerdict.FAIL, message, remedy)]
+    if len(lists) < len(facts.assignors) or not lists:
+        message = f"The members name {name}; whether each broker lists {class_name} is not known."
+        remedy = (
+            "Grant Bellwether's principal the ACL DESCRIBE_CONFIGS on the cluster, or ask again when all brokers"
+            " answer."
+        )
+        return [Check("assignor", CheckVerdict.WARN, message, remedy)]
+    return [Check("assignor", CheckVerdict.PASS, f"The members name {name}, and each broker lists {class_name}.")]

@@ -1,0 +1,90 @@
+"""Checks how Bellwether becomes the leader of a group, and whether it can plan for it."""
+
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, NotLeading
+from bellwether_kafka.coordinator.observation import adoption_steps
+from bellwether_kafka.coordinator.observation.health.doctor_facts import Check, CheckVerdict, DoctorFacts, sentence
+from bellwether_kafka.coordinator.observation.observation import Observation
+from bellwether_kafka.coordinator.observation.removals import removals
+
+
+def lead_checks(facts: DoctorFacts) -> list[Check]:
+    """Returns the checks how Bellwether becomes the leader."""
+    return [*_takeover(facts), *_adoption(facts), *_removals(facts)]
+
+
+def plan_checks(facts: DoctorFacts) -> list[Check]:
+    """Returns the checks whether a plan can be made, and of what it cannot include."""
+    return [_plan(facts), _unseen(facts)]
+
+
+def _takeover(facts: DoctorFacts) -> list[Check]:
+    """Checks whether Bellwether may take over an application, without which it cannot regain the lead after an absence.
+    Take-overs need a declaration that the application is fit for them."""
+    guard = facts.config.takeover_obstacle
+    if facts.mode != "lead" or facts.config.adopt != "take-over" or not facts.config.streams:
+        return []
+    if guard is None:
+        return [Check("take-over", CheckVerdict.PASS, "The lead may be taken from a member.")]
+    if guard.reason is NotLeading.MEMBER_LEADS:
+        return [Check("take-over", CheckVerdict.PASS, sentence(guard.sentence))]
+    if guard.reason is NotLeading.UNDECLARED:
+        remedy = "Add the declaration, or restart the instances one after another."
+        return [Check("take-over", CheckVerdict.FAIL, sentence(guard.sentence), remedy)]
+    remedy = "Restart the instances one after another: Bellwether leads when the leader's instance is restarted."
+    return [Check("take-over", CheckVerdict.WARN, sentence(guard.sentence), remedy)]
+
+
+def _adoption(facts: DoctorFacts) -> list[Check]:
+    """Lists the steps of an adoption by restarts, for a group whose live leader may not be removed."""
+    seen, config = facts.seen, facts.config
+    waits = config.adopt == "succeed" or (config.adopt == "take-over" and config.takeover_obstacle is not None)
+    if facts.mode != "lead" or not waits or not seen.members:
+        return []
+    if seen.bellwether_members:
+        message = "Bellwether is in the group. A lead that is lost comes back when the leader's instance is restarted."
+        return [Check("adoption", CheckVerdict.PASS, message)]
+    ordered = " ".join(f"({number}) {step}" for number, step in enumerate(adoption_steps.steps(seen), 1))
+    message = f"{adoption_steps.leader(seen)} {adoption_steps.cost(adoption_steps.instances(seen))}"
+    return [Check("adoption", CheckVerdict.WARN, message, ordered)]
+
+
+def _removals(facts: DoctorFacts) -> list[Check]:
+    """Checks which members a take-over would remove, and whether it would begin."""
+    foreseen = removals(facts.seen, facts.config, facts.size_limit)
+    if foreseen is None:
+        return []
+    message = " ".join(foreseen.sentences())
+    if foreseen.begins:
+        return [Check("removals", CheckVerdict.PASS, message)]
+    verdict = CheckVerdict.FAIL if facts.mode == "lead" else CheckVerdict.WARN
+    return [Check("removals", verdict, message, sentence(foreseen.reason.rpartition("; ")[2]))]
+
+
+def _plan(facts: DoctorFacts) -> Check:
+    seen = facts.seen
+    if seen.shadow is not None:
+        warnings = seen.shadow.decision.warnings
+        if warnings:
+            message = f"A plan can be made, but: {'; '.join(warnings)}."
+            return Check("plan", CheckVerdict.WARN, message, "See bellwether plan.")
+        return Check("plan", CheckVerdict.PASS, f"A plan can be made; it would move {seen.shadow.moves.moved}.")
+    if not seen.members:
+        return Check("plan", CheckVerdict.PASS, "There is no member to plan for yet.")
+    return Check("plan", CheckVerdict.FAIL, sentence(seen.trouble or "no plan could be made"), _plan_remedy(seen))
+
+
+def _plan_remedy(seen: Observation) -> str:
+    if seen.protocol == STREAMS_PROTOCOL:
+        return "Check the application's topology (bellwether topology learn) and its settings."
+    return "Do what the reason says, or ask again when the brokers answer."
+
+
+def _unseen(facts: DoctorFacts) -> Check:
+    """Lists what brokers do not show to observers, so that Bellwether does not guess it."""
+    if facts.seen.protocol == STREAMS_PROTOCOL:
+        message = "Members do not send processing.guarantee, the kind of their stores and num.standby.replicas."
+        return Check(
+            "not visible", CheckVerdict.WARN, message, "Configure them for the group as the application has them."
+        )
+    message = "Protocol names that members offer beside the chosen one are not visible."
+    return Check("not visible", CheckVerdict.PASS, message)

@@ -1,0 +1,116 @@
+"""Checks what members send: their bytes, the topics they subscribe to, their versions and racks."""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
+from bellwether_kafka.coordinator.observation.health.doctor_facts import (
+    Check,
+    CheckVerdict,
+    DoctorFacts,
+    has_no_members,
+)
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.observation.spoken_versions import how_to_name_racks, spoken_versions
+from bellwether_kafka.coordinator.planning import RackSource, listed
+
+NAMES_SHOWN = 4
+
+
+def member_checks(facts: DoctorFacts) -> list[Check]:
+    """Returns the checks of what members send, and of what they own."""
+    return [
+        *_shown(facts),
+        *_anomalies(facts),
+        *_versions(facts),
+        _racks(facts),
+    ]
+
+
+def _shown(facts: DoctorFacts) -> list[Check]:
+    """Checks that the members' bytes can be read and that Bellwether may describe their topics."""
+    if has_no_members(facts):
+        return []
+    broken = [m.member_id for m in facts.seen.members if m.trouble]
+    members = Check("members", CheckVerdict.PASS, "Every member's bytes can be read.")
+    if broken:
+        message = f"The bytes of {listed(broken)} cannot be read."
+        remedy = (
+            "They would keep their partitions; check the bytes with bellwether decode, and those clients' versions."
+        )
+        members = Check("members", CheckVerdict.WARN, message, remedy)
+    hidden = _hidden(facts.seen)
+    if hidden:
+        topics = ", ".join(f"Topic {t!r}" for t in hidden[:NAMES_SHOWN])
+        remedy = f"Grant Bellwether's principal the ACL DESCRIBE on {topics}."
+        return [members, Check("topic ACLs", CheckVerdict.FAIL, f"Bellwether may not see {listed(hidden)}.", remedy)]
+    return [members, Check("topic ACLs", CheckVerdict.PASS, "Bellwether sees every topic that members subscribe to.")]
+
+
+def _hidden(seen: Observation) -> list[str]:
+    if seen.shadow is not None:
+        return sorted(seen.shadow.decision.cluster.unreadable)
+    subscribed = {topic for member in seen.members for topic in member.topics}
+    return sorted(subscribed - set(seen.lags)) if seen.lags or seen.trouble else []
+
+
+def _anomalies(facts: DoctorFacts) -> list[Check]:
+    """Makes a check of each anomaly. Consumers that assign themselves have a check of their own, `_self_assigned`."""
+    anomalies = [anomaly for anomaly in facts.seen.anomalies if anomaly.kind is not AnomalyKind.SELF_ASSIGNED]
+    return [Check("assignment", CheckVerdict.WARN, anomaly.message, anomaly.remedy) for anomaly in anomalies]
+
+
+def _versions(facts: DoctorFacts) -> list[Check]:
+    """Checks the versions of the members' messages, if their bytes are known."""
+    if facts.seen.shadow is None:
+        return []
+    streams = facts.seen.protocol == STREAMS_PROTOCOL
+    versions = spoken_versions(facts.seen.shadow.decision.raw.others, streams=streams)
+    if versions is None:
+        return []
+    return [
+        Check(
+            "versions", CheckVerdict.WARN if versions.remedy else CheckVerdict.PASS, versions.message, versions.remedy
+        )
+    ]
+
+
+def _racks(facts: DoctorFacts) -> Check:
+    brokers = {rack for rack in facts.broker_racks if rack}
+    if not brokers:
+        return Check(
+            "racks", CheckVerdict.WARN, "No broker has a rack.", "Set broker.rack, or expect no rack awareness."
+        )
+    if None in facts.broker_racks or "" in facts.broker_racks:
+        return Check("racks", CheckVerdict.WARN, "Some brokers have no rack.", "Set broker.rack on all of them.")
+    members = [m for m in facts.seen.members if m.topics]
+    if has_no_members(facts):
+        message = f"No member is there to name a rack; the brokers are in {', '.join(sorted(brokers))}."
+        return Check("racks", CheckVerdict.NOT_APPLICABLE, message)
+    return replace(_racks_of_members(facts, members, brokers), details=tuple(map(_rack_line, members)))
+
+
+def _racks_of_members(facts: DoctorFacts, members: Sequence[ObservedMember], brokers: AbstractSet[str]) -> Check:
+    foreign = sorted({m.rack for m in members if m.rack and m.rack not in brokers})
+    if foreign:
+        configured = any(m.rack_source is not RackSource.MEMBER for m in members if m.rack in foreign)
+        setting = "client.rack, and each rack in [racks]," if configured else "client.rack"
+        remedy = f"{setting} must be spelled as broker.rack is: {', '.join(sorted(brokers))}."
+        return Check("racks", CheckVerdict.FAIL, f"Members name racks without a broker: {listed(foreign)}.", remedy)
+    rackless = [m for m in members if not m.rack]
+    if rackless:
+        names = listed([m.client_id or m.member_id for m in rackless])
+        some = len(rackless) < len(members)
+        message = f"{names} name no rack while others do." if some else "No member names a rack."
+        return Check("racks", CheckVerdict.WARN, message, how_to_name_racks(facts.seen))
+    leader_only = sum(m.leader_only for m in members)
+    also = f" {leader_only} of {len(members)} members send none and read from leaders only." if leader_only else ""
+    return Check("racks", CheckVerdict.PASS, f"Brokers and members agree on {', '.join(sorted(brokers))}.{also}")
+
+
+def _rack_line(member: ObservedMember) -> str:
+    """Returns the member's rack, and where it comes from."""
+    name = member.client_id or member.member_id
+    return f"{name}: {member.rack} ({member.rack_source})" if member.rack else f"{name}: no rack"
