@@ -59,21 +59,22 @@ RULES = HERE.parent / "deploy" / "prometheus" / "rules.yml"
 WIDTH = 120  # of a line of PromQL
 COMMON = 3  # commands with the same option, or states with the same edge, from which on it is described once
 NESTED = {"kafka", "groups", "events", "weights", "cost", "racks"}
+FIXED = "a fixed list"
 # What a label may hold: every series count is a product of these.
 BOUNDS = {
     "group": "the configured groups",
-    "reason": "a fixed list",
+    "reason": FIXED,
     "client": f"for each group the first {REASONS_MAX} client ids, then other",
     "process": f"at most {PROCESSES_MAX} processes of a group",
     "stage": f"the first {REASONS_MAX} stages, then other",
     "subtopology": "those of the application",
     "task": f"none unless metrics_by_task, then at most {TASKS_MAX} copies of tasks of a group",
-    "outcome": "a fixed list",
-    "kind": "a fixed list",
-    "proof": "a fixed list",
-    "cause": "a fixed list",
+    "outcome": FIXED,
+    "kind": FIXED,
+    "proof": FIXED,
+    "cause": FIXED,
     "plan": "current, shadow",
-    "event": "a fixed list",
+    "event": FIXED,
     "from_rack": f"at most {PAIRS_MAX} pairs of racks of a group, then other",
     "to_rack": "as from_rack",
     "currency": "one",
@@ -159,7 +160,7 @@ def metrics_page() -> str:
         most = most_series(family.name, labels, collectors[family.name])
         rows.append(f"| `{family.name}{suffix}` | {family.type} | {shown} | {most} | {family.documentation} |")
     used = {label for name, collector in collectors.items() for label in labels_of(name, collector)}
-    bounds = [f"| `{label}` | {BOUNDS[label]} |" for label in sorted(used)]
+    bounds = [f"| `{label}` | {BOUNDS[label]} |" for label in sorted(used) if BOUNDS[label] != FIXED]
     return "\n".join(
         [
             "# Metrics",
@@ -171,6 +172,8 @@ def metrics_page() -> str:
             *rows,
             "",
             "## Labels and how many values each may have",
+            "",
+            "Labels that are not listed have a fixed list of values.",
             "",
             "| label | values |",
             "|---|---|",
@@ -200,13 +203,12 @@ def configuration_page() -> str:
         "# Configuration",
         "",
         "A TOML file (`--config` or `BELLWETHER_CONFIG`), then `BELLWETHER_*` variables, then the command line: the",
-        "last wins. `[kafka]` is librdkafka's property map and serves both client libraries; `<name>.file` is a file",
-        "to read the value from.",
+        "last wins. `[kafka]` is librdkafka's property map; `<name>.file` is a file to read the value from.",
         "[deploy/config/bellwether.toml](../../deploy/config/bellwether.toml) has every setting with its default.",
         "Made by `python docs/generate.py`.",
     ]
     for title, model, key, note in parts:
-        lines += ["", f"## {title}", "", note, "", "| setting | type | default | what it is for |", "|---|---|---|---|"]
+        lines += ["", f"## {title}", "", note, "", "| setting | default | what it is for |", "|---|---|---|"]
         lines += _rows(model, texts[key])
     return "\n".join([*lines, ""])
 
@@ -217,7 +219,7 @@ def _rows(model: type[BaseModel], texts: dict[str, str]) -> list[str]:
     if missing or stray:
         raise SystemExit(f"docs/settings.yml: {model.__name__} lacks {missing} and has {stray} too many")
     return [
-        f"| `{name}` | {'table' if name in NESTED else _type(field.annotation)} | {_default(field)} | {texts[name]} |"
+        f"| `{name}` | {_default(field, 'table' if name in NESTED else _type(field.annotation))} | {texts[name]} |"
         for name, field in names.items()
     ]
 
@@ -225,7 +227,7 @@ def _rows(model: type[BaseModel], texts: dict[str, str]) -> list[str]:
 def _type(annotation: Any) -> str:
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
-        return " or ".join(f"`{value}`" for value in inside)
+        return ", ".join(f"`{value}`" for value in inside)
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_type(argument) for argument in inside if argument is not type(None))
     if origin is typing.Annotated:
@@ -234,21 +236,24 @@ def _type(annotation: Any) -> str:
         return f"list of {_type(inside[0])}"
     if origin is dict:
         return "table"
-    return {"str": "text", "int": "number", "bool": "true or false", "Path": "file"}.get(annotation.__name__, "text")
+    return {"str": "text", "int": "number", "float": "number", "bool": "true or false", "Path": "file"}.get(
+        annotation.__name__, "text"
+    )
 
 
-def _default(field: Any) -> str:
-    if field.default_factory is not None:
-        return "none"
-    if field.default is PydanticUndefined:
-        return "required"
-    if field.default in (None, "", ()):
-        return "none"
+def _default(field: Any, kind: str) -> str:
+    """The default, which shows the type; where it does not, the type and the values that may be chosen."""
+    if field.default is PydanticUndefined and field.default_factory is None:
+        return f"required ({kind})"
+    if field.default_factory is not None or field.default in (None, "", ()):
+        return f"none ({kind})"
     if isinstance(field.default, bool):
         return f"`{str(field.default).lower()}`"
     if isinstance(field.default, tuple):
         return ", ".join(f"`{value}`" for value in field.default)
-    return f"`{field.default}`"
+    shown = f"`{field.default}`"
+    others = [choice for choice in kind.split(", ") if choice != shown]
+    return f"{shown}, or {', '.join(others)}" if shown in kind.split(", ") else shown
 
 
 def commands_page() -> str:
@@ -256,11 +261,9 @@ def commands_page() -> str:
     lines = [
         "# Commands",
         "",
-        "All but `run`, `guard`, and those that write to the control topic, only read: they join no group and change",
-        "nothing.",
-        "Where brokers are: `--bootstrap`, or a file named by `--config` or `BELLWETHER_CONFIG`. Completion for your",
-        "shell: `bellwether --install-completion`, or `--show-completion` to see it first.",
-        "Made by `python docs/generate.py`.",
+        "All but `run`, `guard`, and those that write to the control topic, only read. Brokers come from",
+        "`--bootstrap`, or from a file named by `--config` or `BELLWETHER_CONFIG`. `bellwether --install-completion`",
+        "completes commands in your shell. Made by `python docs/generate.py`.",
         "",
         "## Exit codes",
         "",
@@ -272,27 +275,24 @@ def commands_page() -> str:
         "",
         "## In scripts",
         "",
-        "With `--output json` or `yaml` standard output is one document and nothing else; `observe`, `--watch`, and",
-        "`top` without `--once`, print one JSON document per line, or YAML documents between `---`. Only `run`,",
-        "`guard` and `init` have no such option. Logs and warnings go to standard error. A command that exits with 2",
-        "has printed no document. Where no terminal is, tables are not cut and nothing is coloured, also with",
-        "`FORCE_COLOR`; a terminal has no colours with `NO_COLOR`. `plan --detailed-exitcode` exits with 0 where",
-        "nothing would move, with 4 where something would, and with 1 or 2 for errors as above.",
+        "With `--output json` or `yaml` standard output is one document, by [its schema](schemas.md); `observe`,",
+        "`--watch`, and `top` without `--once`, print one JSON document per line, or YAML documents between `---`.",
+        "Only `run`, `guard` and `init` have no such option. Logs and warnings go to standard error. A command that",
+        "exits with 2 has printed no document. Without a terminal, tables are not cut and nothing is coloured, also",
+        "with `FORCE_COLOR`; a terminal has no colours with `NO_COLOR`.",
         "",
         "## Ids in short",
         "",
-        "A member's id is a client id, or an instance id, and a UUID. Tables show what distinguishes members: the",
-        "client id or instance id where nobody else in the group has it, else the id up to the digits of the UUID",
-        "that differ. `--output wide` and documents have whole ids. `explain`, `simulate --without-member`, `pin`,",
-        "`ban`, `evacuate` and `unpin` take ids in short, as any beginning that only one member has; what may be",
-        "several is refused. Orders are written with the whole id, or the instance id of a static member. Where a",
-        "member has the name of a partition (`orders-3`), `explain` takes it for the partition, and `member:orders-3`",
-        "for the member.",
+        "A member's id is a client id, or an instance id, and a UUID. Tables show the client id or instance id where",
+        "no other member has it, else the id up to the digits of the UUID that differ. `--output wide` and documents",
+        "have whole ids. `explain`, `simulate --without-member`, `pin`, `ban`, `evacuate` and `unpin` take any",
+        "beginning that only one member has. Orders are written with the whole id, or the instance id of a static",
+        "member. `explain` takes `orders-3` for the partition, and `member:orders-3` for a member of that name.",
         "",
         "## Keys of `top`",
         "",
-        "On a terminal: `n` orders by name, `l` by lag, `m` by members, `x` by what is read across racks; `r`",
-        "reverses, `/` types a filter for the names of groups until Enter (Escape clears it), `q` quits.",
+        "`n` orders by name, `l` by lag, `m` by members, `x` by reads across racks; `r` reverses, `/` types a filter",
+        "for names until Enter (Escape clears it), `q` quits.",
     ]
     commands = list(_commands(typer.main.get_command(app)))
     shown = {
@@ -300,14 +300,14 @@ def commands_page() -> str:
         for words, command in commands
     }
     users = Counter(row for rows in shown.values() for row in rows)
-    common = [row for row in users if users[row] >= COMMON and row.startswith("| `--")]
-    lines += ["", "## Common options", "", "| option | what it is |", "|---|---|", *sorted(common)]
+    common = [row for row in users if users[row] >= COMMON]
+    lines += ["", "## Common options", "", "| argument or option | what it is |", "|---|---|", *sorted(common)]
     for words, command in commands:
         lines += ["", f"## `bellwether {words}`", "", " ".join((command.help or "").split()), ""]
         own = [row for row in shown[words] if row not in common]
         lines += ["| argument or option | what it is |", "|---|---|", *own, ""] if own else []
-        if also := [row.split(" | ")[0].strip("| ") for row in shown[words] if row in common]:
-            lines.append(f"[Common](#common-options): {', '.join(also)}.")
+        if also := [row.split("`")[1] for row in shown[words] if row in common]:
+            lines.append(f"[Common](#common-options): {', '.join(f'`{name}`' for name in also)}.")
     return "\n".join([*lines, ""])
 
 
@@ -334,21 +334,17 @@ def states_page() -> str:
         "# States of a membership",
         "",
         "Two machines lead a group: the membership itself, and a take-over, which runs while the membership is",
-        "APPROACHING. Tables define both (`coordinator/membership/transitions.py`), and one statement changes a state:",
-        "it looks the edge up in its table. Edges of several states come first. An event without a line leaves a state",
-        "as it is, and an event may take two edges in a row. A timer is one of the deadlines that the machine sets",
-        "itself. Made from the tables by `python docs/generate.py`.",
+        "APPROACHING. Each line is an edge: events, the next state, and why. Edges of several states come first. An",
+        "event without a line leaves a state as it is. Timers are deadlines of the machine itself.",
         "",
-        "An edge that no table has would be a mistake in Bellwether. It then writes an alert that begins with",
-        f"`{INTERNAL_ERROR.strip()}` and leaves the group as fast as it can, from any state, so that a member leads.",
-        "",
-        "A scenario reaches each edge in `tests/unit/coordinator/membership/test_transitions.py`; `python -m",
-        "tests.simulation.run` reports which ones a simulated group takes.",
+        "`python docs/generate.py` makes this page from the tables in `coordinator/membership/transitions.py`. An edge",
+        "that no table has would be a mistake in Bellwether: it writes an alert that begins with",
+        f"`{INTERNAL_ERROR.strip()}` and leaves the group.",
         *_machine("The membership", MEMBERSHIP, State.WATCHING),
         *_machine("A take-over", TAKEOVER, Step.ROLLING, Step.BARRING),
         "",
-        "A take-over starts with ROLLING, or with an instance id in BARRING. It ends at an answer that names it as the",
-        "leader, or at anything that makes it fail; the membership then goes on from APPROACHING.",
+        "A take-over starts with ROLLING, or with an instance id in BARRING. The membership then goes on from",
+        "APPROACHING.",
     ]
     return "\n".join([*lines, ""])
 
@@ -361,21 +357,21 @@ def _machine(title: str, transitions: Transitions[Any], *starts: Enum) -> Iterat
         for row in edge_rows:
             states.setdefault(row, []).append(state.name)
     shared = {row: names for row, names in states.items() if len(names) >= COMMON}
-    yield from ("", "| in these states | event | next | why |", "|---|---|---|---|")
-    yield from (f"| {', '.join(names)} {row}" for row, names in shared.items())
+    yield ""
+    yield from (f"- {', '.join(names)}: {row}" for row, names in shared.items())
     for state in type(starts[0]):
         yield from ("", f"### {state.name}", "", f"{state.value[0].upper()}{state.value[1:]}.")
         if own := [row for row in rows.get(state, ()) if row not in shared]:
-            yield from ("", "| event | next | why |", "|---|---|---|", *own)
+            yield from ("", *(f"- {row}" for row in own))
 
 
 def _edge_rows(by_event: Mapping[Any, Mapping[Any, str]]) -> list[str]:
-    """A row for each next state and reason, with the events that lead there."""
+    """A line for each next state and reason, with the events that lead there."""
     events: dict[tuple[Enum, str], list[str]] = {}
     for on, by_next in by_event.items():
         for to, reason in by_next.items():
             events.setdefault((to, reason), []).append(trigger_name(on))
-    return [f"| {', '.join(on)} | {to.name} | {reason} |" for (to, reason), on in events.items()]
+    return [f"{', '.join(on)} -> {to.name}: {reason}" for (to, reason), on in events.items()]
 
 
 def alerts_page() -> str:
@@ -385,9 +381,8 @@ def alerts_page() -> str:
     lines = [
         "# Alerts",
         "",
-        "The alerts of `deploy/prometheus/rules.yml`, made by `python docs/generate.py`. Each links to its",
-        "[runbook](runbooks.md). Severity `page`: partitions of a group are not consumed. `ticket`: a person should",
-        "look at it within a day.",
+        "The alerts of `deploy/prometheus/rules.yml`, made by `python docs/generate.py`. Severity `page`: partitions",
+        "of a group are not consumed. `ticket`: a person should look at it within a day.",
     ]
     for rule in alerts:
         name, severity = rule["alert"], rule["labels"]["severity"]

@@ -46,17 +46,16 @@ FOLDER = Path(__file__).parent / "reference" / "schemas"
 HEAD = (
     "# JSON schemas",
     "",
-    "The JSON Schema (draft 2020-12) of each command's `-o json`, of each address that answers in JSON, of plan files,",
-    "and of each [event](events.md) as `bellwether history --file NAME.jsonl` writes it. Made by",
+    "JSON Schemas (draft 2020-12) of what commands print with `-o json`, of the API, of plan files, and of each",
+    "[event](events.md) as `bellwether history --file NAME.jsonl` writes it. Made by",
     "`python docs/generate_schemas.py`.",
     "",
     "A reader must accept fields that a schema does not name, as",
-    "[fields are only ever added](compatibility.md#what-stays-the-same). Unknown values are `null`.",
-    "`observe`, `top` without `--once`, and what has `--watch` print one document on each line.",
-    "Lists in examples are cut to three entries.",
+    "[fields are only ever added](compatibility.md#what-stays-the-same). Unknown values are `null`. Lists in examples",
+    "are cut to three entries.",
     "",
-    "| printed by | schema | example |",
-    "|---|---|---|",
+    "| printed by | files |",
+    "|---|---|",
 )
 
 
@@ -316,7 +315,8 @@ def text_of(document: Any) -> str:
 
 
 def _row(name: str, printed_by: str) -> str:
-    return f"| `{printed_by}` | [{name}](schemas/{name}.schema.json) | [example](schemas/examples/{name}.json) |"
+    printer = printed_by.removesuffix(" -o json")
+    return f"| `{printer}` | [schema](schemas/{name}.schema.json), [example](schemas/examples/{name}.json) |"
 
 
 def page() -> str:

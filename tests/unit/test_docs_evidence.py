@@ -48,7 +48,7 @@ def test_a_claim_has_a_command_and_says_when_it_was_measured(
     else:
         assert figure, "a measurement has a figure"
         assert re.fullmatch(r"[0-9a-f]{8}", commit)
-        assert re.fullmatch(r"\d{1,2} [A-Z][a-z]{2} \d{4}", date)
+        assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", date)
 
 
 def test_a_command_that_does_not_exist_is_found() -> None:

@@ -20,7 +20,9 @@ FIGURES, PAGE, PLOT = (EVIDENCE / f"benchmarks.{ending}" for ending in ("json", 
 BEGIN, END = "<!-- begin of what `make bench` writes -->", "<!-- end of what `make bench` writes -->"
 JVM, UNIFORM, FRANZ, OWN = "JVM", "broker's uniform", "franz-go", "Bellwether"
 ENGINES = (JVM, UNIFORM, FRANZ, OWN)
-DERIVED = (f"JVM / {OWN}", f"first run: JVM, {OWN}", "load", "commit")
+DERIVED = (f"JVM / {OWN}", f"first run: JVM, {OWN}", "commit")
+# The end of a row's name that says how large it is, and the start that says what is measured.
+SIZED = re.compile(r"(?P<subject>.*), (?P<size>[\d,]+ x [\d,]+)(?: \(\d+ topics\))?(?P<circumstances>.*)")
 
 # Streams decisions that the plot shows: 2,000 processes, 20 of them new.
 WHOLE = re.compile(r"whole decision, racks, 0 standby, .* x (?P<tasks>[\d,]+)")
@@ -77,27 +79,52 @@ def written(figures: Figures) -> str:
         "",
         *_table(
             ["consumer groups: protocol, event, members x partitions", *ENGINES, *DERIVED],
-            [_consumer_row(row) for row in figures["consumer"]],
+            [_consumer_row(row) for row in shown(figures["consumer"])],
         ),
         "",
         "![Milliseconds over partitions](benchmarks.svg)",
         "",
         *_table(
             ["Streams: processes x tasks", JVM, OWN, f"JVM / {OWN}", "answers", "commit"],
-            [_streams_row(row) for row in figures["streams"]],
+            [_streams_row(row) for row in shown(figures["streams"])],
         ),
         "",
         *_table(
             [
                 "on a real broker (`make bench-live`); simulated (`python -m tests.measure.bench.fleet`)",
                 "outcome",
-                "load",
                 "commit",
             ],
-            [[row["row"], row["outcome"], row["load"], row["commit"]] for row in figures["live"]],
+            [[row["row"], row["outcome"], row["commit"]] for row in figures["live"]],
         ),
     ]
     return "\n".join(parts)
+
+
+def shown(rows: list[Figures]) -> list[Figures]:
+    """Of rows that differ in size only the largest, the largest that the JVM has done, and those of the plot."""
+    largest = {
+        (_subject(row), with_jvm): row
+        for with_jvm in (False, True)
+        for row in sorted(rows, key=_partitions)
+        if _jvm_done(row) or not with_jvm
+    }
+    names = {row["row"] for row in largest.values()}
+    return [row for row in rows if row.get("growth") or row["row"] in names]
+
+
+def _subject(row: Figures) -> str:
+    return SIZED.sub(r"\g<subject>\g<circumstances>", row["row"])
+
+
+def _partitions(row: Figures) -> int:
+    """Or tasks; 0 where the name has no size."""
+    hit = SIZED.fullmatch(row["row"])
+    return int(hit["size"].split(" x ")[1].replace(",", "")) if hit else 0
+
+
+def _jvm_done(row: Figures) -> bool:
+    return "best" in row["engines"].get(JVM, {}) if "engines" in row else row["jvm_ms"] is not None
 
 
 def _consumer_row(row: Figures) -> list[str]:
@@ -108,7 +135,7 @@ def _consumer_row(row: Figures) -> list[str]:
     jvm, own = row["engines"].get(JVM, {}), row["engines"][OWN]
     cells.append(f"{total(jvm) / total(own):.1f}x" if "best" in jvm else "-")
     cells.append(", ".join([ms(found["first"]) if "best" in found else "-" for found in (jvm, own)]))
-    return [*cells, row["load"], row["commit"]]
+    return [*cells, row["commit"]]
 
 
 def _best_and_median(found: Figures) -> str:

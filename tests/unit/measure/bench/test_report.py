@@ -3,7 +3,7 @@
 from xml.etree import ElementTree as ET
 
 from tests.measure.bench.plot import Line, chart
-from tests.measure.bench.report import FRANZ, JVM, OWN, written
+from tests.measure.bench.report import FRANZ, JVM, OWN, shown, written
 
 ROW = {
     "row": "sticky, join, 2 x 10",
@@ -31,10 +31,25 @@ def test_the_page_says_who_was_faster_and_who_failed() -> None:
     assert "Machine: 2 x fast." in page
     assert (
         "| sticky, join, 2 x 10 | 4.00 (5.00) | - | not valid: a member has 9 partitions | 2.00 (2.50) | 2.0x |"
-        " 95.0, 3.00 | 0.5 | 0123abcd |"
+        " 95.0, 3.00 | 0123abcd |"
     ) in page
     assert "| racks, 5 x 50 | > 240,000 | 2.00 | > 120,000.0x | cost 7 | 0123abcd |" in page
-    assert "| start | 1.5 s | 0.5 | - |" in page
+    assert "| start | 1.5 s | - |" in page
+
+
+def test_the_page_shows_the_largest_row_of_each_kind_and_the_largest_of_the_jvm() -> None:
+    sizes = {"5 x 50": 1.0, "50 x 500": 2.0, "500 x 5,000": None, "50 x 5,000": None}
+    rows = [TASKS | {"row": f"racks, {size}", "jvm_ms": jvm_ms} for size, jvm_ms in sizes.items()]
+    rows.append(TASKS | {"row": "threads, 5 x 50"})
+    assert [row["row"] for row in shown(rows)] == ["racks, 50 x 500", "racks, 50 x 5,000", "threads, 5 x 50"]
+
+
+def test_the_page_shows_what_the_plot_shows() -> None:
+    rows = [
+        ROW | {"row": f"sticky, join, 2 x {partitions} (1 topics)", "growth": partitions == 10}
+        for partitions in (10, 20, 30)
+    ]
+    assert [row["row"] for row in shown(rows)] == [rows[0]["row"], rows[2]["row"]]
 
 
 def test_a_chart_has_a_line_for_everybody_who_was_measured() -> None:
