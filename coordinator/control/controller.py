@@ -94,6 +94,10 @@ class ServedGroups(Protocol):
     def policies(self) -> Mapping[str, str]:
         """Returns the policy of each group whose broker has been given a plan since the start."""
 
+    def planned_unaware(self) -> set[str]:
+        """Returns the groups whose newest plan could not follow all orders, because the group or a topic was not known
+        yet. A group is returned once, when both are known."""
+
     def begin_rebalance(self, group: str, order: str) -> None: ...
 
 
@@ -301,9 +305,11 @@ class Controller:
             self._update_served(self._served, now_ms)
 
     def _update_served(self, served: ServedGroups, now_ms: int) -> None:
-        """Begins a rebalance in groups that this process does not lead where pins, bans or evacuations have changed, or
-        where one is ordered. The first plan that is served follows orders anyway (`rules_of`)."""
-        for group in served.policies().keys() - self._groups.keys():
+        """Begins a rebalance in groups that this process does not lead where pins, bans or evacuations are others than
+        those of the newest plan, or where one is ordered."""
+        groups, unaware = served.policies().keys() - self._groups.keys(), served.planned_unaware()
+        self._placed_of_served = {g: o for g, o in self._placed_of_served.items() if g in groups - unaware}
+        for group in groups:
             in_force, before = self._orders.placements(group, now_ms), self._placed_of_served.get(group, ())
             self._placed_of_served[group] = in_force
             if [order.rule for order in in_force] != [order.rule for order in before]:

@@ -70,15 +70,20 @@ class PlansForBrokers:
             await asyncio.to_thread(self._server.stop)
 
     def on_observation(self, seen: Observation) -> None:
-        """Records the members and topics of a group whose broker assigns."""
-        if seen.kind == "consumer":
-            self._groups.see(seen.group_id, (member.member_id for member in seen.members))
-            self._topics.expect({topic for member in seen.members for topic in member.topics})
+        """Records the members and topics of a group whose broker assigns; one that was converted back is forgotten."""
+        if seen.kind != "consumer":
+            self.on_gone(seen.group_id)
+            return
+        self._groups.see(seen.group_id, (member.member_id for member in seen.members))
+        self._topics.expect({topic for member in seen.members for topic in member.topics})
 
     # ---- orders, from the controller ---------------------------------------------------------------------------------
 
     def policies(self) -> dict[str, str]:
         return self._answers.policies()
+
+    def planned_unaware(self) -> set[str]:
+        return self._answers.planned_unaware()
 
     def begin_rebalance(self, group: str, order: str) -> None:
         """Has the broker of the group compute its assignment anew."""
@@ -91,7 +96,11 @@ class PlansForBrokers:
         if transport is None or not self._groups.has_members(group):
             return  # the next plan follows the orders
         try:
-            error = await transport.rebalance_by_broker(group, f"{TEMPORARY_MEMBER}{uuid4()}")
+            # A member of this protocol would convert a group that has become classic, and create one that was deleted.
+            present = await transport.describe_by_broker(group, "consumer")
+            if not present.error and not present.members:
+                return
+            error = present.error or await transport.rebalance_by_broker(group, f"{TEMPORARY_MEMBER}{uuid4()}")
             reason = _why(group, error)
         except kafka.TransportError as failure:
             reason = str(failure)
@@ -155,6 +164,8 @@ def _why(group: str, error: int) -> str:
     """Returns why a temporary member could not join the group, with the remedy; "" for no error."""
     if error == Code.GROUP_AUTHORIZATION_FAILED:
         return kafka.grant("READ", "Group", group)
+    if error == Code.GROUP_ID_NOT_FOUND:
+        return f"no broker assigns '{group}' any more, so no member of Bellwether joins it"
     if error == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         return kafka.grant("DESCRIBE", "Topic", kafka.TEMPORARY_TOPIC)
     return name_of(error) if error else ""

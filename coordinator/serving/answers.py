@@ -85,7 +85,9 @@ class Answers:
         self._weights = weights
         self._rules_of = rules_of
         self._previous: dict[str, Decision[PartitionPlan]] = {}
+        self._policies: dict[str, str] = {}  # of the newest plan of each known group
         self._nameless: dict[tuple[str, ...], str] = {}  # policies of plans by members, before their group was known
+        self._unaware: dict[str, tuple[bytes, ...]] = {}  # by group: the unknown topics of its newest plan, if any
         self._reporting = threading.Lock()
 
     def answer(self, data: bytes) -> tuple[bytes, Callable[[], None]]:
@@ -155,12 +157,7 @@ class Answers:
         decision, group = made.decision, made.group
         with self._reporting:
             previous = self._previous.get(group) if group else None
-            if group and (group in self._previous or len(self._previous) < GROUPS_MAX):
-                self._previous[group] = decision
-            elif not group:
-                self._nameless[made.request.members[:MEMBERS_KEPT]] = decision.policy
-                while len(self._nameless) > NAMELESS_MAX:
-                    del self._nameless[next(iter(self._nameless))]
+            self._remember(made)
         planned = PlannedRebalance(
             Chosen(decision, Source.PLAN, ()),
             WatchedTopics(
@@ -173,14 +170,46 @@ class Answers:
         took_s = made.timings.metadata_s + made.timings.plan_s
         self._on_served(Served(made.request.assignor, group, took_s, planned=planned))
 
+    def _remember(self, made: _Made) -> None:
+        """Keeps what later answers and orders need. Called under the lock."""
+        request, group, decision = made.request, made.group, made.decision
+        if not group:
+            self._nameless[request.members[:MEMBERS_KEPT]] = decision.policy
+            while len(self._nameless) > NAMELESS_MAX:
+                del self._nameless[next(iter(self._nameless))]
+        elif group in self._previous or len(self._previous) < GROUPS_MAX:
+            self._recognise()  # plans from before this one
+            self._previous[group], self._policies[group] = decision, decision.policy
+            self._unaware.pop(group, None)
+            if not self._topics.are_known(request.topics):
+                self._unaware[group] = request.topics
+
+    def _recognise(self) -> None:
+        """Finds the groups of plans that were made before their group was known. Called under the lock."""
+        for members in [*self._nameless]:
+            group = self._groups.group_of(members)
+            if group:
+                self._policies[group] = self._nameless.pop(members)
+                self._unaware[group] = ()
+
     def policies(self) -> dict[str, str]:
         """Returns the policy of the newest plan of each group that is known by now."""
         with self._reporting:
-            nameless = {self._groups.group_of(members): policy for members, policy in self._nameless.items()}
-            named = {group: decision.policy for group, decision in self._previous.items()}
-        return {group: policy for group, policy in {**nameless, **named}.items() if group}
+            self._recognise()
+            return dict(self._policies)
+
+    def planned_unaware(self) -> set[str]:
+        """Returns the groups whose newest plan was made before the group or one of its topics was known, so that orders
+        by name had no effect. A group is returned once, when both are known."""
+        with self._reporting:
+            self._recognise()
+            groups = {group for group, topics in self._unaware.items() if self._topics.are_known(topics)}
+            for group in groups:
+                del self._unaware[group]
+        return groups
 
     def forget(self, group: str) -> None:
-        """Forgets a group that is no longer observed."""
+        """Forgets a group that is no longer observed, or that no broker assigns any more."""
         with self._reporting:
-            self._previous.pop(group, None)
+            for of_group in (self._previous, self._policies, self._unaware):
+                of_group.pop(group, None)

@@ -23,6 +23,7 @@ CONNECTIONS_MAX = 128
 BACKLOG = 64
 REQUEST_S_MAX = 5.0  # between the first byte of a request and the last one of its answer
 PLANS_AT_ONCE = 2
+ACCEPT_AGAIN_S = 0.1
 SOCKET_MODE = 0o660
 
 Answer = Callable[[bytes], tuple[bytes, Callable[[], None]]]
@@ -77,8 +78,9 @@ class AssignorServer:
         while not self._stopping.is_set():
             try:
                 connection, _ = listening.accept()
-            except OSError:
-                continue  # the client has gone already, or the server is stopping
+            except OSError:  # the client has gone already, the server is stopping, or there are too many open files
+                self._stopping.wait(ACCEPT_AGAIN_S)
+                continue
             with self._changing:
                 if len(self._connections) >= CONNECTIONS_MAX:
                     _shut(next(iter(self._connections)))

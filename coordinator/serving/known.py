@@ -52,6 +52,9 @@ class TopicNames:
                 self._missing[topic] = None
         return names
 
+    def are_known(self, ids: Iterable[bytes]) -> bool:
+        return all(topic in self._names for topic in ids)
+
     def expect(self, names: Iterable[str]) -> None:
         """Records the topics of a group for which a broker may send a request."""
         self._expected.update(dict.fromkeys(name for name in names if name not in self._named))

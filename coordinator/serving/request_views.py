@@ -1,10 +1,11 @@
 """Converts a broker's request to the input of a plan, as if a member led the group, and the plan back.
 
-Brokers identify topics by id. A topic whose name is not known is named by its id, as Kafka prints it; that does not
-change the plan.
+Brokers identify topics by id. A topic whose name is not known is named by its id, as Kafka prints it. Only orders and
+weights refer to names.
 """
 
 from base64 import urlsafe_b64encode
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -79,7 +80,7 @@ def _distinct(request: Request, names: Sequence[str | None]) -> list[str]:
     """Returns unique names of the topics. A topic that was deleted and created again is listed twice for a while; then
     both are named by id."""
     resolved = [name for name in names if name is not None]
-    twice = {name for name in resolved if resolved.count(name) > 1} if len(set(resolved)) < len(resolved) else set()
+    twice = {name for name, count in Counter(resolved).items() if count > 1}
     return [
         id_text(topic) if name is None or name in twice else name
         for topic, name in zip(request.topics, names, strict=True)

@@ -55,6 +55,11 @@ class Served:
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
         self.begun: list[str] = []
+        self.unaware: set[str] = set()
+
+    def planned_unaware(self) -> set[str]:
+        groups, self.unaware = self.unaware, set()
+        return groups
 
     def policies(self) -> Mapping[str, str]:
         return {"served": "rack-first"}
@@ -63,7 +68,7 @@ class Served:
         self.begun.append(f"{group}: {order}")
 
 
-def controlled(topic: Topic, then: Callable[[], None] = lambda: None) -> Served:
+def controlled(topic: Topic, then: Callable[[Served], None] = lambda _: None) -> Served:
     """What is passed on until the process has reported twice; `then` is called after the first time."""
     served = Served(topic)
 
@@ -72,7 +77,7 @@ def controlled(topic: Topic, then: Callable[[], None] = lambda: None) -> Served:
         running = asyncio.create_task(controller.run())
         async with asyncio.timeout(LIMIT_S):
             await reported(topic)
-            then()
+            then(served)
             await reported(topic)
         running.cancel()
 
@@ -92,8 +97,17 @@ def test_an_order_on_placement_begins_a_rebalance_once() -> None:
 
 def test_so_does_its_end_with_the_reason() -> None:
     topic = Topic(BAN)
-    served = controlled(topic, lambda: topic.withdraw(BAN.key))
+    served = controlled(topic, lambda _: topic.withdraw(BAN.key))
     assert served.begun[1:] == [f"served: {BAN.sentence}: withdrawn"]
+
+
+def test_a_plan_that_did_not_know_its_group_is_followed_by_one_with_the_orders() -> None:
+    served = controlled(Topic(BAN), lambda served: served.unaware.add("served"))
+    assert served.begun == [f"served: {BAN.sentence}"] * 2
+
+
+def test_without_orders_such_a_plan_stays() -> None:
+    assert controlled(Topic(), lambda served: served.unaware.add("served")).begun == []
 
 
 def test_an_order_for_a_group_without_a_plan_begins_nothing() -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import policy
 from bellwether_kafka.assignors.shared import GroupPlan
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
+from bellwether_kafka.coordinator.membership import Code
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
@@ -22,6 +25,7 @@ from tests.unit.coordinator.serving.requests import Asking, owners
 from tests.unit.coordinator.web.test_observed import SKEWED
 
 MEMBERS = [member.member_id for member in SKEWED.members]
+BROKER_MEMBER = BrokerMember("m", None, None, "c", "/h", ("clicks",), ())
 ASKING = Asking([[["a"]] * 6], {member: ("a", {}) for member in MEMBERS}, assignor="bellwether")
 
 
@@ -71,6 +75,70 @@ def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: 
     assert (decision.raw.group_id, decision.policy) == (SKEWED.group_id, "rack-first")
     assert counted("refused") == 0
     assert not path.exists()
+
+
+class Coordinator:
+    """The requests to the coordinator node of a group of the consumer protocol, which answers with `error`."""
+
+    def __init__(self, error: int, members: int) -> None:
+        self.joined: list[str] = []
+        self._group = BrokerGroup("g", "consumer", error, members=(BROKER_MEMBER,) * members)
+
+    async def describe_by_broker(self, _group: str, _protocol: str) -> BrokerGroup:
+        return self._group
+
+    async def rebalance_by_broker(self, group: str, _member: str) -> int:
+        self.joined.append(group)
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("error", "members", "joined", "logged"),
+    [
+        (0, 1, ["skewed"], "rebalance_begun"),
+        (0, 0, [], ""),
+        (Code.GROUP_ID_NOT_FOUND, 0, [], "no broker assigns 'skewed' any more, so no member of Bellwether joins it"),
+        (Code.COORDINATOR_LOAD_IN_PROGRESS, 0, [], "COORDINATOR_LOAD_IN_PROGRESS"),
+    ],
+    ids=["assigned by its broker", "without members", "classic or deleted since it was seen", "not loaded"],
+)
+def test_a_temporary_member_joins_only_a_group_that_its_broker_assigns_now(
+    tmp_path: Path, error: int, members: int, joined: list[str], logged: str
+) -> None:
+    coordinator = Coordinator(error, members)
+
+    async def run() -> None:
+        served = PlansForBrokers(f"unix:{tmp_path}/a.sock", lambda _: None, CollectorRegistry(), lambda _: None)
+        beside = asyncio.create_task(served.beside(None, coordinator, None))  # type: ignore[arg-type]  # no names are read
+        await asyncio.sleep(0)
+        served.on_observation(replace(SKEWED, group_id="skewed", kind="consumer"))
+        served.begin_rebalance("skewed", "eve has ordered it")
+        while len(asyncio.all_tasks()) > 2:  # noqa: ASYNC110 - the rebalance is begun in a task
+            await asyncio.sleep(0)
+        beside.cancel()
+
+    with capture_logs() as logs:
+        asyncio.run(run())
+    assert coordinator.joined == joined
+    assert [line.get("reason", line["event"]) for line in logs] == [logged] * bool(logged)
+
+
+def test_a_group_that_was_converted_back_gets_no_orders_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "a.sock"
+
+    async def run() -> None:
+        served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None)
+        await served.start()
+        try:
+            served.on_observation(replace(SKEWED, kind="consumer"))
+            await asyncio.to_thread(ask, path)
+            await until(lambda: served.policies() == {SKEWED.group_id: "kafka"})
+            served.on_observation(replace(SKEWED, kind="classic"))
+            assert served.policies() == {}
+        finally:
+            await served.stop()
+
+    asyncio.run(run())
 
 
 def test_without_an_address_nothing_is_noted() -> None:

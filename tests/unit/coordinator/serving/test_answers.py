@@ -1,6 +1,7 @@
 """What a broker is answered: the plan that `plan` shows, or a reason."""
 
 import random
+import time
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -85,6 +86,57 @@ def test_a_pinned_partition_has_the_member_of_the_pin() -> None:
     free = owners(ordered().answer(six()))
     pinned = (free[7] + 1) % 6
     assert owners(ordered(Rule("pin", "clicks-7", f"member:m{pinned}")).answer(six()))[7] == pinned
+
+
+def test_a_plan_made_before_its_group_was_known_is_reported_once_it_is() -> None:
+    world = World()
+    world.topics.learn({topic_id(0): "clicks"})
+    world.answer(six())
+    assert (world.answers.planned_unaware(), world.answers.policies()) == (set(), {})
+    world.groups.see("orders", ["m1"])
+    assert world.answers.policies() == {"orders": "rack-first"}
+    assert [world.answers.planned_unaware() for _ in range(2)] == [{"orders"}, set()]
+
+
+def test_a_plan_after_all_members_were_replaced_is_reported_although_the_one_before_was_known() -> None:
+    world = ordered()
+    world.answer(six())
+    replaced = Asking([TOPIC], {f"n{i}": (RACKS[i % 3], {}) for i in range(6)})
+    world.answer(replaced)
+    assert world.answers.planned_unaware() == set(), "it is not known yet"
+    world.groups.see("orders", replaced.members)
+    assert world.answers.planned_unaware() == {"orders"}
+    world.answer(replaced)
+    assert world.answers.planned_unaware() == set()
+
+
+def test_a_pin_by_the_name_of_an_unknown_topic_is_reported_once_the_name_is_known() -> None:
+    world = World()
+    world.groups.see("orders", six().members)
+    world.rules["orders"] = (Rule("pin", "clicks-7", "member:m2"),)
+    world.answer(six())
+    assert world.answers.planned_unaware() == set(), "its name is not known yet"
+    world.topics.learn({topic_id(0): "clicks"})
+    assert world.answers.planned_unaware() == {"orders"}
+    assert owners(world.answer(six()))[7] == 2
+    assert world.answers.planned_unaware() == set()
+
+
+def test_a_group_that_is_forgotten_has_no_policy() -> None:
+    world = ordered()
+    world.answer(six())
+    assert world.answers.policies() == {"orders": "rack-first"}
+    world.answers.forget("orders")
+    assert (world.answers.policies(), world.answers.planned_unaware()) == ({}, set())
+
+
+def test_names_of_many_topics_are_found_in_time_while_one_was_made_again() -> None:
+    count = 20_000
+    request = wire.read_request(Asking([[["az1"]]] * count, {"m": ("az1", {})}).encode())
+    began = time.process_time()
+    views = views_of(request, ["t1", *(f"t{i}" for i in range(1, count))], "g", 0.0)
+    assert time.process_time() - began < 2.0, "6 s where each name is counted"
+    assert {id_text(topic_id(0)), id_text(topic_id(1)), "t2"} <= set(views.cluster.topics)
 
 
 def test_rules_of_another_group_do_not_apply() -> None:

@@ -1,7 +1,9 @@
 """The socket on which brokers ask: bounded, for this machine only, and of use after anything that a client does."""
 
+import errno
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,3 +123,24 @@ def test_a_new_connection_takes_the_place_of_the_one_that_is_idle_longest(
             assert asked(third, b"4") == ECHO + b"4"
             assert second.recv(1) == b""
             assert asked(oldest, b"5") == ECHO + b"5"
+
+
+def test_connections_that_cannot_be_accepted_cost_no_time_of_other_threads(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[float] = []
+
+    class Listening(socket.socket):
+        def accept(self) -> tuple[socket.socket, object]:
+            attempts.append(time.monotonic())
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    def unix(at: Path) -> socket.socket:
+        listening = Listening(socket.AF_UNIX)
+        listening.bind(str(at))
+        return listening
+
+    monkeypatch.setattr(assignor_server, "_unix", unix)
+    with running(f"unix:{path}"):
+        time.sleep(0.25)
+    assert 1 <= len(attempts) <= 4
