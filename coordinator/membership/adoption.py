@@ -136,6 +136,7 @@ class Adoption:
             return
         core, config = self.core, self.core.config
         core.trouble_is_over()
+        core.takeovers.answered_in((core.now - core.session.describe_sent_at) * 1000)
         state = events.GroupState.DEAD if lead_rules.is_missing(answer) else answer.state
         core.sighting.seen(state, answer.protocol_type, others=lead_rules.others_in(answer, config))
         if state == events.GroupState.EMPTY and not (core.permission.may_lead or config.subscribes):

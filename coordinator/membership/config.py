@@ -19,8 +19,11 @@ Mode = Literal["observe", "assist", "lead"]
 Adopt = Literal["when-empty", "succeed", "take-over"]  # when Bellwether takes the lead from a member
 HandBackMode = Literal["leave", "alert"]
 
-# Time to try one member id. On one machine, a JoinGroup followed by a DescribeGroups takes about half of it.
+# Time to try one member id: at least TRY_MS, and TRY_ANSWERS times what the broker needs for a DescribeGroups. A
+# try is a JoinGroup followed by a DescribeGroups; the third answer is a reserve. On one machine both together take
+# about half of TRY_MS.
 TRY_MS = 7
+TRY_ANSWERS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +123,13 @@ class MembershipConfig:
         """True if the group is a Kafka Streams application, which has one protocol and requires valid userData."""
         return self.protocols == (STREAMS_PROTOCOL,)
 
-    @property
-    def tries_max(self) -> int | None:
-        """How many member ids a take-over is sure to be able to try while members wait. None without an instance id:
-        ids are then tried before any member is disturbed."""
-        return None if self.instance_id is None else self.roll_ms_max // TRY_MS
+    def tries_max(self, answer_time_ms: float = 0.0) -> int | None:
+        """Returns how many member ids a take-over is sure to be able to try while members wait. `answer_time_ms`: how
+        long the broker takes to answer DescribeGroups; 0.0 if that is not known. None without an instance id: ids are
+        then tried before any member is disturbed."""
+        if self.instance_id is None:
+            return None
+        return int(self.roll_ms_max / max(TRY_MS, TRY_ANSWERS * answer_time_ms))
 
     @property
     def lingers_ms(self) -> int | None:

@@ -87,6 +87,7 @@ class Session:
     alive_at: float = 0.0
     rested_at: float = 0.0
     heartbeat_sent_at: float = 0.0
+    describe_sent_at: float = 0.0
     heartbeat_generation: int = NO_GENERATION
     broker_wait_ms: float | None = None
 
@@ -177,6 +178,10 @@ class Core:
         if self.requests.heartbeat():
             self.session.heartbeat_sent_at = self.now
             self.session.heartbeat_generation = self.requests.generation
+
+    def describe(self) -> None:
+        if self.requests.describe():
+            self.session.describe_sent_at = self.now
 
     def _heartbeat_interval_ms(self) -> float:
         config, leadership, waits = self.config, self.leadership, self.session.broker_wait_ms

@@ -29,7 +29,7 @@ class Recovery:
             return
         match core.state:
             case State.WATCHING:
-                core.requests.describe()
+                core.describe()
             case State.JOINING:
                 self.joining.send()
             case State.SYNCING:

@@ -175,8 +175,8 @@ class Requests:
         # A broker with outdated metadata names a dead node repeatedly: ask another broker next time.
         self._searches += 1
 
-    def describe(self) -> None:
-        self._send(Kind.DESCRIBE, self.config.request_timeout_ms, commands.Describe)
+    def describe(self) -> bool:
+        return self._send(Kind.DESCRIBE, self.config.request_timeout_ms, commands.Describe)
 
     def join(
         self,

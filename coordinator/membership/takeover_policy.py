@@ -8,9 +8,10 @@ take-over    join a stable group, remove its leader once (and one more member if
              longer than the session loses the lead for good
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from statistics import median_low
 
 from bellwether_kafka.coordinator.membership.broker_order import MemberTable, client_of, tables
 from bellwether_kafka.coordinator.membership.config import NOT_READ, MembershipConfig, SizeLimit
@@ -27,6 +28,7 @@ PROVEN_FROM = (3, 9)  # see tests/interop/lead/test_succession.py
 # which Java and librdkafka send every 3 s by default.
 WAITING_S = 4.0
 ATTEMPTS_WITHIN_S = 3_600.0
+ANSWERS = 5  # the last answers whose median says how fast the broker is
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class TakeoverPolicy:
         self._fragile: DescribedMember | None = None  # as of the last description of the stable group
         self.leader = ""  # the member that the last answer named
         self._member_ids: frozenset[str] = frozenset()  # as of the last description
+        self._answered_in_ms: deque[float] = deque(maxlen=ANSWERS)
         self.size_limit = config.size_limit
         self._room: int | None = None  # a number of members that the broker refused
         self.obstacle: Obstacle | None = None  # why there is no take-over now
@@ -95,6 +98,10 @@ class TakeoverPolicy:
     def leader_here(self) -> str:
         """The leader; "" if no answer has named it or it has left."""
         return self.leader if self.leader in self._member_ids else ""
+
+    def answered_in(self, answer_time_ms: float) -> None:
+        """Records how long the broker took to describe the group."""
+        self._answered_in_ms.append(answer_time_ms)
 
     def attempt(self, answer: DescribeAnswer, now: float) -> TakeoverAttempt | None:
         """Returns the attempt to make now, None for none."""
@@ -112,16 +119,33 @@ class TakeoverPolicy:
             return TakeoverAttempt(0, answer.members, possible)
         if answer.state != GroupState.STABLE or self._config.adopt != "take-over":
             return None
+        if self._may_only_have_connected(answer, possible):
+            return None
         self.obstacle = self._obstacle(answer, possible, now)
         if self.obstacle:
             return None
         foreseen = self._forecast(answer, possible)
         return TakeoverAttempt(foreseen.allowed, answer.members, possible, temporary=foreseen.chosen.temporary)
 
-    def _forecast(self, answer: DescribeAnswer, possible: tuple[MemberTable, ...]) -> Forecast:
+    def _forecast(
+        self, answer: DescribeAnswer, possible: tuple[MemberTable, ...], answer_time_ms: float | None = None
+    ) -> Forecast:
         ids = [m.member_id for m in answer.members]
         config = self._config
-        return forecast(ids, possible, self.leader, config.evictions_max, self._size_max, config.tries_max)
+        tries = config.tries_max(self._answer_time_ms if answer_time_ms is None else answer_time_ms)
+        return forecast(ids, possible, self.leader, config.evictions_max, self._size_max, tries)
+
+    @property
+    def _answer_time_ms(self) -> float:
+        """How long the broker takes to describe the group; 0.0 if it has not yet."""
+        return median_low(self._answered_in_ms) if self._answered_in_ms else 0.0
+
+    def _may_only_have_connected(self, answer: DescribeAnswer, possible: tuple[MemberTable, ...]) -> bool:
+        """Returns whether nothing but the first answer, which took the time of a new connection as well, makes an
+        attempt look hopeless. The next answer shows how fast the broker is."""
+        if len(self._answered_in_ms) != 1 or self._forecast(answer, possible).begins:
+            return False
+        return self._forecast(answer, possible, 0.0).begins
 
     @property
     def _size_max(self) -> int | None:
@@ -220,7 +244,8 @@ def blocked(foreseen: Forecast, size_limit: SizeLimit) -> str:
     if len(ahead) < foreseen.allowed:
         return (
             f"in {foreseen.fails:.0%} of such take-overs no member id that sorts first would be found among the"
-            f" {foreseen.tries} that can be tried within roll_ms_max; raise roll_ms_max, or restart the members"
+            f" {foreseen.tries} that can be tried within roll_ms_max, as fast as the broker answers; raise roll_ms_max,"
+            " or restart the members"
         )
     remedy = f"restart {'one of them' if len(ahead) > 1 or leader else 'it'}"
     if size_limit.members is None:

@@ -74,7 +74,7 @@ def removals(seen: Observation, config: MembershipConfig, size_limit: SizeLimit)
     at_rest = seen.state == GroupState.STABLE and seen.can_be_led and not seen.bellwether_members
     if not (ids and possible and at_rest) or config.adopt != "take-over" or config.takeover_obstacle is not None:
         return None
-    foreseen = forecast(ids, possible, "", config.evictions_max, size_limit.members, config.tries_max)
+    foreseen = forecast(ids, possible, "", config.evictions_max, size_limit.members, config.tries_max())
     costs = {member.member_id: _cost(member, streams=seen.protocol == STREAMS_PROTOCOL) for member in seen.members}
     slots = (FirstSlot(size, {m: costs[m] for m in first}) for size, first in foreseen.first_slots().items())
     return Removals(

@@ -71,7 +71,7 @@ class Prediction:
 
     @classmethod
     def of(cls, ids: Sequence[str], config: MembershipConfig, size_max: int | None = SIZE_MAX) -> "Prediction":
-        foreseen = forecast(ids, tables(ids), "", config.evictions_max, size_max, config.tries_max)
+        foreseen = forecast(ids, tables(ids), "", config.evictions_max, size_max, config.tries_max())
         removals = len(foreseen.with_leader) + 1
         return cls(foreseen.begins, foreseen.chosen.temporary, removals, removals + bool(foreseen.perhaps))
 

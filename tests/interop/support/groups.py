@@ -125,7 +125,7 @@ def _can_be_taken_over(member_ids: list[str]) -> bool:
     """Returns whether `doctor` says that a take-over with the default settings begins."""
     config = MembershipConfig("", instance_id=INSTANCE)
     possible = tables(member_ids)
-    return not possible or forecast(member_ids, possible, "", config.evictions_max, SIZE_MAX, config.tries_max).begins
+    return not possible or forecast(member_ids, possible, "", config.evictions_max, SIZE_MAX, config.tries_max()).begins
 
 
 def until_unrivalled(

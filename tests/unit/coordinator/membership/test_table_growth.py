@@ -107,7 +107,7 @@ def test_without_growth_one_group_in_ten_cannot_be_taken_over() -> None:
     assert 800 < begun < 950
 
 
-TRIES = MembershipConfig("orders", instance_id="bellwether").tries_max
+TRIES = MembershipConfig("orders", instance_id="bellwether").tries_max()
 
 
 def test_where_ids_are_tried_while_members_wait_hardly_a_group_is_disturbed_in_vain() -> None:
