@@ -18,6 +18,7 @@ from bellwether_kafka.assignors.shared.decision import Cost, Moves
 from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Exported
 from bellwether_kafka.coordinator.assessment.conversion import ConversionPlan
+from bellwether_kafka.coordinator.assessment.conversion_watch import ConversionProgress
 from bellwether_kafka.coordinator.assessment.model import Assessment
 from bellwether_kafka.coordinator.cli.orders.restart import Restarted
 from bellwether_kafka.coordinator.cli.plan_file import PlanFile
@@ -238,7 +239,7 @@ PLACED = Given | DryRun
 COMMANDS: Mapping[str, Any] = {
     "assess": list[Assessment],
     "ban": PLACED,
-    "convert": ConversionPlan,
+    "convert": ConversionPlan | ConversionProgress,
     "decode": Mapping[str, Any],
     "describe": DescribedGroup,
     "doctor": list[Check],
@@ -271,6 +272,7 @@ COMMANDS: Mapping[str, Any] = {
     "weights": WeightsDescribed,
 }
 LINES = {
+    "convert": "A single document; with --watch one on each line, a ConversionProgress.",
     "observe": "One document on each line.",
     "top": "One document on each line; with --once a single document.",
     **dict.fromkeys(("describe", "groups", "plan"), "A single document; with --watch one on each line."),

@@ -6,6 +6,12 @@ from bellwether_kafka.coordinator.assessment.conversion import (
     ConversionPlan,
     plan_conversion,
 )
+from bellwether_kafka.coordinator.assessment.conversion_watch import (
+    ConversionFollower,
+    ConversionProgress,
+    ConversionStart,
+    PlacementCounts,
+)
 from bellwether_kafka.coordinator.assessment.from_refreshes import assess_refreshes, configuration_to_lead
 from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
 from bellwether_kafka.coordinator.assessment.grids import Grid, document, grids, headline, lines, policy_grid

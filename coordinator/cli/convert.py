@@ -1,8 +1,10 @@
 """The command `bellwether convert GROUP`: what a conversion to the protocol in which the broker assigns would change,
-and its steps. It changes nothing."""
+and its steps. With --watch it follows the conversion. It changes nothing."""
 
 import asyncio
+import time
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -10,7 +12,11 @@ from rich.text import Text
 from bellwether_kafka.coordinator.assessment import (
     MIGRATION_POLICY,
     ConversionFacts,
+    ConversionFollower,
     ConversionPlan,
+    ConversionProgress,
+    ConversionStart,
+    PlacementCounts,
     plan_conversion,
     policy_grid,
 )
@@ -19,7 +25,17 @@ from bellwether_kafka.coordinator.cli.cost import scales_for
 from bellwether_kafka.coordinator.cli.doctor import draw_checks, draw_steps, settings_of_brokers
 from bellwether_kafka.coordinator.cli.leader import as_led
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
-from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, print_document
+from bellwether_kafka.coordinator.cli.output import (
+    As,
+    Console,
+    Exit,
+    Output,
+    count_or_unknown,
+    counted,
+    echo,
+    fail,
+    print_document,
+)
 from bellwether_kafka.coordinator.cli.read_groups import connected, observer_for, of_a_group, run_to_end
 from bellwether_kafka.coordinator.ghosts import conversion
 from bellwether_kafka.coordinator.membership import DescribeAnswer
@@ -29,9 +45,36 @@ from bellwether_kafka.coordinator.settings import Settings
 TITLE = "Its assignment now, by a broker's assignors, and by Bellwether's policies"
 
 
-def convert(group: Group, bootstrap: Bootstrap = None, config: Config = None, output: As = Output.TABLE) -> None:
+REFRESH_S = 1.0
+COUNTS_SHOWN = {"unowned": "unowned", "cross_rack": "cross rack", "moved": "moved"}
+
+
+def convert(
+    group: Group,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    output: As = Output.TABLE,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Print each change until the group has settled in the other protocol.")
+    ] = False,
+    back: Annotated[bool, typer.Option("--back", help="With --watch: follow the way back to classic.")] = False,
+    members: Annotated[
+        int | None,
+        typer.Option(help="With --watch: how many members the settled group has; at least as many as now.", min=1),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="With --watch: end after these seconds with exit code 4.", min=1)
+    ] = 600,
+) -> None:
+    if not watch and (back or members is not None):
+        fail("--back and --members are for --watch; add it, or leave them out.")
     settings, _ = settings_for(bootstrap, config, group)
     facts = run_to_end(_facts(settings, group))
+    if watch:
+        start = ConversionStart.of(facts, back=back, members_min=members)
+        if not run_to_end(_follow(settings, facts, start, timeout, output)):
+            raise typer.Exit(Exit.DIFFERS)
+        return
     prices = prices_of(settings, scales_for(settings, facts.seen))
     plan = plan_conversion(facts, prices)
     if output.is_document:
@@ -58,6 +101,59 @@ async def _facts(settings: Settings, group: str) -> ConversionFacts:
             broker_version=sources.transport.broker_version,
             migration=await asyncio.to_thread(settings_of_brokers, sources.reader.admin, MIGRATION_POLICY),
         )
+
+
+async def _follow(
+    settings: Settings, facts: ConversionFacts, start: ConversionStart, timeout_s: float, output: Output
+) -> bool:
+    """Prints each change, from `facts` on, until the group has settled or the time is up. Returns whether it has."""
+    began, watch = time.monotonic(), ConversionFollower(start)
+    async with connected(settings.properties) as sources:
+        observer = observer_for(settings, facts.seen.group_id, sources)
+        seen = facts.seen
+        while True:
+            progress = watch.on_refresh(seen)
+            if progress is not None:
+                _print_progress(progress, output)
+            past_s = time.monotonic() - began
+            if watch.settled or past_s >= timeout_s:
+                break
+            await asyncio.sleep(min(REFRESH_S, timeout_s - past_s))
+            seen = await observer.observe_or_unknown()
+    if watch.settled:
+        echo(f"Settled after {past_s:.0f} s.", err=True)
+    else:
+        echo(
+            f"Not settled within {timeout_s:g} s: {watch.pending or 'it has been complete for a moment only'}.",
+            err=True,
+        )
+    return watch.settled
+
+
+def _print_progress(progress: ConversionProgress, output: Output) -> None:
+    if output.is_document:
+        print_document(asdict(progress), output, one_of_many=True)
+    else:
+        at = time.strftime("%H:%M:%S", time.localtime(progress.at_ms / 1000))
+        echo(f"{at} {progress_in_words(progress)}")
+
+
+def progress_in_words(progress: ConversionProgress) -> str:
+    """Returns one line: type, state, members by protocol, epoch, and the placement beside the predicted one."""
+    classic = progress.members.get("classic", 0) if progress.protocol != "classic" else 0
+    members = counted(sum(progress.members.values()), "member") + (f", {classic} of them classic" if classic else "")
+    parts = [
+        f"{count_or_unknown(getattr(progress.placement, name))} {words}{_beside(progress.predicted, name)}"
+        for name, words in COUNTS_SHOWN.items()
+    ]
+    epoch = [] if progress.epoch is None else [f"epoch {progress.epoch}"]
+    pending = [f"pending: {progress.pending}"] if progress.pending else []
+    return "; ".join([f"{progress.protocol}, {progress.state}: {members}", *epoch, *parts, *pending])
+
+
+def _beside(predicted: PlacementCounts | None, name: str) -> str:
+    value = None if predicted is None else getattr(predicted, name)
+    return "" if value is None else f" ({value} predicted)"
 
 
 def _draw(plan: ConversionPlan, currency: str) -> None:

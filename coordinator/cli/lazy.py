@@ -35,7 +35,7 @@ EXIT_CODES: Mapping[Exit, str] = {
     " missing ACLs, bytes that do not decode",
     Exit.FENCED: "fenced, another process runs with this group.instance.id; do not restart this one while it does",
     Exit.DIFFERS: "of `plan --detailed-exitcode`: it would move something; of `replay`: a plan is another one today;"
-    " of `ready`: something is missing yet",
+    " of `ready`: something is missing yet; of `convert --watch`: the group has not settled within --timeout",
     Exit.INTERRUPTED: "ended by Ctrl-C",
     Exit.UNREAD: "the reader of the output has ended, as behind `| head`",
 }

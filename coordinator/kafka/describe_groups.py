@@ -10,6 +10,7 @@ from kafka.protocol.api_message import ApiMessage
 from bellwether_kafka.coordinator.kafka import schemas
 from bellwether_kafka.coordinator.membership import Node
 
+CLASSIC_MEMBER = 0  # the MemberType of a member of the classic protocol in a group that was converted online
 JOINS, LEAVES = 0, -1  # the epochs of a member that joins or leaves
 TEMPORARY_TIMEOUT_MS = 5_000  # after which a broker would remove a temporary member that gave up no partition
 TEMPORARY_TOPIC = "bellwether.temporary-member"  # must not exist
@@ -63,7 +64,8 @@ class ListedGroup:
 class BrokerMember:
     """A member of a group that its broker assigns. `assigned`: (topic, partitions) of a consumer, or (subtopology id,
     partitions) of active tasks. `standby`: standby and warm-up tasks. `offsets`: (subtopology id, partition, offset) as
-    the Streams member reported them."""
+    the Streams member reported them. `classic`: the member still uses the classic protocol, because the group was
+    converted while it ran; false with version 0 of the answer, which does not show it."""
 
     member_id: str
     instance_id: str | None
@@ -76,6 +78,7 @@ class BrokerMember:
     process_id: str = ""
     tags: tuple[tuple[str, str], ...] = ()
     offsets: tuple[tuple[str, int, int], ...] = ()
+    classic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,7 @@ def _consumer(member: Any) -> BrokerMember:
         client_host=member.client_host,
         topics=tuple(member.subscribed_topic_names),
         assigned=tuple((t.topic_name, tuple(t.partitions)) for t in member.assignment.topic_partitions),
+        classic=getattr(member, "member_type", None) == CLASSIC_MEMBER,
     )
 
 

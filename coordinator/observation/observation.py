@@ -98,8 +98,10 @@ class Observation:
     nothing is committed or known. Lags are current, while members of an application reported their state when they last
     joined. `group_lag` has details, None if lags could not be read; `lag_notes` are sentences on what is unknown.
     `trouble` is why there is no `shadow`; `silent` is true if the reason is that no broker answered, which may be
-    temporary. `unknown` is set if the observation is not current: the other fields are then the last known ones, or
-    `kind` is "unknown" if there are none. `anomalies` are sorted, the worst first.
+    temporary. `epoch` is that of the assignment of a group whose broker assigns; brokers do not show the generation of
+    a classic group. `classic_members` are its members that still use the classic protocol, after a conversion of the
+    running group. `unknown` is set if the observation is not current: the other fields are then the last known ones,
+    or `kind` is "unknown" if there are none. `anomalies` are sorted, the worst first.
     """
 
     group_id: str
@@ -118,6 +120,8 @@ class Observation:
     lag_notes: tuple[str, ...] = ()
     unknown: Unknown | None = None
     anomalies: tuple[Anomaly, ...] = ()
+    epoch: int | None = None
+    classic_members: frozenset[str] = frozenset()
 
     @property
     def lag(self) -> int | None:

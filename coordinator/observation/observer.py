@@ -236,7 +236,8 @@ class GroupObserver:
         described = await self._read_once(answer, kind)
         seen, answer = replace(described.seen, seen_at_ms=int(time.time() * 1000)), described.answer
         if by_broker is not None:
-            seen = replace(seen, protocol=assignor_of(by_broker))
+            classic = frozenset(m.member_id for m in by_broker.members if m.classic)
+            seen = replace(seen, protocol=assignor_of(by_broker), epoch=by_broker.epoch, classic_members=classic)
         if kind == "missing":
             return replace(seen, trouble="there is no such group yet")
         if kind == "other":

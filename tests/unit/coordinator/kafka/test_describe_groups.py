@@ -67,7 +67,7 @@ def test_a_consumer_group_is_read() -> None:
                         subscribed_topic_regex=None,
                         assignment=held(topic_partitions=[partitions]),
                         target_assignment=held(topic_partitions=[]),
-                        member_type=1,
+                        member_type=0,
                     )
                 ],
                 authorized_operations=0,
@@ -80,6 +80,7 @@ def test_a_consumer_group_is_read() -> None:
         (read,) = found.members
         assert (found.state, found.epoch, found.assignor) == ("Stable", 2, "uniform")
         assert (read.rack, read.topics, read.assigned) == ("az1", ("t",), (("t", (0, 2)),))
+        assert read.classic == (version == 1), "version 0 does not show it"
 
 
 def test_a_streams_group_without_topology_is_read() -> None:
