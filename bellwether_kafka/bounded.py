@@ -10,9 +10,9 @@ import os
 import select
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 DEPTH_MAX = 100
 VALUES_MAX = 5_000_000  # of one document; Python keeps about 100 bytes for each
@@ -21,6 +21,7 @@ FILE_WAIT_S = 10.0  # for a pipe to end
 CHUNK_BYTES = 65_536
 
 Stamp = tuple[int, int, int] | None  # of a file
+T = TypeVar("T")
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
@@ -47,6 +48,39 @@ def stamp_of(path: Path) -> Stamp:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_ino, status.st_size
+
+
+class ChangingFile:
+    """A file that is read again after it has changed: its stamp is taken when this object is made, where the caller
+    reads the present content. A change counts once it has rested for `rest_s`, because a program may still be writing.
+    Not for several threads at a time."""
+
+    def __init__(self, path: Path, rest_s: float = 0.0) -> None:
+        self.path = path
+        self._rest_s = rest_s
+        self._read_stamp = stamp_of(path)
+        self._changed: tuple[Stamp, float] = (self._read_stamp, 0.0)  # its stamp now, and since when at the latest
+
+    def read_again(self, read: Callable[[], T], now: float = 0.0) -> T | None:
+        """Returns what `read` returns, or None if there is nothing new. `now` is in seconds, by any clock. Blocks.
+
+        Errors of `read` are raised, once for each change. A file that changes while it is read is read at the next
+        call.
+        """
+        stamp = stamp_of(self.path)
+        if stamp != self._changed[0]:
+            self._changed = stamp, now
+        if stamp == self._read_stamp or now - self._changed[1] < self._rest_s:
+            return None
+        try:
+            content = read()
+        except Exception:
+            self._read_stamp = stamp
+            raise
+        if stamp_of(self.path) != stamp:
+            return None
+        self._read_stamp = stamp
+        return content
 
 
 def opened(path: Path) -> int:

@@ -16,7 +16,6 @@ from bellwether_kafka.assignors.consumer.registry import (
     STICKY_MIN_CHURN,
     Policy,
     load_policies,
-    load_policy,
     policy,
 )
 from bellwether_kafka.assignors.consumer.views import decode_group, group_view, recall, static_digests, topics_wanted

@@ -135,8 +135,3 @@ def load_policies(names: Iterable[str]) -> dict[str, Policy]:
     distinct = dict.fromkeys(names)
     plugins = load_plugins(sorted(distinct.keys() - set(POLICIES)))
     return {name: policy(name, plugins) for name in distinct}
-
-
-def load_policy(name: str) -> Policy:
-    """Returns the policy with this configured name, as `load_policies` does."""
-    return load_policies([name])[name]

@@ -71,13 +71,12 @@ class FlowProblem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Classes:
-    """Classes of tasks. Per class: its tasks' `kind` and `group`, and `home`, the rack of their holders. `of` is the
+    """Classes of tasks. Per class: the `group` of its tasks, and `home`, the rack of their holders. `of` is the
     class of each task. `price` per (class, rack) is the cost including ties, `inside` the cost of leaving the holder
     within its rack."""
 
     of: IntArray
     size: LongArray
-    kind: IntArray
     group: IntArray
     home: IntArray
     price: LongArray
@@ -150,7 +149,6 @@ def _classes(problem: FlowProblem) -> _Classes:
     return _Classes(
         of=of,
         size=np.bincount(of, minlength=len(distinct)),
-        kind=kinds.astype(np.int32),
         group=groups.astype(np.int32),
         home=homes.astype(np.int32),
         price=price,

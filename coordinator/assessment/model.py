@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from bellwether_kafka.assignors.shared import Weights
 
@@ -140,10 +140,3 @@ class Assessment:
     currency: str
     item: str = "partition"
     unknown: tuple[str, ...] = ()
-
-    @property
-    def now(self) -> Measures | None:
-        return next((row.measures for row in self.rows if row.policy == NOW), None)
-
-
-Document = dict[str, Any]

@@ -9,7 +9,6 @@ from bellwether_kafka.coordinator.names.languages import (
     for_shell,
     for_terminal,
     for_toml,
-    for_url,
 )
 from bellwether_kafka.coordinator.names.secrets import (
     HIDDEN,

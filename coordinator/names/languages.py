@@ -2,7 +2,6 @@
 
 import html
 import shlex
-import urllib.parse
 
 
 def for_terminal(text: str, *, lines: bool = False) -> str:
@@ -33,11 +32,6 @@ def for_toml(text: str) -> str:
 def for_html(text: str) -> str:
     """Returns text for an element or a quoted attribute. Control characters are shown as escapes."""
     return html.escape(for_terminal(text, lines=True))
-
-
-def for_url(segment: str) -> str:
-    """Returns one segment of a path, or one value of a query."""
-    return urllib.parse.quote(segment, safe="", errors="surrogatepass")
 
 
 def _escaped(char: str) -> str:

@@ -22,18 +22,15 @@ class Unknown:
         raise TypeError("what is unknown is neither true nor false; ask `is None` or `isinstance`")
 
 
-TOPIC_AUTHORIZATION_FAILED = 29
-
-
 def unknown_of(cause: int | TransportError, group_id: str, now_ms: int) -> Unknown:
     """Makes an Unknown of a broker's error code, which is not 0, or of the error raised when none answered."""
     if isinstance(cause, TransportError):
         return Unknown(f"the group's coordinator node does not answer ({cause})", now_ms)
-    rights = {
-        int(Code.GROUP_AUTHORIZATION_FAILED): grant("DESCRIBE", "Group", group_id),
-        TOPIC_AUTHORIZATION_FAILED: "grant Bellwether's principal the ACL DESCRIBE on every topic of the group",
+    rights: dict[int, str] = {
+        Code.GROUP_AUTHORIZATION_FAILED: grant("DESCRIBE", "Group", group_id),
+        Code.TOPIC_AUTHORIZATION_FAILED: "grant Bellwether's principal the ACL DESCRIBE on every topic of the group",
     }
-    name, right = names_of_errors(cause), rights.get(cause, "")
+    name, right = name_of(cause), rights.get(cause, "")
     reason = f"Bellwether may not see it; {right}" if right else f"its coordinator node answers {name}"
     return Unknown(reason, now_ms, name, right)
 
@@ -43,8 +40,3 @@ def unknown_values(unknown: Unknown | None) -> dict[str, Any] | None:
     if unknown is None:
         return None
     return {name: getattr(unknown, name) for name in unknown.__slots__}
-
-
-def names_of_errors(code: int) -> str:
-    """Returns Kafka's name of an error code, including one that `membership.name_of` lacks."""
-    return "TOPIC_AUTHORIZATION_FAILED" if code == TOPIC_AUTHORIZATION_FAILED else name_of(code)

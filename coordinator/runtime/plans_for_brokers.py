@@ -5,7 +5,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from prometheus_client import CollectorRegistry
 
@@ -166,6 +166,6 @@ def _why(group: str, error: int) -> str:
         return kafka.grant("READ", "Group", group)
     if error == Code.GROUP_ID_NOT_FOUND:
         return f"no broker assigns '{group}' any more, so no member of Bellwether joins it"
-    if error == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+    if error == Code.TOPIC_AUTHORIZATION_FAILED:
         return kafka.grant("DESCRIBE", "Topic", kafka.TEMPORARY_TOPIC)
     return name_of(error) if error else ""

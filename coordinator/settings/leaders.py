@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, POLICIES, Policy, load_policies, load_policy
+from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, POLICIES, Policy, load_policies
 from bellwether_kafka.assignors.shared import Rule, UnknownNameError, Weights
 from bellwether_kafka.coordinator.names import for_toml
 from bellwether_kafka.coordinator.planning import Application, load_application
@@ -31,7 +31,7 @@ def leader_of(group: GroupSettings, policy: str = "", weights: Callable[[], Weig
     if group.streams is not None:
         config = replace(group.streams, policy=policy) if policy else group.streams
         return Leader(Policy(), load_application(config, weights))
-    named = load_policy(policy or group.policy).with_capacity(group.capacity)
+    named = _untimed([group], policy)[group.called]
     return Leader(named.with_weights(weights()) if weights is not None else named)
 
 
@@ -39,17 +39,20 @@ def policies_of(groups: Sequence[GroupSettings]) -> Mapping[str, Policy]:
     """Returns the policies of groups of consumers by the name or pattern of the group, for a process: their stages are
     timed. Plug-ins are loaded once. Raises UnknownNameError with a sentence for the operator."""
     try:
-        loaded = load_policies(group.policy for group in groups)
-        policies = {
-            group.called: replace(loaded[group.policy].with_capacity(group.capacity), clock=time.perf_counter)
-            for group in groups
-        }
+        policies = {called: replace(policy, clock=time.perf_counter) for called, policy in _untimed(groups).items()}
     except UnknownNameError as error:
         text = f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}."
         raise UnknownNameError(text) from None
     for group in groups:
         _refuse_unplannable(group, policies[group.called])
     return policies
+
+
+def _untimed(groups: Sequence[GroupSettings], policy: str = "") -> Mapping[str, Policy]:
+    """Returns the policies of groups of consumers, or this one for each of them, with the capacities of their members.
+    Raises UnknownNameError."""
+    loaded = load_policies(policy or group.policy for group in groups)
+    return {group.called: loaded[policy or group.policy].with_capacity(group.capacity) for group in groups}
 
 
 def applications_of(

@@ -6,7 +6,7 @@ from pathlib import Path
 import structlog
 
 from bellwether_kafka.assignors.streams.application import Topology, TopologyError
-from bellwether_kafka.bounded import stamp_of
+from bellwether_kafka.bounded import ChangingFile
 from bellwether_kafka.coordinator.topology.file import load_topology
 
 log = structlog.get_logger(__name__)
@@ -19,30 +19,20 @@ class WatchedFile:
     def __init__(self, path: Path, read: Callable[[], Topology]) -> None:
         self._path = path
         self._read = read
-        self._seen = stamp_of(path)
+        self._file = ChangingFile(path)
 
     def newer(self) -> Topology | None:
-        """Returns the topology if the file has changed since the last call, else None. Blocks.
-
-        If the file cannot be used, that is logged once, and the previous topology stays in force. A file that changes
-        while it is read is read at the next call.
-        """
-        stamp = stamp_of(self._path)
-        if stamp == self._seen:
-            return None
+        """Returns the topology if the file has changed since the last call, else None. Blocks. If the file cannot be
+        used, that is logged once, and the previous topology stays in force."""
         try:
-            topology = self._read()
+            topology = self._file.read_again(self._read)
         except TopologyError as error:
-            self._seen = stamp
             self._log_refused(str(error))
             return None
-        if stamp_of(self._path) != stamp:  # it may have been read half written
-            return None
-        self._seen = stamp
-        if topology.obstacle:
-            self._log_refused(f"The topology file {self._path} cannot be led with: {topology.obstacle}.")
-            return None
-        return topology
+        if topology is None or not topology.obstacle:
+            return topology
+        self._log_refused(f"The topology file {self._path} cannot be led with: {topology.obstacle}.")
+        return None
 
     def _log_refused(self, reason: str) -> None:
         kept = f"{reason} What was read before stays in force."

@@ -24,7 +24,6 @@ Level = Literal["bad", "warn", "info"]
 
 OFTEN_MS = 600_000
 OFTEN = 3  # rebalances within OFTEN_MS
-EMPTY_STATES = ("empty", "dead")
 # Reasons for not leading that are no problem, and temporary ones; all others need an operator.
 AT_PEACE = frozenset({NotLeading.EMPTY, NotLeading.STANDBY, NotLeading.ORDERED_OUT})
 PASSING = frozenset(

@@ -23,10 +23,6 @@ class PartitionCounts:
     conflicts: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
-    @property
-    def usable(self) -> bool:
-        return not (self.missing or self.unsized or self.conflicts)
-
 
 def required_counts(topology: Topology, existing: Mapping[str, int]) -> PartitionCounts:
     """Returns how many partitions each topic of the application needs, given the counts of existing topics. The size of

@@ -76,7 +76,7 @@ LONG_AGO = -(2**62)
 class HiddenState:
     """What is remembered in this rebalance, in the terms of this module.
 
-    `hidden`, `trusted` and `promised` are ascending codes of (process, task). `restarted_ms` is per process, LONG_AGO
+    `hidden` and `trusted` are ascending codes of (process, task). `restarted_ms` is per process, LONG_AGO
     if no restart is remembered. `promised_to`, `ran_before_restart` and `lost_by` are per task: the process, NOBODY for
     none. `away` are the records of absent processes. `had` are ascending codes of what present processes ran by the
     last plan or should get back. `evacuated_ms` is, by process, since when it has had nothing left to run.
@@ -84,7 +84,6 @@ class HiddenState:
 
     hidden: LongArray
     trusted: LongArray
-    promised: LongArray
     restarted_ms: LongArray
     promised_to: IntArray
     ran_before_restart: IntArray
@@ -142,7 +141,6 @@ def use_hidden_state(
     state = HiddenState(
         hidden=hidden,
         trusted=trusted,
-        promised=promised,
         restarted_ms=_restarted_ms(view, restarts),
         promised_to=promised_to,
         ran_before_restart=_ran_before_restart(view, restarts),

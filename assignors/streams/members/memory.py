@@ -95,7 +95,7 @@ class StreamsMemory:
     """The plan of `plan.generation` as it was SENT. `threads` are by member key (instance id, else member id).
 
     `led`: the plan was Bellwether's; otherwise it was read from the group, and `standbys` counts the processes that had
-    a standby of each task. `processes` is how many took part in it. `topology` is the digest of the topology used.
+    a standby of each task. `processes` is how many took part in it.
     `homes` are the tasks of processes that left recently (host affinity). `records` are the tasks of each process (see
     `hidden_state`). `destinations` are those of the last plan, None if the policy has none.
     """
@@ -105,7 +105,6 @@ class StreamsMemory:
     led: bool = False
     standbys: Mapping[TaskId, int] = field(default_factory=dict)
     processes: int = 0
-    topology: str = ""
     homes: Mapping[TaskId, Home] = field(default_factory=dict)
     records: Mapping[ProcessId, ProcessRecord] = field(default_factory=dict)
     owned: Memory = field(default_factory=Memory.empty)

@@ -34,7 +34,6 @@ def remember(
         threads=MappingProxyType(threads),
         led=True,
         processes=len({record.process_id for record in threads.values()}),
-        topology=tasks.topology.digest,
         homes=homes,
         records=records,
         owned=replace(plan, owner=claimed, asked=asked),

@@ -5,11 +5,12 @@ It has one address or CIDR with its rack per line, with spaces or a comma betwee
 """
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import structlog
 
-from bellwether_kafka.bounded import OutsideTextError, Stamp, json_of, read_file, stamp_of
+from bellwether_kafka.bounded import ChangingFile, OutsideTextError, json_of, read_file
 from bellwether_kafka.coordinator.planning.racks.networks import Network, Networks, network
 
 BYTES_MAX = 4_000_000  # about a hundred thousand lines
@@ -31,28 +32,20 @@ class RackFile:
         """Reads the file. Raises RackFileError."""
         self.path = path
         self.version = 1
-        self._seen = stamp_of(path)
-        self._changed: tuple[Stamp, float] = (self._seen, 0.0)  # what the file is now, and since when at the latest
+        self._file = ChangingFile(path, REST_S)
         self.networks = _read(path)
 
     def refresh(self, now: float) -> None:
-        """Reads the file again if it has changed and then rested for REST_S: a program may still be writing it. `now`
-        is in seconds, by any clock. Blocks. If the file cannot be used, that is logged once, and what was read before
-        stays in force."""
-        stamp = stamp_of(self.path)
-        if stamp != self._changed[0]:
-            self._changed = stamp, now
-        if stamp == self._seen or now - self._changed[1] < REST_S:
-            return
+        """Reads the file again if it has changed and then rested for REST_S. `now` is in seconds, by any clock. Blocks.
+        If the file cannot be used, that is logged once, and what was read before stays in force."""
         try:
-            networks = _read(self.path)
+            networks = self._file.read_again(partial(_read, self.path), now)
         except RackFileError as error:
-            self._seen = stamp
             _log_refused(self.path, error)
             return
-        if stamp_of(self.path) != stamp:  # written again meanwhile
+        if networks is None:
             return
-        self._seen, self.networks = stamp, networks
+        self.networks = networks
         self.version += 1
         log.info("rack_file_read", file=str(self.path))
 

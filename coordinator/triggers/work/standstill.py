@@ -60,11 +60,6 @@ class Standstill:
         self._refreshed = True  # polled since that plan
 
     @property
-    def unproven(self) -> bool:
-        """True if the group has not committed yet by the plan for changed members."""
-        return self._changed_ms is not None
-
-    @property
     def patience_ms(self) -> int:
         """How long a group may go without commits."""
         return max(self._least_ms, RHYTHMS * (self.rhythm.usual_ms or 0))

@@ -3,11 +3,10 @@
 import html
 import subprocess
 import tomllib
-import urllib.parse
 
 import pytest
 
-from bellwether_kafka.coordinator.names import for_html, for_shell, for_terminal, for_toml, for_url
+from bellwether_kafka.coordinator.names import for_html, for_shell, for_terminal, for_toml
 from tests.hostile_names import NAMES
 
 
@@ -44,12 +43,6 @@ def test_a_shell_reads_one_word_from_one_line(name: str) -> None:
 def test_html_shows_a_name_and_nothing_else(name: str) -> None:
     assert "<" not in for_html(name)
     assert html.unescape(for_html(name)) == for_terminal(name, lines=True)
-
-
-@pytest.mark.parametrize("name", NAMES, ids=ascii)
-def test_a_url_has_a_name_in_one_segment(name: str) -> None:
-    assert urllib.parse.unquote(for_url(name)) == name
-    assert "/" not in for_url(name)
 
 
 def test_what_can_be_printed_is_printed_as_it_is_beside_what_cannot() -> None:

@@ -94,7 +94,7 @@ def test_repartition_topics_are_sized_along_the_chain() -> None:
         "file",
     )
     counts = required_counts(topology, {"t": 3, "u": 5})
-    assert counts.usable
+    assert not counts.missing
     assert counts.partitions == {"t": 3, "u": 5, "a-x-repartition": 5, "a-y-repartition": 5, "a-s-changelog": 5}
     assert required_counts(topology, {"t": 3}).missing == ("u",)
     assert resized(counts, {"a-s-changelog": 4}, ["a-s-changelog"]) == (
@@ -143,17 +143,16 @@ def test_ordinary_topics_that_are_joined_must_be_equally_large() -> None:
     sizes = {"orders": 6, "users": 3}
     sentence = "topics of subtopology 0 must be copartitioned: orders has 6, users has 3 partitions"
     alone = required_counts(Topology("a", (pair,), "file"), sizes)
-    assert (alone.conflicts, alone.unchecked, alone.usable) == ((), (sentence,), True)
+    assert (alone.conflicts, alone.unchecked) == ((), (sentence,))
     writes = replace(pair, repartition_sinks=("a-x-repartition",))
     behind = Subtopology(1, ("a-x-repartition",), repartition_sources=("a-x-repartition",))
     checked = required_counts(Topology("a", (writes, behind), "file"), sizes)
-    assert (checked.conflicts, checked.unchecked, checked.usable) == ((sentence,), (), False)
-    assert required_counts(Topology("a", (writes, behind), "file"), {"orders": 6, "users": 6}).usable
+    assert (checked.conflicts, checked.unchecked) == ((sentence,), ())
+    assert required_counts(Topology("a", (writes, behind), "file"), {"orders": 6, "users": 6}).conflicts == ()
 
 
 def test_a_repartition_topic_may_have_one_partition() -> None:
     counts = required_counts(joined(), {"t": 1, "u": 8})
-    assert counts.usable
     assert counts.partitions["a-x-repartition"] == 1
 
 
