@@ -44,12 +44,14 @@ class OffsetRows:
 
     def loads(self) -> FloatArray:
         """Returns the load of each partition in records per second, NaN if its ends have not been known for
-        SPAN_MS_MIN. There must be a row."""
+        SPAN_MS_MIN. An end that is not known now, as while a partition has no leader, is that of the last row that has
+        one. There must be a row."""
         seen = self.ends >= 0
-        first = np.argmax(seen, axis=0)
-        span_ms = self.at_ms[-1] - self.at_ms[first]
-        usable = seen[-1] & (span_ms >= SPAN_MS_MIN)
-        written = self.ends[-1] - self.ends[first, np.arange(len(first))]
+        columns, rows = np.arange(seen.shape[1]), len(self.at_ms)
+        first, last = np.argmax(seen, axis=0), rows - 1 - np.argmax(seen[::-1], axis=0)
+        span_ms = self.at_ms[last] - self.at_ms[first]
+        usable = seen.any(axis=0) & (span_ms >= SPAN_MS_MIN)
+        written = self.ends[last, columns] - self.ends[first, columns]
         load = written * 1000 / np.maximum(span_ms, 1) + self._lag_that_stays(seen) / LAG_S
         return np.where(usable, load, np.nan)
 

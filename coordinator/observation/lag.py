@@ -336,7 +336,9 @@ def _behind_ms(history: OffsetHistory, next_read: LongArray, lag_known: BoolArra
     seen = ends >= 0
     reached = seen & (ends <= next_read)  # the next record to read had not been written yet
     last = rows - 1 - np.argmax(reached[::-1], axis=0)
-    after = np.minimum(last + 1, rows - 1)
+    # The next row in which the end is known, for each row.
+    row_of_end = np.where(seen, np.arange(rows)[:, None], rows - 1)
+    after = np.minimum.accumulate(row_of_end[::-1], axis=0)[::-1][np.minimum(last + 1, rows - 1), columns]
     step = ends[after, columns] - ends[last, columns]
     share = (next_read - ends[last, columns]) / np.maximum(step, 1)
     written_at = at_ms[last] + share * (at_ms[after] - at_ms[last])

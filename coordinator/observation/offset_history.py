@@ -108,7 +108,8 @@ def _among(history: OffsetHistory, counts: Mapping[str, int]) -> OffsetHistory:
 def _without_what_went_back(history: OffsetHistory, committed: LongArray, ends: LongArray) -> OffsetHistory:
     if not len(history.at_ms):
         return history
-    new_log = ends < history.ends[-1]
+    # An end that no broker gives at present, as between two leaders of a partition, has not gone back.
+    new_log = (ends >= 0) & (ends < history.ends.max(axis=0))
     other_place = new_log | (committed < history.committed[-1])
     if not other_place.any():
         return history

@@ -66,6 +66,10 @@ class TestTime:
         found = partition([(0, 100, 100), (100, 100, 100), (200, 100, 200)])
         assert found.lag_ms == 100_000
 
+    def test_a_refresh_without_the_end_is_left_out(self) -> None:
+        found = partition([(0, 0, 100), (100, 100, 200), (150, 150, -1), (200, 250, 300)])
+        assert found.lag_ms == 50_000, "record 250 was written halfway between the refreshes at 100 and 200 s"
+
     def test_beyond_what_was_read_is_known_as_at_least(self) -> None:
         found = partition([(0, 50, 100), (100, 60, 200)])
         assert (found.lag_ms, found.lag_ms_min) == (None, 100_000)

@@ -59,6 +59,16 @@ def test_a_topic_made_anew_has_no_past() -> None:
     assert (found.committed.tolist(), found.ends.tolist()) == ([[UNKNOWN], [0]], [[UNKNOWN], [3]])
 
 
+def test_an_end_that_is_not_known_for_a_moment_has_not_gone_back() -> None:
+    found = history(one(10, 90, 100), one(50, 90, UNKNOWN), one(90, 95, 110))
+    assert (found.committed.tolist(), found.ends.tolist()) == ([[90], [90], [95]], [[100], [UNKNOWN], [110]])
+
+
+def test_a_topic_made_anew_while_its_end_was_not_known_has_no_past() -> None:
+    found = history(one(10, 90, 100), one(50, 90, UNKNOWN), one(90, 0, 3))
+    assert found.ends.tolist() == [[UNKNOWN], [UNKNOWN], [3]]
+
+
 def test_a_group_that_goes_back_has_no_progress_before_and_the_ends_stay() -> None:
     found = history(one(10, 90, 100), one(50, 20, 103))
     assert (found.committed.tolist(), found.ends.tolist()) == ([[UNKNOWN], [20]], [[100], [103]])

@@ -34,6 +34,12 @@ def test_partitions_whose_ends_are_not_known_have_no_weight() -> None:
     assert found.of == {TopicPartition("t", 0): 2.0}
 
 
+def test_a_partition_keeps_its_weight_while_it_has_no_leader() -> None:
+    ends = [[0, 0], [4_000, 80], [-1, 120], [-1, 160]]
+    found = history(*(sample(40 * at, {}, {"t": row}) for at, row in enumerate(ends)))
+    assert weights_of(found).of == {TopicPartition("t", 0): 100.0, TopicPartition("t", 1): pytest.approx(160 / 120)}
+
+
 def test_a_rate_that_varies_in_all_partitions_alike_is_no_error() -> None:
     ends = np.cumsum([0, 100, 900, 100, 500, 300])
     found = history(*(sample(40 * at, {}, {"t": [int(end), int(3 * end)]}) for at, end in enumerate(ends)))
