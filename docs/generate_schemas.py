@@ -23,6 +23,7 @@ from bellwether_kafka.coordinator.assessment.model import Assessment
 from bellwether_kafka.coordinator.cli.orders.restart import Restarted
 from bellwether_kafka.coordinator.cli.plan_file import PlanFile
 from bellwether_kafka.coordinator.cli.top import TopRow
+from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, PlacementOrder, Stage, Stopped
 from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
@@ -113,6 +114,7 @@ class ShadowPlan(TypedDict):
     current: PlacementCost
     planned: PlacementCost
     moves: Moves
+    orders: list[str]
 
 
 GROUP: dict[str, Any] = {
@@ -184,15 +186,16 @@ Simulated = extended(
 )
 
 
-Explained = extended("Explained", Explanation, hypothetical=bool)
+Explained = extended("Explained", Explanation, hypothetical=bool, orders=list[str])
 ListedRow = extended("ListedRow", ListedGroup, assigned_by=str, anomalies=list[Anomaly] | None)
 ReplayedRow = extended("ReplayedRow", Replayed, same=bool)
 GroupOrder = extended("GroupOrder", Order, sentence=str)
 Placement = extended("Placement", PlacementOrder, sentence=str)
+Applied = extended("Applied", AppliedPlan, sentence=str)
 
 
 class Given(TypedDict):
-    order: GroupOrder | Placement
+    order: GroupOrder | Placement | Applied
     warning: NotRequired[str]
     in_effect: bool | None
     message: str
@@ -200,11 +203,12 @@ class Given(TypedDict):
 
 ListedGroupOrder = extended("ListedGroupOrder", GroupOrder, absence=None)
 ListedPlacement = extended("ListedPlacement", Placement, absence=Stage | None)
+ListedPlan = extended("ListedPlan", Applied, absence=None)
 
 
 class Orders(TypedDict):
     instances: list[InstanceHeartbeat]
-    orders: list[ListedGroupOrder | ListedPlacement]
+    orders: list[ListedGroupOrder | ListedPlacement | ListedPlan]
 
 
 ShownSubtopology = extended("ShownSubtopology", Subtopology, stateful=bool)
@@ -237,6 +241,7 @@ PLACED = Given | DryRun
 
 # What each command prints with `-o json`, by its words.
 COMMANDS: Mapping[str, Any] = {
+    "apply": PLACED,
     "assess": list[Assessment],
     "ban": PLACED,
     "convert": ConversionPlan | ConversionProgress,
@@ -267,7 +272,7 @@ COMMANDS: Mapping[str, Any] = {
     "topology learn": TopologyFile,
     "topology parse": TopologyFile,
     "topology show": ShownTopology,
-    "unpin": TypedDict("Withdrawn", {"withdrawn": list[GroupOrder | Placement]} | Message),
+    "unpin": TypedDict("Withdrawn", {"withdrawn": list[GroupOrder | Placement | Applied]} | Message),
     "version": TypedDict("Version", {"version": str} | Message),
     "weights": WeightsDescribed,
 }

@@ -78,7 +78,8 @@ def _hard(stage: PolicyStage, problem: Problem, plan: Plan) -> tuple[Plan, Stage
         raise StageError(f"stage {stage.name} does not hold: score {after:g}")
     outcome = getattr(stage, "outcome", None)  # stages with a more precise description of their result
     reason = "Required, and satisfied." if outcome is None else outcome(problem, before)
-    orders = getattr(stage, "orders", "")
+    orders_of = getattr(stage, "orders", None)
+    orders = "" if orders_of is None else orders_of(problem)
     return proposal, StageReport(stage.name, True, before, after, True, reason, orders=orders)
 
 

@@ -3,8 +3,9 @@
     where   "rack:az1", "member:X" (X a member id, an instance id, or the client id in a member id)
     item    "orders-3" (a partition), "orders" (a topic), "*" (everything)
 
-A pin allows an item only at its place, a ban forbids it there; an evacuation is a ban of everything. Rules that cannot
-be carried out (no such member, no other subscriber) are skipped and reported.
+A pin allows an item only at its place, a ban forbids it there; an evacuation is a ban of everything. The places of an
+applied plan are pins that yield to these. Rules that cannot be carried out (no such member, no other subscriber) are
+skipped and reported.
 """
 
 import re
@@ -21,14 +22,18 @@ from bellwether_kafka.assignors.shared import (
     BoolArray,
     IntArray,
     LongArray,
+    Members,
     MemberView,
     Plan,
     Rule,
+    applicable,
     behind,
     known_racks,
     ordered,
+    yielding_last,
 )
 
+NO_MEMBER: BoolArray = np.zeros(1, dtype=np.bool_)
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
@@ -62,16 +67,19 @@ class OperatorRules:
         """Returns how many partitions violate a rule that could be kept."""
         return float(len(_Allowed(problem, self.rules).violations(plan.owner)))
 
-    @property
-    def orders(self) -> str:
-        return ordered(self.rules)
+    def orders(self, problem: Problem) -> str:
+        """Returns the orders behind the rules that have an effect in this group."""
+        return ordered(applicable(self.rules, problem.group.members))
 
     def outcome(self, problem: Problem, wrong: float) -> str:
         """Describes what became of the `wrong` partitions that violated rules, whose orders these are, and which rules
         could not be carried out."""
         done = f"{wrong:g} partitions are placed elsewhere" if wrong else "They hold"
-        idle = [reason for rule in self.rules if (reason := infeasible(problem, rule, ()))]
-        return f"{done}{behind(self.orders)}.{''.join(f' Not carried out: {reason}.' for reason in idle)}"
+        pins_and_bans = [rule for rule in self.rules if rule.kind != "plan"]
+        idle = [reason for rule in pins_and_bans if (reason := infeasible(problem, rule, ()))]
+        yielding = len(_Allowed(problem, self.rules).yielding)
+        idle += [f"the applied plan for {yielding} partitions, which its member may not have"] * bool(yielding)
+        return f"{done}{behind(self.orders(problem))}.{''.join(f' Not carried out: {reason}.' for reason in idle)}"
 
 
 def matches(member: MemberView, where: str) -> bool:
@@ -106,24 +114,45 @@ def against(problem: Problem, rules: Sequence[Rule], owner: IntArray) -> IntArra
 
 
 class _Allowed:
-    """Which members may have which partitions, computed once. Partitions under the same rules share one row."""
+    """Which members may have which partitions, computed once. Partitions under the same rules share one row.
+    `yielding` are the partitions whose place in an applied plan has no effect."""
 
     def __init__(self, problem: Problem, rules: Sequence[Rule]) -> None:
         group, cluster = problem.group, problem.cluster
         self._subscribed = subscriptions(group, len(cluster.topics))[group.topic_set]  # member x topic
         self._topic = cluster.topic_of()
-        row = np.zeros(cluster.partition_total, dtype=np.int64)
-        masks: list[BoolArray] = [np.ones(group.size, dtype=np.bool_)]
-        for rule in rules:
-            meant = np.array([matches(member, rule.where) for member in group.members], dtype=np.bool_)
-            if not meant.any():
-                continue
-            mask = meant if rule.kind == "pin" else ~meant
+        self._row = np.zeros(cluster.partition_total, dtype=np.int64)
+        self._masks: list[BoolArray] = [np.ones(group.size, dtype=np.bool_)]
+        self._joined: dict[tuple[int, bool, str], int] = {}  # a row and a rule on it: the row under both
+        self.yielding: list[int] = []
+        applied: dict[str, BoolArray] = {}
+        for rule in yielding_last(applicable(rules, group.members)):
             flats = _flats(problem, rule.item)
-            new_row = {old: len(masks) + i for i, old in enumerate(np.unique(row[flats]).tolist())}
-            masks += [masks[old] & mask for old in new_row]
-            row[flats] = [new_row[old] for old in row[flats].tolist()]
-        self._row, self._masks = row, masks
+            if rule.kind == "plan":
+                applied = applied or _by_id(group.members)
+                meant = applied.get(rule.where, NO_MEMBER)
+                flats = self._not_yielding(flats, meant)
+            else:
+                meant = np.array([matches(member, rule.where) for member in group.members], dtype=np.bool_)
+            if meant.any():
+                self._limit(rule, flats, meant)
+
+    def _limit(self, rule: Rule, flats: IntArray, meant: BoolArray) -> None:
+        """Limits partitions to the members that the rule allows in addition to those before it."""
+        ban = rule.kind == "ban"
+        rows = self._row[flats]
+        for row in np.unique(rows).tolist():
+            if (row, ban, rule.where) not in self._joined:
+                self._joined[row, ban, rule.where] = len(self._masks)
+                self._masks.append(self._masks[row] & (~meant if ban else meant))
+        self._row[flats] = [self._joined[row, ban, rule.where] for row in rows.tolist()]
+
+    def _not_yielding(self, flats: IntArray, meant: BoolArray) -> IntArray:
+        """Returns those of `flats` that a subscriber among `meant` may have, and records the others."""
+        may = [bool((self._subscribed[:, self._topic[f]] & self._masks[self._row[f]] & meant).any()) for f in flats]
+        self.yielding += flats[~np.array(may, dtype=np.bool_)].tolist()
+        kept: IntArray = flats[np.array(may, dtype=np.bool_)]
+        return kept
 
     def members(self, flat: int) -> IntArray:
         """Returns the members that may have a partition: the subscribers that the rules allow, or all subscribers if
@@ -145,6 +174,16 @@ class _Allowed:
         """Returns the partitions whose owner may not have them although another member may."""
         ruled = np.flatnonzero((self._row != 0) & (owner != NOBODY))
         return np.array([f for f in ruled.tolist() if owner[f] not in self.members(f)], dtype=np.int32)
+
+
+def _by_id(members: Members) -> dict[str, BoolArray]:
+    """Returns a mask of the one member by each place that its member id or instance id makes."""
+    masks: dict[str, BoolArray] = {}
+    for i, member in enumerate(members):
+        mask = np.zeros(len(members), dtype=np.bool_)
+        mask[i] = True
+        masks |= {f"member:{name}": mask for name in (member.member_id, member.instance_id) if name is not None}
+    return masks
 
 
 def _flats(problem: Problem, item: str) -> IntArray:

@@ -55,6 +55,16 @@ from bellwether_kafka.assignors.shared.negative_cycles import loops, relaxations
 from bellwether_kafka.assignors.shared.offset_weights import WEIGHT_WINDOW_MS as WEIGHT_WINDOW_MS
 from bellwether_kafka.assignors.shared.offset_weights import OffsetRows as OffsetRows
 from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause, RefusalError
-from bellwether_kafka.assignors.shared.rules import EVERYTHING, Rule, behind, known_racks, ordered
+from bellwether_kafka.assignors.shared.rules import (
+    EVERYTHING,
+    Identified,
+    Rule,
+    applicable,
+    behind,
+    changed,
+    known_racks,
+    ordered,
+    yielding_last,
+)
 from bellwether_kafka.assignors.shared.stage_report import Clock, StageReport, no_clock
 from bellwether_kafka.assignors.shared.weights import Weight, Weights, heaviest

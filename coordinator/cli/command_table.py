@@ -143,7 +143,12 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         ),
         LazyCommand(
             "orders.placement_orders:unpin",
-            "Withdraw every pin, ban and evacuation of an item; of * those of everything.",
+            "Withdraw every pin, ban and evacuation of an item, of * those of everything, or an applied plan.",
+        ),
+        LazyCommand(
+            "orders.apply:apply",
+            "Carry out a plan that `plan --out` wrote, until the members change. Refused if the group is not as the"
+            " plan found it.",
         ),
     ],
     "Pipeline": [

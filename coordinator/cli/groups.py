@@ -257,6 +257,8 @@ def _draw(seen: Observation, *, wide: bool) -> None:
             costs.add_row(name, *(count_or_unknown(cost[key]) for key in COSTS))
         console.print(costs)
         _draw_unknown_racks(console, seen.shadow)
+        for order in seen.shadow.orders:
+            console.print(Text(order))
         moves = seen.shadow.moves
         console.print(Text(f"the plan keeps {moves.kept}, moves {moves.moved}, gives {moves.new} that nobody has"))
 

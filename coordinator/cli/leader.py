@@ -56,7 +56,7 @@ def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Ru
     orders = OrderState()
     for key, record in records.items():
         orders.apply(key, record)
-    return tuple(order.rule for order in orders.placements(group, now_ms))
+    return tuple(rule for order in orders.on_places(group, now_ms) for rule in order.rules)
 
 
 def rules_in_force(
@@ -68,6 +68,6 @@ def rules_in_force(
     except ControlTopicError as error:
         if isinstance(error, NoControlTopicError) and not settings.control_topic:
             return ()  # no order was ever given
-        echo(f"Pins, bans and evacuations are left out: {error}", err=True)
+        echo(f"Pins, bans, evacuations and applied plans are left out: {error}", err=True)
         return ()
     return rules_of(records, group, int(time.time() * 1000))

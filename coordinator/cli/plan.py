@@ -176,10 +176,16 @@ def explain(
     if output.is_document:
         warn_hypothetical(seen, err=True)  # the list may be empty and cannot show it
         print_document(
-            [asdict(explanation) | {"hypothetical": not seen.can_be_led} for explanation in explanations], output
+            [
+                asdict(explanation) | {"hypothetical": not seen.can_be_led, "orders": list(shadow.orders)}
+                for explanation in explanations
+            ],
+            output,
         )
         return
     warn_hypothetical(seen)
+    for order in shadow.orders:
+        echo(f"{order}.")
     if not explanations:
         echo("The plan moves nothing. Name a TOPIC-PARTITION, a task or a member to see why it stays.")
     for explanation in explanations:

@@ -3,22 +3,23 @@
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.control.absence import absence_update, handed_over, owned
+from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
+from bellwether_kafka.coordinator.control.fields import VALUE_BYTES_MAX
 from bellwether_kafka.coordinator.control.handed_back import HandedBack
+from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, OrderKind, PlacementKind, order_key
 from bellwether_kafka.coordinator.control.records import (
     ABSENCE,
     EVERYBODY,
     HEARD_MS,
     HEARTBEAT,
     NO_END_MS,
-    ORDER_TRAITS,
     Absence,
     AnyOrder,
     ControlSettings,
     InstanceHeartbeat,
+    OnPlaces,
     Order,
-    OrderKind,
     OrderState,
-    PlacementKind,
     PlacementOrder,
     Record,
     RecordError,
@@ -29,7 +30,6 @@ from bellwether_kafka.coordinator.control.records import (
     decode,
     encode,
     lead_is_wanted,
-    order_key,
     traits_of,
 )
 from bellwether_kafka.coordinator.on_demand import on_demand

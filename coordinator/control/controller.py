@@ -46,7 +46,7 @@ log = structlog.get_logger(__name__)
 class ControlReport:
     """A report for metrics. `silence_s` is the time since this process last read its own heartbeat from the topic."""
 
-    orders: tuple[records.Order | records.PlacementOrder, ...]
+    orders: tuple[records.AnyOrder, ...]
     living: int  # other live instances
     silence_s: float
 
@@ -109,7 +109,7 @@ class _GroupState:
     active: bool  # Bellwether leads it or tries to
     handed_back: HandedBack | None = None
     orders: OrdersInForce = field(default_factory=lambda: OrdersInForce("", ""))
-    placed: tuple[records.PlacementOrder, ...] = ()
+    placed: tuple[records.OnPlaces, ...] = ()
     leads: bool = False
     hands_over_until: float = 0.0  # monotonic; 0: not handing over
 
@@ -249,7 +249,7 @@ class Controller:
     def _report(self) -> None:
         orders = self._orders.all_in_force(int(self._wall_clock() * 1000))
         own_targets = {*self._groups, self.instance_name, records.EVERYBODY}
-        given = [order for order in orders if isinstance(order, records.Order | records.PlacementOrder)]
+        given = [order for order in orders if isinstance(order, records.AnyOrder)]
         own_orders = tuple(order for order in given if order.target in own_targets)
         report = ControlReport(own_orders, len(self._instances.living()), self._clock() - self._heard_at)
         for observer in self._on_control:
@@ -296,6 +296,7 @@ class Controller:
         now_ms = int(self._wall_clock() * 1000)
         for group, state in self._groups.items():
             self._update_orders(group, state, now_ms)
+            self._end_outdated_plan(group, state, now_ms)
             self._update_rules(group, state, now_ms)
             self._update_hand_back(group, state, now_ms)
             if self._standby and not given_up(state.runner):
@@ -344,12 +345,30 @@ class Controller:
         self._done(order)
         return None
 
-    def _update_rules(self, group: str, state: _GroupState, now_ms: int) -> None:
-        """Passes changed pins, bans and evacuations to the group, whose plans follow them from now on."""
-        in_force, before = self._orders.placements(group, now_ms), state.placed
-        rules = tuple(order.rule for order in in_force)
-        if rules == tuple(order.rule for order in before):
+    def _end_outdated_plan(self, group: str, state: _GroupState, now_ms: int) -> None:
+        """Withdraws an applied plan once the group that Bellwether leads has other members than the plan. Plans for
+        such members do not follow it in any case."""
+        plan, member = self._orders.applied_plan(group, now_ms), state.runner.membership
+        others = [each for each in member.members if each.member_id != member.member_id]
+        shown = len(others) < len(member.members)  # the answer to the leader of a generation includes itself
+        change = plan.change(others) if plan is not None and shown and leads(state.runner) else ""
+        if plan is None or not change:
             return
+        log.info("applied_plan_ended", group=group, order=plan.sentence, reason=change)
+        self._ended[plan.key] = f"ended, because {change}"
+        self._withdraw(plan.key)
+
+    def applied_plan(self, group: str) -> str:
+        """Returns the sentence of the plan that is applied to the group, "" for none."""
+        plan = self._orders.applied_plan(group, int(self._wall_clock() * 1000))
+        return plan.sentence if plan is not None else ""
+
+    def _update_rules(self, group: str, state: _GroupState, now_ms: int) -> None:
+        """Passes changed orders on places to the group, whose plans follow them from now on."""
+        in_force, before = self._orders.on_places(group, now_ms), state.placed
+        if [order.effect for order in in_force] == [order.effect for order in before]:
+            return
+        rules = tuple(rule for order in in_force for rule in order.rules)
         log.info("rules_in_force", group=group, rules=[order.sentence for order in in_force])
         state.placed = in_force
         state.runner.rule(rules, "; ".join(_news(before, in_force, now_ms, self._ended)))
@@ -485,18 +504,18 @@ class Controller:
 
 
 def _news(
-    before: Sequence[records.PlacementOrder],
-    in_force: Sequence[records.PlacementOrder],
+    before: Sequence[records.OnPlaces],
+    in_force: Sequence[records.OnPlaces],
     now_ms: int,
     why: Mapping[str, str],
 ) -> list[str]:
     """Returns the sentences of new orders, and of ended ones with the reason. `why` has the reasons, by key, of orders
     that this instance ended."""
-    rules, kept = {order.rule for order in before}, {order.key for order in in_force}
-    message = [order.sentence for order in in_force if order.rule not in rules]
+    effects, kept = [order.effect for order in before], {order.key for order in in_force}
+    message = [order.sentence for order in in_force if order.effect not in effects]
     ended = [order for order in before if order.key not in kept]
-    how = {order: "expired" if order.expires_ms <= now_ms else why.get(order.key, "withdrawn") for order in ended}
-    return message + [f"{order.sentence}: {end}" for order, end in how.items()]
+    how = ["expired" if order.expires_ms <= now_ms else why.get(order.key, "withdrawn") for order in ended]
+    return message + [f"{order.sentence}: {end}" for order, end in zip(ended, how, strict=True)]
 
 
 def _sentence(order: records.Order | None) -> str:

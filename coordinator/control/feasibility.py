@@ -48,7 +48,9 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
     if order.kind is OrderKind.DRAIN:
         return _nobody_to_drain(order.target, living)
     served = any(order.target in heartbeat.serves for heartbeat in living)
-    if served and traits_of(order).lasts and not isinstance(order, PlacementOrder):
+    if served and order.kind is OrderKind.APPLY:
+        return f"The broker of '{order.target}' assigns; a plan can be applied only where Bellwether leads."
+    if served and traits_of(order).lasts and not traits_of(order).places:
         what = order.kind.value
         return f"Bellwether is not in '{order.target}', whose broker assigns, so there is nothing to {what}."
     keepers = [heartbeat for heartbeat in living if order.target in (*heartbeat.groups, *heartbeat.serves)]
@@ -59,11 +61,10 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
         )
         return f"No Bellwether with the group '{order.target}' has reported in the control topic {HEARD}; {groups}."
     leads = any(order.target in heartbeat.leads for heartbeat in keepers)
-    placement = isinstance(order, PlacementOrder)
     deaf = [heartbeat for heartbeat in keepers if heartbeat.policies and order.target not in heartbeat.orders_for]
-    if placement and deaf:
+    if traits_of(order).places and deaf:
         policy = deaf[0].policies.get(order.target, "another")
-        remedy = f'which ignores pins, bans and evacuations; set policy = "{STREAMS_HA}"'
+        remedy = f'which ignores pins, bans, evacuations and applied plans; set policy = "{STREAMS_HA}"'
         return f"'{order.target}' is planned by the policy {policy}, {remedy}."
     if not (leads or served) and traits_of(order).needs_lead:
         why = "'bellwether top --url http://HOST:9790' shows why"

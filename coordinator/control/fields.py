@@ -64,6 +64,13 @@ def names(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def lists(fields: Mapping[str, Any], name: str) -> Mapping[str, tuple[str, ...]]:
+    value = fields.get(name, {})
+    if not isinstance(value, dict) or len(value) > NAMES_MAX or not all(map(_is_unicode, value)):
+        raise RecordError(f'"{name}" has no list of names for each name')
+    return {key: names(value, key) for key in value}
+
+
 def texts(fields: Mapping[str, Any], name: str) -> Mapping[str, str]:
     value = fields.get(name, {})
     listed = isinstance(value, dict) and len(value) <= NAMES_MAX

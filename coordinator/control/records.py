@@ -6,8 +6,8 @@ kind, a slash and the target, such as `leave/orders`; a value is a JSON object w
 "at_ms" and "expires_ms" (wall clock, milliseconds since 1970) and "reason". Any principal with WRITE on the topic can
 give orders.
 
-A new kind of order on a group needs a member of `OrderKind` and a row of `ORDER_TRAITS`. Another kind of record needs a
-frozen class with `kind`, `key`, `expires_ms` and `to_json`, and an entry in `_READERS`.
+A new kind of order on a group needs a member of `OrderKind` and a row of `ORDER_TRAITS` (`order_kinds`). Another kind
+of record needs a frozen class with `kind`, `key`, `expires_ms` and `to_json`, and an entry in `_READERS`.
 """
 
 import json
@@ -16,13 +16,22 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bellwether_kafka.coordinator.control.fields import RecordError, fields_of, names, number, text, texts
+from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
+from bellwether_kafka.coordinator.control.fields import RecordError, fields_of, lists, names, number, text, texts
 from bellwether_kafka.coordinator.control.handed_back import HANDED_BACK, HandedBack, handed_back_key
+from bellwether_kafka.coordinator.control.order_kinds import (
+    ORDER_TRAITS,
+    PLACEMENT_TRAITS,
+    VERSION,
+    OrderKind,
+    OrderTraits,
+    PlacementKind,
+    order_key,
+)
 
 if TYPE_CHECKING:
     from bellwether_kafka.assignors.shared import Rule
 
-VERSION = 1
 EVERYBODY = "*"  # the target of a drain of any instance that leads
 HEARTBEAT = "beat"
 ABSENCE = "absence"
@@ -51,39 +60,6 @@ class Record(Protocol):
     def to_json(self) -> Mapping[str, Any]: ...
 
 
-class OrderKind(Enum):
-    """The kinds of orders. The target is a group, for DRAIN an instance."""
-
-    LEAVE = "leave"  # leave the group and stay out of it
-    RELEASE = "release"  # stay out of the group while it has no member; withdrawn when members have joined
-    PAUSE = "pause"  # lead, but begin no rebalance
-    REBALANCE = "rebalance"  # begin one now; withdrawn by the instance that began it
-    DRAIN = "drain"  # hand all groups that the target leads over to standbys; withdrawn likewise
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderTraits:
-    """What commands and processes have to know of a kind of order. `lasts`: it is in force until it expires or `resume`
-    withdraws it; otherwise it is carried out once, and the instance that did so withdraws it. `leaves`: Bellwether is
-    not in the group while it is in force. `needs_lead`: it needs an instance that leads the group. `needs_topic`: it
-    cannot be given to a process on the same machine without a control topic."""
-
-    lasts: bool
-    leaves: bool = False
-    needs_lead: bool = False
-    needs_topic: bool = False
-
-
-ORDER_TRAITS: Mapping[OrderKind, OrderTraits] = {
-    OrderKind.LEAVE: OrderTraits(lasts=True, leaves=True),
-    OrderKind.RELEASE: OrderTraits(lasts=True, leaves=True),
-    OrderKind.PAUSE: OrderTraits(lasts=True),
-    OrderKind.REBALANCE: OrderTraits(lasts=False, needs_lead=True),
-    OrderKind.DRAIN: OrderTraits(lasts=False, needs_topic=True),  # without a topic there is no standby
-}
-PLACEMENT_TRAITS = OrderTraits(lasts=True, needs_lead=True, needs_topic=True)
-
-
 @dataclass(frozen=True, slots=True)
 class Order:
     """An order, in force until `expires_ms`. `target` is a group, for a drain an instance's name or "*"."""
@@ -107,14 +83,6 @@ class Order:
 
     def to_json(self) -> Mapping[str, Any]:
         return {"v": VERSION, **asdict(self), "kind": self.kind.value}
-
-
-class PlacementKind(Enum):
-    """The kinds of orders on placement in a group, which `assignors.shared.rules` defines."""
-
-    PIN = "pin"
-    BAN = "ban"
-    EVACUATE = "evacuate"  # a ban of everything
 
 
 class Until(Enum):
@@ -155,6 +123,10 @@ class PlacementOrder:
         return item if self.kind is PlacementKind.PIN else f"{item}/{self.where}"
 
     @property
+    def rules(self) -> "tuple[Rule, ...]":
+        return (self.rule,)
+
+    @property
     def rule(self) -> "Rule":
         from bellwether_kafka.assignors.shared import Rule  # noqa: PLC0415 - numpy, which only planners need
 
@@ -167,16 +139,22 @@ class PlacementOrder:
         what = self.where if self.kind is PlacementKind.EVACUATE else f"{self.item}, {self.where}"
         return f"{self.owner} has ordered {self.kind.value} of {what} in '{self.target}'{why}"
 
+    @property
+    def effect(self) -> object:
+        """What plans follow: an order that replaces one with an equal effect changes nothing."""
+        return self.rule
+
     def to_json(self) -> Mapping[str, Any]:
         return {"v": VERSION, **asdict(self), "kind": self.kind.value, "until": self.until.value}
 
 
-AnyOrder = Order | PlacementOrder
+OnPlaces = PlacementOrder | AppliedPlan
+AnyOrder = Order | PlacementOrder | AppliedPlan
 
 
 def traits_of(order: AnyOrder) -> OrderTraits:
     """Returns the traits of an order's kind. Those on placement all have the same."""
-    return ORDER_TRAITS[order.kind] if isinstance(order, Order) else PLACEMENT_TRAITS
+    return PLACEMENT_TRAITS if isinstance(order, PlacementOrder) else ORDER_TRAITS[order.kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,10 +264,6 @@ def lead_is_wanted(group: str, records: Mapping[str, Record], now_ms: int) -> bo
     return claimed and not any(group in heartbeat.leads for heartbeat in heartbeats)
 
 
-def order_key(kind: OrderKind, target: str) -> str:
-    return f"{kind.value}/{target}"
-
-
 def heartbeat_key(instance: str) -> str:
     return f"{HEARTBEAT}/{instance}"
 
@@ -335,6 +309,16 @@ def _until(fields: Mapping[str, Any]) -> Until:
     """Returns the event that ends the order, EXPIRY if it is missing (older versions) or unknown (newer ones)."""
     matching = [until for until in Until if until.value == fields.get("until")]
     return matching[0] if matching else Until.EXPIRY
+
+
+def _applied_plan(fields: Mapping[str, Any]) -> AppliedPlan:
+    return AppliedPlan(
+        target=text(fields, "target"),
+        digest=text(fields, "digest"),
+        members=names(fields, "members"),
+        items=lists(fields, "items"),
+        **_given(fields),
+    )
 
 
 def _absence(fields: Mapping[str, Any]) -> Absence:
@@ -389,6 +373,7 @@ def _heartbeat(fields: Mapping[str, Any]) -> InstanceHeartbeat:
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
     **{kind.value: _order for kind in OrderKind},
+    OrderKind.APPLY.value: _applied_plan,
     **{kind.value: _placement for kind in PlacementKind},
     ABSENCE: _absence,
     STOPPED: _stopped,
@@ -419,6 +404,16 @@ class OrderState:
         """Returns the pins, bans and evacuations of a group that have not expired, sorted by key."""
         in_force = self.all_in_force(now_ms)
         return tuple(o for o in in_force if isinstance(o, PlacementOrder) and o.target == group)
+
+    def applied_plan(self, group: str, now_ms: int) -> AppliedPlan | None:
+        """Returns the plan that is applied to a group."""
+        record = self._orders.get(order_key(OrderKind.APPLY, group))
+        return record if isinstance(record, AppliedPlan) and now_ms < record.expires_ms else None
+
+    def on_places(self, group: str, now_ms: int) -> tuple[OnPlaces, ...]:
+        """Returns all orders on the places of a group's items: an applied plan and those of `placements`."""
+        plan = self.applied_plan(group, now_ms)
+        return (*([plan] if plan is not None else []), *self.placements(group, now_ms))
 
     def any_placements(self, now_ms: int) -> bool:
         """Returns whether any group has a pin, ban or evacuation that has not expired."""

@@ -74,6 +74,11 @@ class Shadow:
         """The same number under the plan."""
         return known_cross_rack(self.decision.plan, self.decision.plan.owner, self.planned)
 
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """The operators' orders on places that the plan follows, as sentences."""
+        return tuple(dict.fromkeys(report.orders for report in self.decision.stages if report.orders))
+
     def costs(self) -> dict[str, dict[str, int | None]]:
         """Returns both costs as values for JSON. `unknown_racks` is the number of owned items for which it is unknown
         whether they are read from another rack."""
@@ -287,7 +292,7 @@ def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
         "anomalies_unknown": list(seen.unjudged),
         "unknown": unknown_values(seen.unknown),
         "bellwether_members": [member.member_id for member in seen.bellwether_members],
-        "shadow": shadow and {**shadow.costs(), "moves": asdict(shadow.moves)},
+        "shadow": shadow and {**shadow.costs(), "moves": asdict(shadow.moves), "orders": list(shadow.orders)},
     }
 
 

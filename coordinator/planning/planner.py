@@ -105,7 +105,7 @@ class Planner(Generic[P]):
         raw = self._raw(command)
         inputs, trouble = await self._read(raw, command)
         read_s = time.monotonic() - began
-        rules = self.rules
+        rules = shared.applicable(self.rules, raw.others)
         chosen, proposal = await first_valid(self._attempts(raw, inputs, command, rules), trouble)
         plan_s = time.monotonic() - began - read_s
         answered = await self._dialect.answered(chosen.decision)
@@ -180,6 +180,7 @@ class Planner(Generic[P]):
         return inputs
 
     async def _dry(self, inputs: PlanInputs[P], command: Decide, rules: tuple[shared.Rule, ...]) -> Proposal[P]:
+        rules = shared.applicable(rules, inputs.raw.others)
         work = inputs.work(Source.PLAN, rules, self._message_bytes_max, dry=True)
         try:
             proposal = await self._configured(inputs, work, self._left(command))

@@ -222,8 +222,17 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
         member, role = runner.membership, runner.role
         state, others = member.state.name.lower(), _others(member) if role.leading or observer is None else _shown(seen)
         status = role_status(role, time.time() - time.monotonic())
-        emptying = _emptying(service, group.name)
-        return GroupStatus(group.name, group.mode, state, role.leading, status, member.generation, others, emptying)
+        return GroupStatus(
+            group.name,
+            group.mode,
+            state,
+            role.leading,
+            status,
+            member.generation,
+            others,
+            _emptying(service, group.name),
+            service.applied_plan(group.name),
+        )
     state = (
         "not seen yet"
         if seen is None

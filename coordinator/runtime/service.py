@@ -282,6 +282,10 @@ class Service:
         """Returns the group's evacuations in force, each with its progress."""
         return self._controller.emptying(group) if self._controller is not None else ()
 
+    def applied_plan(self, group: str) -> str:
+        """Returns the sentence of the plan that is applied to the group, "" for none."""
+        return self._controller.applied_plan(group) if self._controller is not None else ""
+
     def rules_of(self, group: str) -> tuple[Rule, ...] | None:
         """Returns the rules of placement in force in a group that a broker assigns, None if they are not read yet. Any
         thread may call it."""

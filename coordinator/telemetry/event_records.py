@@ -15,6 +15,7 @@ from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Gro
 from bellwether_kafka.coordinator.events import STANDBY, UNKNOWN, WARMUP, assignment_entries
 from bellwether_kafka.coordinator.planning import PlannedRebalance, TaskRequest, pack
 
+RULE_FIELDS = "kind", "item", "where", "order"
 ENTRIES_MAX = 1_000  # per event; about 100 bytes each
 
 EventRecord = tuple[str, dict[str, Any]]
@@ -135,7 +136,7 @@ def snapshot_record(decision: Decision[GroupPlan], rules: tuple[Rule, ...] = ())
             }
             for m in raw.members
         ],
-        "rules": [asdict(rule) for rule in rules],
+        "rules": [{name: getattr(rule, name) for name in RULE_FIELDS} for rule in rules],
     }
 
 

@@ -44,7 +44,7 @@ class Emptying:
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
     """One configured group, as the page lists it. `role` is None for groups that are only observed. `members` is None
-    if the group's members are unknown."""
+    if the group's members are unknown. `applied_plan` is a sentence on who applied a written plan, "" for none."""
 
     group: str
     mode: str
@@ -54,3 +54,4 @@ class GroupStatus:
     generation: int
     members: int | None
     emptying: tuple[Emptying, ...] = ()
+    applied_plan: str = ""

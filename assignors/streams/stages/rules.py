@@ -1,12 +1,13 @@
 """Operators' rules on active tasks: pins, bans and evacuations in the notation of `assignors/shared/rules.py`. An item
 is a task such as "1_5", a subtopology such as "1", or "*". This is the last stage, and it is hard: it overrides
-balance.
+balance. The places of an applied plan are pins that yield to other rules.
 
 It decides where tasks should end up. If a process has state that no other process has yet, the task runs on there until
 a warm-up elsewhere has caught up, so an evacuated process empties without a pause.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +19,24 @@ from bellwether_kafka.assignors.shared import (
     IntArray,
     Rule,
     StageReport,
+    applicable,
     behind,
     known_racks,
     ordered,
+    yielding_last,
 )
 from bellwether_kafka.assignors.streams.application import ProcessView, StreamsView, TaskTable, is_caught_up
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
 from bellwether_kafka.protocol.primitives import whole_number
 
 NAME = "operator's rules"
+
+
+class _Thread(NamedTuple):
+    """A member. A view does not have its instance id."""
+
+    member_id: str
+    instance_id: None = None
 
 
 def moved_by_rules(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray) -> tuple[IntArray, StageReport]:
@@ -44,8 +54,8 @@ def moved_by_rules(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray)
         target = _target(problem, task, np.flatnonzero(allowed[task]).astype(np.int32), load, evacuated=evacuated)
         wanted[task] = target
         load[target] += 1
-    orders = ordered(rules)
-    reason = f"{len(wrong)} tasks are placed elsewhere{behind(orders)}." if wrong else "They hold."
+    orders = ordered(_in_effect(problem.view, rules))
+    reason = f"{f'{len(wrong)} tasks are placed elsewhere' if wrong else 'They hold'}{behind(orders)}."
     return wanted, StageReport(NAME, True, float(len(wrong)), 0.0, True, reason, wanted, orders=orders)
 
 
@@ -101,11 +111,20 @@ def evacuated_by(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
 def _allowed(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
     """Returns task x process: whether the rules allow it. A rule that refers to no process has no effect."""
     allowed = np.ones((view.tasks.size, view.size), dtype=np.bool_)
-    for rule in rules:
-        meant = np.array([means(process, rule.where) for process in view.processes], dtype=np.bool_)
+    meant_by: dict[str, BoolArray] = {}
+    for rule in yielding_last(_in_effect(view, rules)):
+        if rule.where not in meant_by:
+            meant_by[rule.where] = np.array([means(process, rule.where) for process in view.processes], dtype=np.bool_)
+        meant, named = meant_by[rule.where], _named(view.tasks, rule.item)
+        if rule.kind == "plan":
+            named &= (allowed & meant).any(axis=1)
         if meant.any():
-            allowed[_named(view.tasks, rule.item)] &= meant if rule.kind == "pin" else ~meant
+            allowed[named] &= ~meant if rule.kind == "ban" else meant
     return allowed
+
+
+def _in_effect(view: StreamsView, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    return applicable(rules, [_Thread(member) for process in view.processes for member in process.members])
 
 
 def _named(table: TaskTable, item: str) -> BoolArray:

@@ -33,8 +33,8 @@ from bellwether_kafka.coordinator.settings import Leader, Settings
 
 
 class PlannedPlacement:
-    """A group as a placement order finds it. `rules` are already in force. `rule` is the new one, None if the order is
-    only a rebalance. `policy` is the one that the leader reports, None if it reports none. While brokers are silent
+    """A group as a placement order finds it. `rules` are already in force, `new_rules` are those of the order, () if it
+    is only a rebalance. `policy` is the one that the leader reports, None if it reports none. While brokers are silent
     each refresh is retried for `patience_s`.
 
     Each method makes a new refresh; only `objection` keeps its result.
@@ -45,13 +45,13 @@ class PlannedPlacement:
         settings: Settings,
         group: str,
         rules: tuple[Rule, ...],
-        rule: Rule | None,
+        new_rules: tuple[Rule, ...],
         policy: str | None,
         *,
         configured: bool,
         patience_s: float,
     ) -> None:
-        self._settings, self._group, self._rules, self._rule = settings, group, rules, rule
+        self._settings, self._group, self._rules, self._new_rules = settings, group, rules, new_rules
         self._policy, self._configured, self._patience_s = policy, configured, patience_s
         self._objection: str | None = None
         self._moved_from = 0
@@ -59,11 +59,11 @@ class PlannedPlacement:
 
     @property
     def _all(self) -> tuple[Rule, ...]:
-        return (*self._rules, self._rule) if self._rule is not None else self._rules
+        return (*self._rules, *self._new_rules)
 
     @property
     def objection(self) -> str:
-        """Why the new rule could not be followed, as a sentence; "" if it could."""
+        """Why the new rules could not be followed, as a sentence; "" if they could."""
         if self._objection is None:
             self._objection = self._find_objection()
         return self._objection
@@ -96,12 +96,12 @@ class PlannedPlacement:
         return unready(self._refresh(self._rules), where, self._rules)
 
     def missing(self, elapsed_s: float) -> str:
-        """Returns what still contradicts the new rule, with an estimate of the remaining time; "" for nothing."""
+        """Returns what still contradicts the new rules, with an estimate of the remaining time; "" for nothing."""
         shadow = self._refresh(self._all).shadow
-        if shadow is None or self._rule is None:
+        if shadow is None or not self._new_rules:
             return "the group is rebalancing."
         plan = shadow.decision.plan
-        left = plan.against((self._rule,), shadow.present)
+        left = plan.against(self._new_rules, shadow.present)
         if not len(left):
             return ""
         self._moved_from = max(self._moved_from, len(left))
@@ -118,10 +118,16 @@ class PlannedPlacement:
         self.rebalancing = seen.state in REBALANCING
         if seen.shadow is None:
             return f"Nothing can be placed in {self._group} now: {seen.no_plan}."
-        if self._rule is None:
-            return ""
         plan = seen.shadow.decision.plan
-        objection = plan.infeasible(self._rule, self._rules) or left_alone(plan, self._rules, self._rule)
+        objection = next(
+            (
+                why
+                for rule in self._new_rules
+                if rule.kind != "plan"  # it yields to all others
+                and (why := plan.infeasible(rule, self._rules) or left_alone(plan, self._rules, rule))
+            ),
+            "",
+        )
         return f"{objection[:1].upper()}{objection[1:]}." if objection else ""
 
     def _refresh(self, rules: tuple[Rule, ...]) -> Observation:

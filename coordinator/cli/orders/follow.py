@@ -42,6 +42,12 @@ def unread(order: control.AnyOrder, records: Mapping[str, control.Record], now_m
     return f"{leads[0]} still leads it." if leads and traits.leaves else ""
 
 
+def outdated(order: control.AppliedPlan, records: Mapping[str, control.Record]) -> str:
+    """Returns that the applied plan is not in force any more, "" while it is."""
+    in_force = records.get(order.key) == order
+    return "" if in_force else "the plan has ended already: it was withdrawn, or the members have changed."
+
+
 def unseen(order: control.PlacementOrder, records: Mapping[str, control.Record]) -> str:
     """Returns what the leader has not yet seen of the absence that ends the order, "" for nothing. A member that
     stopped earlier could come back unrecognised."""

@@ -66,7 +66,11 @@ def release(to: OrderService, group: Group, reason: Reason = "", wait: Wait = 0.
 @with_topic_or_locally
 def resume(to: OrderService, group: Group) -> None:
     records = to.read()
-    keys = [control.order_key(kind, group) for kind, traits in control.ORDER_TRAITS.items() if traits.lasts]
+    keys = [
+        control.order_key(kind, group)
+        for kind, traits in control.ORDER_TRAITS.items()
+        if traits.lasts and not traits.places
+    ]
     present = [key for key in keys if key in records]
     if not present:
         fail(f"There is no order to leave or pause {group}, or to release it; see 'bellwether orders'.")
@@ -122,7 +126,8 @@ def orders(to: OrderService) -> None:
         echo(f"instance of Bellwether {heartbeat.instance}: leads {len(heartbeat.leads)}, heard {age_s:.0f} s ago")
     for order in in_force:
         stage = _stage(order, by_key)
-        echo(f"{order.sentence}, {_sooner(order)}{_end(order)}{f'; it is {stage} now' if stage else ''}")
+        until = "" if isinstance(order, control.AppliedPlan) else f", {_sooner(order)}{_end(order)}"
+        echo(f"{order.sentence}{until}{f'; it is {stage} now' if stage else ''}")
 
 
 def _end(order: control.AnyOrder) -> str:

@@ -1,4 +1,4 @@
-"""The orders on places: pin, ban, evacuate; and unpin, which withdraws them."""
+"""The orders on places: pin, ban, evacuate; and unpin, which withdraws them and an applied plan."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -67,14 +67,13 @@ def unpin(
         str | None, typer.Argument(help="An item as it was ordered, or the rack:NAME or member:ID of an evacuation.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Withdraw all of the group.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Withdraw the plan that is applied to the group.")] = False,
 ) -> None:
-    if (item is None) != everything:
-        fail("Name an item or a place, or give --all.")
-    placed = [record for record in to.read().values() if isinstance(record, control.PlacementOrder)]
-    matching = [o for o in placed if o.target == group and (everything or item == EVERYTHING or _is_named(o, item))]
-    matching = matching or _named_in_short(placed, group, item or "")
+    if (item is not None) + everything + plan != 1:
+        fail("Name an item or a place, or give --all or --plan.")
+    matching = _matching(to, group, item, everything=everything, plan=plan)
     if not matching:
-        what = "pin, ban or evacuation" if everything else f"pin, ban or evacuation of {item}"
+        what = "applied plan" if plan else "pin, ban or evacuation" + ("" if everything else f" of {item}")
         fail(f"There is no {what} in {group}; see 'bellwether orders'.")
     for order in matching:
         to.withdraw(order.key)
@@ -84,6 +83,20 @@ def unpin(
         return
     for sentence in sentences:
         echo(sentence)
+
+
+def _matching(
+    to: OrderService, group: str, item: str | None, *, everything: bool, plan: bool
+) -> Sequence[control.OnPlaces]:
+    """Returns the orders that `unpin` withdraws."""
+    of_group = [r for r in to.read().values() if isinstance(r, control.OnPlaces) and r.target == group]
+    if everything:
+        return of_group
+    if plan:
+        return [order for order in of_group if isinstance(order, control.AppliedPlan)]
+    placed = [order for order in of_group if isinstance(order, control.PlacementOrder)]
+    matching = [order for order in placed if item == EVERYTHING or _is_named(order, item)]
+    return matching or _named_in_short(placed, item or "")
 
 
 def _placement(
@@ -118,11 +131,11 @@ def _is_named(order: control.PlacementOrder, text: str | None) -> bool:
     return text == order.where if evacuation else text == order.item
 
 
-def _named_in_short(placed: Sequence[control.PlacementOrder], group: str, text: str) -> list[control.PlacementOrder]:
+def _named_in_short(placed: Sequence[control.PlacementOrder], text: str) -> list[control.PlacementOrder]:
     """Returns the evacuation of the member whose id begins with this text."""
     if not text.startswith(AT_MEMBER) or text == AT_MEMBER:
         return []
-    evacuations = [o for o in placed if o.target == group and o.kind is control.PlacementKind.EVACUATE]
+    evacuations = [order for order in placed if order.kind is control.PlacementKind.EVACUATE]
     matching = [order for order in evacuations if order.where.startswith(text)]
     if len(matching) > 1:
         fail(f"{text} may be {', '.join(order.where for order in matching)}; write more of the id.")

@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.options import settings_for
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement, not_evacuated
-from bellwether_kafka.coordinator.cli.orders.follow import follow, unread, unseen
+from bellwether_kafka.coordinator.cli.orders.follow import follow, outdated, unread, unseen
 from bellwether_kafka.coordinator.cli.output import Exit, Output, echo, fail, print_document
 from bellwether_kafka.coordinator.cli.plan import show_plan
 from bellwether_kafka.coordinator.cli.read_groups import REFRESH_S, patiently
@@ -77,7 +77,7 @@ class OrderService:
         records = self.read()
         objection = control.objection(order, records, now_ms())
         placed = None
-        if (isinstance(order, control.PlacementOrder) or dry_run) and not (objection and not force):
+        if (control.traits_of(order).places or dry_run) and not (objection and not force):
             placed = self._placed(order, records) if force else self._at_rest(order, records, wait_s)
             objection = objection or placed.objection or not_evacuated(order, placed)
         if objection and not force:
@@ -105,7 +105,7 @@ class OrderService:
         """Returns the full id of a place that was given in short, as leaders know it."""
         settings, named = settings_for(self.bootstrap, self.config, group)
         policy = None if named else control.policy_of(self.read(), group, now_ms())
-        place = PlannedPlacement(settings, group, (), None, policy, configured=named, patience_s=self.patience_s)
+        place = PlannedPlacement(settings, group, (), (), policy, configured=named, patience_s=self.patience_s)
         return place.in_full(where)
 
     def is_served(self, group: str) -> bool:
@@ -115,7 +115,7 @@ class OrderService:
 
     def placed(self, group: str) -> PlannedPlacement:
         """Returns the group under the orders in force."""
-        return self._under(group, self.read(), None)
+        return self._under(group, self.read(), ())
 
     def at_rest(self, group: str, wait_s: float) -> Observation:
         """Returns the group under the orders in force, once no rebalance is under way or after `wait_s`."""
@@ -137,16 +137,18 @@ class OrderService:
 
     def _placed(self, order: control.AnyOrder, records: Mapping[str, control.Record]) -> PlannedPlacement:
         others = {key: record for key, record in records.items() if key != order.key}
-        return self._under(order.target, others, order.rule if isinstance(order, control.PlacementOrder) else None)
+        return self._under(order.target, others, () if isinstance(order, control.Order) else order.rules)
 
-    def _under(self, group: str, records: Mapping[str, control.Record], rule: Rule | None) -> PlannedPlacement:
+    def _under(
+        self, group: str, records: Mapping[str, control.Record], new_rules: tuple[Rule, ...]
+    ) -> PlannedPlacement:
         in_force = control.OrderState()
         for key, record in records.items():
             in_force.apply(key, record)
         settings, named = settings_for(self.bootstrap, self.config, group)
-        rules = tuple(order.rule for order in in_force.placements(group, now_ms()))
+        rules = tuple(rule for order in in_force.on_places(group, now_ms()) for rule in order.rules)
         policy = control.policy_of(records, group, now_ms())
-        return PlannedPlacement(settings, group, rules, rule, policy, configured=named, patience_s=self.patience_s)
+        return PlannedPlacement(settings, group, rules, new_rules, policy, configured=named, patience_s=self.patience_s)
 
     def _followed(self, order: control.AnyOrder, placed: PlannedPlacement | None, wait_s: float) -> bool:
         """Returns whether the order takes effect within `wait_s`. Prints what is missing whenever that changes."""
@@ -155,6 +157,8 @@ class OrderService:
             sentence = placed.missing(elapsed_s) if placed is not None else self._unread(order)
             if not sentence and isinstance(order, control.PlacementOrder) and order.until is not control.Until.EXPIRY:
                 return unseen(order, self.read())
+            if not sentence and isinstance(order, control.AppliedPlan):
+                return outdated(order, self.read())
             return sentence
 
         return follow(missing, wait_s, REFRESH_S if placed is not None else POLL_S)

@@ -45,7 +45,8 @@ function role(row) {
   const next = known(row.role.next_attempt_ms) ? `, next attempt at ${time(row.role.next_attempt_ms)}` : "";
   const more = row.leading ? [] : [make("p", {}, row.role.detail), make("p", {}, row.role.remedy)];
   const line = make("p", {}, mark, ` since ${new Date(row.role.since_ms).toLocaleString()}${next}`);
-  return [make("div", { id: "role" }, line, ...more, ...row.emptying.map(evacuation))];
+  const applied = row.applied_plan ? [make("p", { className: "applied-plan" }, row.applied_plan)] : [];
+  return [make("div", { id: "role" }, line, ...more, ...applied, ...row.emptying.map(evacuation))];
 }
 
 function evacuation(one) {

@@ -96,6 +96,65 @@ def test_the_plan_names_the_orders_that_have_moved_something() -> None:
     assert moved.sentence.endswith(f"(operator's rules: {order}).")
 
 
+def of_plan(owners_of_orders: str, *names: str) -> tuple[Rule, ...]:
+    """An applied plan: the owner of each partition of `orders`, for these members."""
+    among = frozenset(f"{name}-{UUID}" for name in names)
+    return tuple(
+        Rule("plan", f"orders-{partition}", f"member:{owner}-{UUID}", "eve has ordered apply", among)
+        for partition, owner in enumerate(owners_of_orders)
+    )
+
+
+APPLIED = of_plan("aaaaaaabbbcc", "a", "b", "c")
+
+
+def test_an_applied_plan_places_its_partitions_and_leaves_others_to_the_policy() -> None:
+    placed = decided(THREE, *APPLIED)
+    assert "".join(owners(placed)[:12]) == "aaaaaaabbbcc"
+    assert NOBODY not in placed.plan.owner
+    again = decided(THREE, *APPLIED, memory=placed.plan.memory, generation=2)
+    assert again.moves.moved == 0
+    assert again.stages[-1].orders == "eve has ordered apply"
+
+
+@pytest.mark.parametrize("members", [THREE[:2], [*THREE, member("d", "az1")]], ids=["one-less", "one-more"])
+def test_an_applied_plan_has_no_effect_on_other_members(members: list[RawMember]) -> None:
+    placed, plain = decided(members, *APPLIED), decided(members)
+    assert owners(placed) == owners(plain)
+    assert (placed.stages[-1].orders, placed.stages[-1].reason) == ("", "They hold.")
+
+
+def test_an_applied_plan_yields_to_a_ban_and_is_followed_again_after_it() -> None:
+    placed = decided(THREE, *APPLIED)
+    evacuated = decided(THREE, EVACUATE_AZ1, *APPLIED, memory=placed.plan.memory, generation=2)
+    assert "a" not in owners(evacuated)
+    assert "".join(owners(evacuated)[7:12]) == "bbbcc"
+    assert "Not carried out: the applied plan for 7 partitions" in evacuated.stages[-1].reason
+    back = decided(THREE, *APPLIED, memory=evacuated.plan.memory, generation=3)
+    assert "".join(owners(back)[:12]) == "aaaaaaabbbcc"
+
+
+def test_an_applied_plan_yields_where_its_member_does_not_subscribe() -> None:
+    members = [member("a", "az1", ("users",)), *THREE[1:]]
+    placed = decided(members, *APPLIED)
+    assert "a" not in owners(placed)[:12]
+    assert NOBODY not in placed.plan.owner
+
+
+def test_a_member_of_an_applied_plan_is_not_another_member_with_its_client_id() -> None:
+    static = RawMember(f"other-{UUID}", "a", THREE[0].metadata)
+    rule = Rule("plan", "orders-0", "member:a", "", frozenset({f"a-{UUID}", "a"}))
+    placed = decided([THREE[0], static], rule)
+    assert placed.plan.group.members[int(placed.plan.owner[0])].instance_id == "a"
+
+
+def test_partitions_that_are_not_where_an_applied_plan_has_them_are_named() -> None:
+    plan = decided(THREE).plan
+    wrong = {plan.name(flat) for flat in plan.against(APPLIED, plan.owner).tolist()}
+    expected = "aaaaaaabbbcc"
+    assert wrong == {f"orders-{i}" for i in range(12) if owners(decided(THREE))[i] != expected[i]}
+
+
 def test_what_violates_a_rule_is_named_until_another_has_it() -> None:
     plan, rules = decided(THREE).plan, (Rule("ban", "orders", "rack:az1"),)
     assert [plan.name(flat) for flat in plan.against(rules, plan.owner).tolist()] == [

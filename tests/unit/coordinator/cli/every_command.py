@@ -16,6 +16,13 @@ import typer.main
 from bellwether_kafka.coordinator.cli import groups
 from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.lazy import Exit
+from bellwether_kafka.coordinator.cli.plan_file import (
+    FORMAT,
+    GroupStateOfPlan,
+    PlanFile,
+    PlannedMember,
+    write_plan_file,
+)
 from bellwether_kafka.coordinator.replay.history import write_history
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.coordinator.cli.in_process import bellwether
@@ -31,8 +38,24 @@ TOPOLOGY = """Topologies:
     Sink: out (topic: done)
       <-- in
 """
+STATE = GroupStateOfPlan(
+    group="stable",
+    members=(PlannedMember(member_id="m1", instance_id=None, client_id="app", topics=("orders",)),),
+    partitions={"orders": 3},
+    owners={"orders-0": "m1", "orders-1": "m1", "orders-2": "m1"},
+)
+PLAN = PlanFile(
+    format=FORMAT,
+    version="0.2.0",
+    policy="kafka",
+    decided_at_ms=0,
+    digest=STATE.digest,
+    before=STATE,
+    owners=STATE.owners,
+)
 # Words in braces are filled in; `brokers` and `control` are options.
 ARGUMENTS = {
+    "apply": "{folder}/plan {control}",
     "assess": "{group} {brokers}",
     "ban": "{group} {item} rack:az1 {control}",
     "convert": "{group} {brokers}",
@@ -87,6 +110,7 @@ PRINTING = sorted(ALL.keys() - NOT_PRINTING)
 def write_files(folder: Path) -> None:
     """What commands read that need no broker."""
     (folder / "described").write_text(TOPOLOGY)
+    write_plan_file(folder / "plan", PLAN)
     write_history(folder / "history", recorded([3, 4], "kafka"))
     parsed = bellwether("topology", "parse", str(folder / "described"), "--application-id", "shop")
     (folder / "topology").write_text(parsed.stdout)

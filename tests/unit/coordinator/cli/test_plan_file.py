@@ -9,7 +9,17 @@ import pytest
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.cli.plan_file import FORMAT, GroupStateOfPlan, PlanFile, plan_file
+from bellwether_kafka.coordinator.cli.plan_file import (
+    FORMAT,
+    GroupStateOfPlan,
+    PlanFile,
+    PlanFileError,
+    differences,
+    parsed,
+    plan_file,
+    read_plan_file,
+    write_plan_file,
+)
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.documented import undocumented
 from tests.unit.coordinator.cli.in_process import bellwether
@@ -70,6 +80,73 @@ def test_owners_of_tasks_are_processes() -> None:
 
 def test_a_plan_agrees_with_the_published_schema() -> None:
     assert not undocumented("plan-file", json.loads(json.dumps(asdict(written()))))
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    write_plan_file(file, written())
+    assert read_plan_file(file) == written()
+
+
+def document_with(**changes: object) -> bytes:
+    return json.dumps(asdict(written()) | changes).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"{", "it is no"),
+        (b"[]", "it is no plan of format 1"),
+        (document_with(format=2), "it is no plan of format 1"),
+        (document_with(owners=["a"]), "as 'bellwether plan --out' writes it"),
+        (document_with(owners={"orders-0": 3}), "3 is no text"),
+        (document_with(decided_at_ms="now"), "'now' is no whole number"),
+        (document_with(before={}), "'group'"),
+        (document_with(before=asdict(replace(written().before, partitions={"orders": 5}))), "its digest is another"),
+    ],
+    ids=["text", "list", "format", "owners", "owner", "number", "state", "digest"],
+)
+def test_a_file_that_is_no_plan_is_refused_with_the_reason(text: bytes, reason: str) -> None:
+    with pytest.raises(PlanFileError) as refused:
+        parsed(text)
+    assert reason in str(refused.value)
+
+
+def test_equal_states_have_no_difference() -> None:
+    assert list(differences(written().before, written().before)) == []
+
+
+def test_each_difference_of_a_state_is_named() -> None:
+    planned = written().before
+    a, b, c = planned.members
+    now = replace(
+        planned,
+        members=(replace(a, topics=("clicks", "orders")), b, replace(c, member_id="d-1")),
+        partitions={"orders": 5, "clicks": 1},
+        owners={**planned.owners, "orders-0": "a-1", "orders-4": "b-1"},
+    )
+    assert list(differences(planned, now)) == [
+        "member c-1 is gone",
+        "member d-1 is new",
+        "member a-1 subscribes to clicks, orders instead of orders",
+        "topic clicks has 1 partitions instead of 0",
+        "topic orders has 5 partitions instead of 4",
+        "the owner of orders-0 is a-1 instead of b-1",
+        "the owner of orders-4 is b-1 instead of nobody",
+    ]
+
+
+def test_a_static_member_that_has_restarted_is_the_same() -> None:
+    state = written().before
+    before, after = (
+        replace(
+            state,
+            members=(replace(state.members[0], member_id=name, instance_id="static"), *state.members[1:]),
+            owners={**state.owners, "orders-1": name},
+        )
+        for name in ("a-1", "a-2")
+    )
+    assert list(differences(before, after)) == []
 
 
 @pytest.mark.embedded

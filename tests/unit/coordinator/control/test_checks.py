@@ -2,8 +2,10 @@
 
 import pytest
 
+from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.feasibility import HEARD_MS, objection, policy_of
 from bellwether_kafka.coordinator.control.records import (
+    NO_END_MS,
     InstanceHeartbeat,
     Order,
     OrderKind,
@@ -40,6 +42,12 @@ def evacuation(group: str) -> PlacementOrder:
     return PlacementOrder(PlacementKind.EVACUATE, group, "*", "rack:az1", "eve", NOW_MS, NOW_MS + 1_000)
 
 
+def applied(group: str) -> AppliedPlan:
+    return AppliedPlan(
+        target=group, digest="d", members=("a",), items={"a": ("t-0",)}, owner="eve", at_ms=NOW_MS, expires_ms=NO_END_MS
+    )
+
+
 @pytest.mark.parametrize("kind", [OrderKind.LEAVE, OrderKind.PAUSE, OrderKind.REBALANCE])
 def test_a_group_that_a_living_process_leads_can_be_given_orders(kind: OrderKind) -> None:
     assert objection(order(kind), topic(LEADER), NOW_MS) == ""
@@ -57,10 +65,24 @@ def test_placement_needs_a_leader_whose_policy_carries_it_out() -> None:
     assert objection(evacuation("orders"), topic(LEADER), NOW_MS) == ""
     message = objection(evacuation("wordcount"), topic(LEADER), NOW_MS)
     assert message == (
-        "'wordcount' is planned by the policy kafka, which ignores pins, bans and evacuations; set policy = "
-        '"streams-ha".'
+        "'wordcount' is planned by the policy kafka, which ignores pins, bans, evacuations and applied plans; set"
+        ' policy = "streams-ha".'
     )
     assert "does not lead" in objection(evacuation("orders"), topic(InstanceHeartbeat("a", claims=("orders",))), NOW_MS)
+
+
+def test_a_plan_is_applied_where_bellwether_leads_by_a_policy_that_carries_it_out() -> None:
+    assert objection(applied("orders"), topic(LEADER), NOW_MS) == ""
+    assert "ignores pins, bans, evacuations and applied plans" in objection(applied("wordcount"), topic(LEADER), NOW_MS)
+    claims = InstanceHeartbeat("a", claims=("orders",))
+    assert "does not lead 'orders' now" in objection(applied("orders"), topic(claims), NOW_MS)
+
+
+def test_a_plan_is_not_applied_where_the_broker_assigns() -> None:
+    serves = InstanceHeartbeat("a", serves=("served",), policies={"served": "rack-first"}, orders_for=("served",))
+    assert objection(applied("served"), topic(serves), NOW_MS) == (
+        "The broker of 'served' assigns; a plan can be applied only where Bellwether leads."
+    )
 
 
 def test_a_version_that_says_nothing_of_policies_is_believed_to_carry_out_orders() -> None:

@@ -351,6 +351,19 @@ class TestOperatorRules:
         stages = StageConfigs(rules=(Rule("pin", "1", f"rack:{RACKS[0]}"), Rule("pin", "0_1", f"rack:{RACKS[1]}")))
         assert plan_of(application, stages).active.tolist()[1:] == [1, 0, 0]
 
+    def test_an_applied_plan_places_tasks_among_its_threads_only_and_yields_to_bans(self) -> None:
+        application = with_copies(running([(4, 100)], [[0, 1], [2, 3]]))
+        threads = frozenset(member for process in application.view().processes for member in process.members)
+        owner = (2, 2, 2, 1)
+        applied = tuple(Rule("plan", f"0_{t}", f"member:{process_id(n)}", "eve", threads) for t, n in enumerate(owner))
+        plan = plan_of(application, StageConfigs(rules=applied))
+        assert plan.active.tolist() == [1, 1, 1, 0]
+        assert report_of(plan, "operator's rules").orders == "eve"
+        others = tuple(replace(rule, among=threads | {"new"}) for rule in applied)
+        assert plan_of(application, StageConfigs(rules=others)).active.tolist() == [0, 0, 1, 1]
+        ban = Rule("ban", "*", f"member:{process_id(1)}")
+        assert plan_of(application, StageConfigs(rules=(*applied, ban))).active.tolist() == [1, 1, 1, 1]
+
     def test_what_nobody_can_carry_out_is_left_alone(self) -> None:
         application = with_copies(running([(2, 100)], [[0], [1]]))
         rules = (Rule("ban", "*", f"member:{process_id(1)}"), Rule("ban", "*", f"member:{process_id(2)}"))

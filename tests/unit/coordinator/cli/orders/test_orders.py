@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import read_groups
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
 from bellwether_kafka.coordinator.cli.options import settings_for
-from bellwether_kafka.coordinator.cli.orders import follow, group_orders, order_options, placement_orders, write
+from bellwether_kafka.coordinator.cli.orders import apply, follow, group_orders, order_options, placement_orders, write
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement, left_alone
 from bellwether_kafka.coordinator.cli.output import Exit, Output
 from bellwether_kafka.coordinator.control import topic as control_topic
@@ -67,6 +67,10 @@ class Channel:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return in_process.bellwether(*arguments, "--bootstrap", self.kafka["bootstrap.servers"], "--topic", self.topic)
+
+    def configured(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A command that takes its brokers and the topic from a file."""
+        return in_process.bellwether(*arguments)
 
     def refused(self, *arguments: str) -> str:
         """The sentence of a command that is refused, and writes nothing."""
@@ -254,10 +258,8 @@ def test_an_order_that_is_not_carried_out_in_time_is_reported_to_be_so(channel: 
 def test_the_table_of_exit_codes_says_how_long_orders_are_waited_for() -> None:
     message = EXIT_CODES[Exit.UNEXPECTED]
     assert "of orders: not in effect within --wait" in message
-    waits = {
-        kind.value: inspect.signature(getattr(group_orders, kind.value)).parameters["wait"].default
-        for kind in ORDER_TRAITS
-    }
+    commands = vars(group_orders) | vars(apply)
+    waits = {kind.value: inspect.signature(commands[kind.value]).parameters["wait"].default for kind in ORDER_TRAITS}
     once = [kind.value for kind, traits in ORDER_TRAITS.items() if not traits.lasts]
     (wait_s,) = {waits[name] for name in once}
     assert f"{wait_s:g} s for {' and '.join(f'`{name}`' for name in once)} and otherwise not waited for" in message
@@ -312,7 +314,7 @@ def test_a_command_that_waits_refreshes_again_where_no_broker_answers(
     monkeypatch.setattr(read_groups.time, "sleep", waited.append)
     settings, _ = settings_for("127.0.0.1:1", None, "orders")
     for patience_s, tried_again in ((0.0, False), (0.2, True)):
-        placed = PlannedPlacement(settings, "orders", (), None, None, configured=False, patience_s=patience_s)
+        placed = PlannedPlacement(settings, "orders", (), (), None, configured=False, patience_s=patience_s)
         with pytest.raises(typer.Exit) as ended:
             placed.seen()
         message = capsys.readouterr().err

@@ -1,0 +1,162 @@
+"""`bellwether apply`: what it orders, and what it refuses before anything is written."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.cli.orders import apply
+from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.cli.plan_file import PlanFile, PlannedMember, write_plan_file
+from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
+from bellwether_kafka.coordinator.control.records import NO_END_MS, Record
+from tests.support.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli.every_command import PLAN, STATE
+from tests.unit.coordinator.cli.orders.test_orders import Channel, channel  # noqa: F401 - a fixture
+from tests.unit.coordinator.cli.test_every_command import Described
+
+KEY = "apply/stable"
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("orders", 3)
+        yield cluster
+
+
+@pytest.fixture
+def led(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> Channel:  # noqa: F811 - a fixture
+    """The channel of the group `stable`, which an instance leads."""
+    monkeypatch.setattr(kafka, "Transport", Described)
+    channel.heartbeat(leads=("stable",), policies={"stable": "rack-first"}, orders_for=("stable",))
+    return channel
+
+
+def saved(folder: Path, plan: PlanFile = PLAN) -> str:
+    write_plan_file(folder / "plan.json", plan)
+    return str(folder / "plan.json")
+
+
+def order_of(records: Mapping[str, Record]) -> AppliedPlan:
+    order = records[KEY]
+    assert isinstance(order, AppliedPlan)
+    return order
+
+
+@pytest.mark.embedded
+def test_a_plan_for_the_present_state_is_ordered_listed_and_withdrawn(led: Channel, tmp_path: Path) -> None:
+    ended = led.ordered("apply", saved(tmp_path), "--reason", "review 7", "--wait", "10")
+    assert "is applied to stable until its members change; 'bellwether unpin stable --plan' ends that" in ended.stdout
+    assert "It is in effect." in ended.stderr
+    order = order_of(led.read())
+    assert (order.members, order.items) == (("m1",), {"m1": ("orders-0", "orders-1", "orders-2")})
+    assert (order.digest, order.expires_ms, order.reason) == (PLAN.digest, NO_END_MS, "review 7")
+    assert f"apply of the plan {PLAN.digest[:16]} to 'stable' until its members change" in led.ordered("orders").stdout
+    assert "There is no order to leave or pause stable" in led.refused("resume", "stable")
+    assert "apply of the plan" in led.ordered("unpin", "stable", "--plan").stdout
+    assert KEY not in led.read()
+    assert "There is no applied plan in stable" in led.refused("unpin", "stable", "--plan")
+
+
+@pytest.mark.embedded
+def test_its_documents_agree_with_the_schemas(led: Channel, tmp_path: Path) -> None:
+    file = saved(tmp_path)
+    planned = json.loads(led.ordered("apply", file, "--dry-run", "-o", "json").stdout)
+    assert (planned["moved"], KEY in led.read()) == (0, False)
+    given = json.loads(led.ordered("apply", file, "-o", "json").stdout)
+    assert (given["order"]["kind"], given["in_effect"]) == ("apply", None)
+    listed = json.loads(led.ordered("orders", "-o", "json").stdout)
+    assert [order["items"] for order in listed["orders"]] == [{"m1": ["orders-0", "orders-1", "orders-2"]}]
+    (withdrawn,) = json.loads(led.ordered("unpin", "stable", "--all", "-o", "json").stdout)["withdrawn"]
+    assert withdrawn["kind"] == "apply"
+
+
+@pytest.mark.embedded
+def test_describe_and_explain_name_it_while_it_is_in_force(led: Channel, tmp_path: Path) -> None:
+    led.ordered("apply", saved(tmp_path))
+    config = tmp_path / "bellwether.toml"
+    config.write_text(
+        f'control_topic = "{led.topic}"\n[kafka]\n"bootstrap.servers" = "{led.kafka["bootstrap.servers"]}"\n'
+        '[[groups]]\nname = "stable"\n'
+    )
+    sentence = order_of(led.read()).sentence
+    for words in (("describe", "stable"), ("explain", "stable", "orders-1")):
+        shown = led.configured(*words, "--config", str(config))
+        assert sentence in shown.stdout, shown
+    described = json.loads(led.configured("describe", "stable", "--config", str(config), "-o", "json").stdout)
+    assert described["shadow"]["orders"] == [sentence]
+    explained = json.loads(led.configured("explain", "stable", "m1", "--config", str(config), "-o", "json").stdout)
+    assert {tuple(one["orders"]) for one in explained} == {(sentence,)}
+
+
+NEW = PlannedMember(member_id="m2", instance_id=None, client_id="app", topics=("orders",))
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    ("state", "difference"),
+    [
+        (replace(STATE, members=(*STATE.members, NEW)), "Member m2 is gone."),
+        (replace(STATE, members=()), "Member m1 is new."),
+        (
+            replace(STATE, members=(replace(STATE.members[0], topics=("clicks",)),)),
+            "Member m1 subscribes to orders instead of clicks.",
+        ),
+        (replace(STATE, partitions={"orders": 2}), "Topic orders has 3 partitions instead of 2."),
+        (replace(STATE, owners={"orders-0": "m1"}), "The owner of orders-2 is m1 instead of nobody."),
+    ],
+    ids=["member-gone", "member-new", "subscription", "partitions", "owners"],
+)
+def test_a_plan_for_another_state_is_refused_and_the_difference_named(
+    led: Channel, tmp_path: Path, state: object, difference: str
+) -> None:
+    plan = replace(PLAN, before=state, digest=state.digest)  # type: ignore[attr-defined,arg-type]  # a state
+    message = led.refused("apply", saved(tmp_path, plan))
+    assert difference in message
+    assert "The plan is not for stable as it is now. Nothing was ordered" in message
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    ("owners", "reason"),
+    [
+        ({"orders-7": "m1"}, "Orders-7, to which the plan gives an owner, does not exist."),
+        ({"orders-0": "m9"}, "M9, to which the plan gives orders-0, is not in the group."),
+    ],
+    ids=["item", "owner"],
+)
+def test_a_plan_that_was_edited_into_an_impossible_one_is_refused(
+    led: Channel, tmp_path: Path, owners: Mapping[str, str], reason: str
+) -> None:
+    assert reason in led.refused("apply", saved(tmp_path, replace(PLAN, owners=owners)))
+
+
+@pytest.mark.embedded
+def test_a_plan_is_refused_where_no_instance_leads_or_the_policy_ignores_it(led: Channel, tmp_path: Path) -> None:
+    file = saved(tmp_path)
+    led.heartbeat(leads=("stable",), policies={"stable": "kafka"})
+    assert "ignores pins, bans, evacuations and applied plans" in led.refused("apply", file)
+    led.heartbeat(leads=("another",))
+    assert "No Bellwether with the group 'stable'" in led.refused("apply", file)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, channel: Channel) -> None:  # noqa: F811 - a fixture
+    assert "cannot be read: No such file" in channel.run("apply", str(tmp_path / "none")).stderr
+    (tmp_path / "text").write_text("owners")
+    ended = channel.run("apply", str(tmp_path / "text"))
+    assert ended.returncode == Exit.INPUT
+    assert "cannot be used" in ended.stderr
+
+
+def test_members_are_named_by_what_survives_a_restart_and_threads_by_their_ids() -> None:
+    static = replace(STATE.members[0], instance_id="static")
+    state = replace(STATE, members=(static,))
+    consumers = apply.applied(replace(PLAN, before=state, digest=state.digest), state, "")
+    assert (consumers.members, list(consumers.items)) == (("static",), ["static"])
+    tasks = replace(PLAN, before=state, owners={"0_0": "process"})
+    threads = apply.applied(tasks, state, "")
+    assert (threads.members, threads.items) == (("m1",), {"process": ("0_0",)})
