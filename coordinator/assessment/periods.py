@@ -10,7 +10,8 @@ from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
 from bellwether_kafka.coordinator.assessment.model import AS_RECORDED, PastRow, Period, Storm
 from bellwether_kafka.coordinator.events import OBSERVED
-from bellwether_kafka.coordinator.observation import UNIFORM, UNKNOWN_CAUSE, Observation, Rebalances, SeenRebalance
+from bellwether_kafka.coordinator.observation import UNKNOWN_CAUSE, Observation, Rebalances, SeenRebalance
+from bellwether_kafka.coordinator.planning import UNIFORM
 from bellwether_kafka.coordinator.replay import History, replay_policies, summary
 from bellwether_kafka.protocol.primitives import TopicPartition
 

@@ -17,7 +17,6 @@ from bellwether_kafka.coordinator.observation.anomalies import (
     of_applications,
     of_assignment,
 )
-from bellwether_kafka.coordinator.observation.broker_assigned import UNIFORM as UNIFORM
 from bellwether_kafka.coordinator.observation.health import (
     BROKER_CONFIGS,
     Check,

@@ -22,7 +22,6 @@ from bellwether_kafka.coordinator.membership import (
     MembershipConfig,
 )
 from bellwether_kafka.coordinator.observation.anomalies import Anomaly
-from bellwether_kafka.coordinator.observation.broker_assigned import REASONS, assignor_of, classic_view, topology_of
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
 from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes, computed
 from bellwether_kafka.coordinator.observation.notify import notify
@@ -39,6 +38,7 @@ from bellwether_kafka.coordinator.observation.rhythms import Rhythms
 from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_of
 from bellwether_kafka.coordinator.planning import (
+    BROKER_ASSIGNS,
     NO_RULES,
     Application,
     Planner,
@@ -46,6 +46,9 @@ from bellwether_kafka.coordinator.planning import (
     Solver,
     StreamsConfig,
     StreamsKind,
+    assignor_of,
+    classic_view,
+    topology_of,
 )
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
@@ -162,6 +165,11 @@ class GroupObserver:
     def policy(self) -> Policy:
         """The policy of the shadow plan."""
         return self._policy
+
+    @property
+    def application(self) -> StreamsConfig:
+        """The configuration by which the group is planned if it is an application."""
+        return self._streams
 
     def weights(self) -> Weights:
         """Returns the weights that `load-aware` would use now."""
@@ -309,8 +317,8 @@ class GroupObserver:
         return hidden
 
     def _obstacle(self, kind: GroupType, answer: DescribeAnswer) -> str:
-        if kind in REASONS:
-            return REASONS[kind]
+        if kind in BROKER_ASSIGNS:
+            return BROKER_ASSIGNS[kind]
         if kind == "missing":
             return ""
         config = self._config

@@ -1,6 +1,13 @@
 """From a JoinGroup answer to an assignment that may be sent: metadata, deadline, plan, guard, fallback, memory."""
 
 from bellwether_kafka.coordinator.planning.applications import Application, ApplicationError, load_application
+from bellwether_kafka.coordinator.planning.broker_assigned import (
+    BROKER_ASSIGNS,
+    UNIFORM,
+    assignor_of,
+    classic_view,
+    topology_of,
+)
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, listed
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source

@@ -18,7 +18,7 @@ DOORS = {
         "assignors/streams/application/java_pattern.py",  # whether a character of a pattern is one
         "assignors/streams/stages/capacity.py",  # a weight of at most ten digits
         "coordinator/guard/signals.py",  # whether an entry of /proc is a process
-        "coordinator/observation/broker_assigned.py",  # whether every id is one
+        "coordinator/planning/broker_assigned.py",  # whether every id is one
         "coordinator/topology/existing.py",  # whether a part of a name is one
         "coordinator/kafka/tokens.py",
     },

@@ -21,7 +21,6 @@ from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemo
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.coordinator.membership.shown import shown
-from bellwether_kafka.coordinator.observation.broker_assigned import classic_view, topology_of
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.observation import (
     Observation,
@@ -31,6 +30,7 @@ from bellwether_kafka.coordinator.observation.observation import (
     shadow_of,
 )
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
+from bellwether_kafka.coordinator.planning.broker_assigned import classic_view, topology_of
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics

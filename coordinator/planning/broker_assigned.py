@@ -16,7 +16,7 @@ UNIFORM = "uniform"
 CONSUMER_PROTOCOLS = {"range": "range"}
 NEAREST = "cooperative-sticky"
 SUBSCRIPTION_VERSION = 3
-REASONS = {
+BROKER_ASSIGNS = {
     "consumer": "its broker assigns (KIP-848, group.protocol=consumer), so no client can lead it",
     "streams": "its broker assigns (KIP-1071, group.protocol=streams), so no client can lead it",
 }
