@@ -11,12 +11,20 @@ from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Rule, Weights
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.membership import Code, name_of
 from bellwether_kafka.coordinator.observation import Observation, notify
-from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.coordinator.planning import StreamsConfig, listed
 from bellwether_kafka.coordinator.runtime.observers import DecisionObserver
-from bellwether_kafka.coordinator.serving import Answers, AssignorServer, KnownGroups, Served, TopicNames
+from bellwether_kafka.coordinator.serving import (
+    Answers,
+    AssignorServer,
+    KnownApplication,
+    KnownGroups,
+    Served,
+    TopicNames,
+)
 from bellwether_kafka.coordinator.telemetry import ServedMetrics, decision_fields
 
 NAMES_INTERVAL_S = 1.0
@@ -30,8 +38,9 @@ log = structlog.get_logger(__name__)
 
 class PlansForBrokers:
     """The server and its sources. Everything but `answer` belongs to the event loop in which `start` was called.
-    `policy_of` returns the configured policy of an observed group. Without an address nothing is served. `on_decision`
-    receives plans for known groups. `rules_of` is called on the threads of connections."""
+    `policy_of` returns the configured policy of an observed group, `application_of` its configuration as an
+    application. Without an address nothing is served. `on_decision` receives plans for known groups. `rules_of` is
+    called on the threads of connections."""
 
     def __init__(
         self,
@@ -42,14 +51,25 @@ class PlansForBrokers:
         *,
         weights: Callable[[str], Weights] | None = None,
         rules_of: Callable[[str], tuple[Rule, ...] | None] | None = None,
+        application_of: Callable[[str], StreamsConfig | None] | None = None,
     ) -> None:
         self._groups, self._topics = KnownGroups(), TopicNames()
+        self._applications: dict[str, KnownApplication] = {}
         self._transport: kafka.Transport | None = None
         self._begun: set[asyncio.Task[None]] = set()
         self._metrics = ServedMetrics(registry)
         self._on_decision = on_decision
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._answers = Answers(self._groups, self._topics, policy_of, self._served, weights=weights, rules_of=rules_of)
+        self._answers = Answers(
+            self._groups,
+            self._topics,
+            policy_of,
+            self._served,
+            weights=weights,
+            rules_of=rules_of,
+            application_of=application_of,
+            observed=self._applications.get,
+        )
         self._server = AssignorServer(address, self._answers.answer) if address else None
 
     @property
@@ -71,11 +91,14 @@ class PlansForBrokers:
 
     def on_observation(self, seen: Observation) -> None:
         """Records the members and topics of a group whose broker assigns; one that was converted back is forgotten."""
-        if seen.kind != "consumer":
+        if seen.kind not in ("consumer", "streams"):
             self.on_gone(seen.group_id)
             return
         self._groups.see(seen.group_id, (member.member_id for member in seen.members))
-        self._topics.expect({topic for member in seen.members for topic in member.topics})
+        if seen.kind == "consumer":
+            self._topics.expect({topic for member in seen.members for topic in member.topics})
+        elif seen.shadow is not None and isinstance(plan := seen.shadow.decision.plan, TaskPlan):
+            self._applications[seen.group_id] = KnownApplication(plan.topology, plan.cluster)
 
     # ---- orders, from the controller ---------------------------------------------------------------------------------
 
@@ -113,6 +136,7 @@ class PlansForBrokers:
 
     def on_gone(self, group: str) -> None:
         self._groups.forget(group)
+        self._applications.pop(group, None)
         self._answers.forget(group)
 
     async def beside(self, _: kafka.OffsetReader, transport: kafka.Transport, admin: AdminClient) -> None:

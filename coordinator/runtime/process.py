@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.control import state_file
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipView
 from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observation, Rhythms
-from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError, warm_up_soon
+from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError, StreamsConfig, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.group_weights import GroupWeights
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
@@ -98,6 +98,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         rebalances.on_decision,
         weights=lambda group: group_weights.of_observed(service.observed.get(group)),
         rules_of=rules_of,
+        application_of=lambda group: observed_application(service, group),
     )
     observers = Observers.of(
         metrics,
@@ -191,6 +192,13 @@ def observed_policy(service: Service, group: str) -> Policy | None:
     """Returns the policy by which an observed group would be assigned; None if the group is not observed."""
     observer = service.observed.get(group)
     return observer.policy if observer is not None else None
+
+
+def observed_application(service: Service, group: str) -> StreamsConfig | None:
+    """Returns the configuration by which an observed group is planned if it is an application; None if the group is not
+    observed."""
+    observer = service.observed.get(group)
+    return observer.application if observer is not None else None
 
 
 @contextmanager

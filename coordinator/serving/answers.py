@@ -12,23 +12,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors import consumer, shared
-from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, PartitionPlan, Policy
-from bellwether_kafka.assignors.shared import NOBODY, Decision, Plan, Refusal, Rule, Weights
+from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, Policy
+from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray, Plan, Refusal, Rule, Weights
 from bellwether_kafka.coordinator.planning import (
     Chosen,
     PlannedRebalance,
     Source,
+    StreamsConfig,
     Timings,
     WatchedTopics,
     cause,
 )
-from bellwether_kafka.coordinator.serving import wire
+from bellwether_kafka.coordinator.serving import task_plans, wire
 from bellwether_kafka.coordinator.serving.known import KnownGroups, TopicNames
-from bellwether_kafka.coordinator.serving.request_views import Views, views_of
+from bellwether_kafka.coordinator.serving.refused import RefusedError
+from bellwether_kafka.coordinator.serving.request_views import views_of
+from bellwether_kafka.coordinator.serving.task_request_views import KnownApplication, task_views
+from bellwether_kafka.coordinator.serving.wire_tasks import TaskGroup
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 NAME = "bellwether"
-NUMBER_UNKNOWN = 0
 GROUPS_MAX = 10_000
 NAMELESS_MAX = 1_000
 MEMBERS_KEPT = 3  # of a plan's members: enough to recognise their group, and few to look up
@@ -45,28 +48,27 @@ class Served:
     group: str
     took_s: float
     refusal: str = ""
-    planned: PlannedRebalance[PartitionPlan] | None = None
+    planned: PlannedRebalance[GroupPlan] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Made:
-    """A decision, its input and its timings."""
+    """A decision, the same as the broker reads it (`numbers`), and how it was made."""
 
-    request: wire.Request
+    request: wire.Request | TaskGroup
     group: str
-    decision: Decision[PartitionPlan]
-    views: Views
+    decision: Decision[GroupPlan]
+    numbers: IntArray
+    topics: WatchedTopics
     timings: Timings
-
-
-class RefusedError(Exception):
-    """Raised if there is no plan for a request; the message gives the reason."""
 
 
 class Answers:
     """Answers requests. `policy_of` returns the configured policy of a group, None for a group that is not configured.
     `weights` returns those of a group, "" if it is not known. `rules_of` returns the operator's rules of placement in a
-    known group, None if they are not read yet. `on_served` is called in the thread of the connection."""
+    known group, None if they are not read yet. `on_served` is called in the thread of the connection. `application_of`
+    returns the configuration of a group that is configured as an application, `observed` what its last observation
+    shows of it."""
 
     def __init__(
         self,
@@ -77,6 +79,8 @@ class Answers:
         *,
         weights: Callable[[str], Weights] | None = None,
         rules_of: Callable[[str], tuple[Rule, ...] | None] | None = None,
+        application_of: Callable[[str], StreamsConfig | None] | None = None,
+        observed: Callable[[str], KnownApplication | None] | None = None,
     ) -> None:
         self._groups = groups
         self._topics = topics
@@ -84,8 +88,10 @@ class Answers:
         self._on_served = on_served
         self._weights = weights
         self._rules_of = rules_of
-        self._previous: dict[str, Decision[PartitionPlan]] = {}
-        self._policies: dict[str, str] = {}  # of the newest plan of each known group
+        self._application_of = application_of
+        self._observed = observed
+        self._previous: dict[str, Decision[GroupPlan]] = {}
+        self._policies: dict[str, str] = {}  # of the newest plan of each known group of consumers
         self._nameless: dict[tuple[str, ...], str] = {}  # policies of plans by members, before their group was known
         self._unaware: dict[str, tuple[bytes, ...]] = {}  # by group: the unknown topics of its newest plan, if any
         self._reporting = threading.Lock()
@@ -97,16 +103,18 @@ class Answers:
             request = wire.read_request(data)
         except RemoteProtocolError as error:
             served = Served(UNREADABLE, "", time.monotonic() - began, str(error))
-            return wire.refused(NUMBER_UNKNOWN, str(error)), lambda: self._on_served(served)
+            return wire.refused(wire.number_of(data), str(error)), lambda: self._on_served(served)
         group = self._groups.group_of(request.members)
         try:
-            made = self._made(request, group, began)
+            if isinstance(request, TaskGroup):
+                made = self._made_of_tasks(request, group, began)
+            else:
+                made = self._made(request, group, began)
         except Exception as error:  # noqa: BLE001 - the broker must have an answer
             reason = str(error) if isinstance(error, RefusedError) else repr(error)
             served = Served(request.assignor, group, time.monotonic() - began, reason)
             return wire.refused(request.number, reason), lambda: self._on_served(served)
-        owner = made.views.as_asked(made.decision.plan.owner)
-        return wire.planned(request.number, owner), lambda: self._report(made)
+        return wire.planned(request.number, made.numbers), lambda: self._report(made)
 
     def _made(self, request: wire.Request, group: str, began: float) -> _Made:
         policy = self._policy(request.assignor, group).with_rules(self._rules(group))
@@ -122,7 +130,35 @@ class Answers:
             raise RefusedError(f"the plan of policy {policy.name} leaves {unowned} without an owner")
         # The broker itself waits for the former owner, so nothing is pending here.
         decision = replace(decided, plan=replace(decided.plan, target=Plan.of(owner)), assignments=())
-        return _Made(request, group, decision, views, Timings(began, read_s, time.monotonic() - began - read_s))
+        return _Made(
+            request=request,
+            group=group,
+            decision=decision,
+            numbers=views.as_asked(owner),
+            topics=WatchedTopics(
+                views.cluster.topics, rack_aware=bool((decision.plan.group.rack != shared.NO_RACK).any())
+            ),
+            timings=Timings(began, read_s, time.monotonic() - began - read_s),
+        )
+
+    def _made_of_tasks(self, request: TaskGroup, group: str, began: float) -> _Made:
+        if request.assignor != NAME:
+            raise RefusedError(f"no policy of Bellwether for tasks goes by the assignor's name {request.assignor}")
+        config = (self._application_of(group) if group and self._application_of is not None else None) or StreamsConfig(
+            group
+        )
+        observed = self._observed(group) if group and self._observed is not None else None
+        views = task_views(request, observed, group, began)
+        read_s = time.monotonic() - began
+        decision = task_plans.decide_tasks(request, views, config, self._rules(group), int(time.time() * 1000))
+        return _Made(
+            request=request,
+            group=group,
+            decision=decision,
+            numbers=task_plans.numbers_of(request, decision),
+            topics=task_plans.watched(decision),
+            timings=Timings(began, read_s, time.monotonic() - began - read_s),
+        )
 
     def _policy(self, assignor: str, group: str) -> Policy:
         """Returns the policy in the assignor's name; that of the group if there is none in it."""
@@ -152,7 +188,7 @@ class Answers:
 
     def _report(self, made: _Made) -> None:
         """Reports a plan. For each group in the order in which plans were made, as far as the threads run in it."""
-        if made.request.kind != wire.CONSUMERS:
+        if isinstance(made.request, wire.Request) and made.request.kind == wire.PROBE:
             return
         decision, group = made.decision, made.group
         with self._reporting:
@@ -160,9 +196,7 @@ class Answers:
             self._remember(made)
         planned = PlannedRebalance(
             Chosen(decision, Source.PLAN, ()),
-            WatchedTopics(
-                made.views.cluster.topics, rack_aware=bool((decision.plan.group.rack != shared.NO_RACK).any())
-            ),
+            made.topics,
             made.timings,
             previous=previous,
             cause=cause(previous, decision),
@@ -173,11 +207,15 @@ class Answers:
     def _remember(self, made: _Made) -> None:
         """Keeps what later answers and orders need. Called under the lock."""
         request, group, decision = made.request, made.group, made.decision
-        if not group:
+        has_room = group in self._previous or len(self._previous) < GROUPS_MAX
+        if isinstance(request, TaskGroup):  # gets no orders, so later answers alone need it
+            if group and has_room:
+                self._previous[group] = decision
+        elif not group:
             self._nameless[request.members[:MEMBERS_KEPT]] = decision.policy
             while len(self._nameless) > NAMELESS_MAX:
                 del self._nameless[next(iter(self._nameless))]
-        elif group in self._previous or len(self._previous) < GROUPS_MAX:
+        elif has_room:
             self._recognise()  # plans from before this one
             self._previous[group], self._policies[group] = decision, decision.policy
             self._unaware.pop(group, None)
@@ -193,7 +231,8 @@ class Answers:
                 self._unaware[group] = ()
 
     def policies(self) -> dict[str, str]:
-        """Returns the policy of the newest plan of each group that is known by now."""
+        """Returns the policy of the newest plan of each group of consumers that is known by now: an application's
+        broker cannot be made to ask again, so it gets no orders."""
         with self._reporting:
             self._recognise()
             return dict(self._policies)

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray
+from bellwether_kafka.coordinator.serving.wire_tasks import TaskGroup, read_tasks
 from bellwether_kafka.protocol.primitives import Reader, RemoteProtocolError
 
 VERSION = 1
-CONSUMERS, PROBE = 1, 2  # kinds of requests: a group of the consumer protocol; an invented one, not reported
+# Kinds of requests: a group of the consumer protocol; an invented one, not reported; a group of the streams protocol.
+CONSUMERS, PROBE, TASKS = 1, 2, 3
+NUMBER_UNKNOWN = 0
 PLANNED, REFUSED = 0, 1
 REQUEST_BYTES_MAX = 32 << 20
 SIZE = struct.Struct(">i")
@@ -49,12 +52,28 @@ class Request:
     owner: IntArray
 
 
-def read_request(data: bytes) -> Request:
+def number_of(data: bytes) -> int:
+    """Returns the number of a request that may be unreadable behind it, NUMBER_UNKNOWN if it has none."""
+    if len(data) < _HEAD.size:
+        return NUMBER_UNKNOWN
+    version, _, number = _HEAD.unpack_from(data)
+    return int(number) if version == VERSION else NUMBER_UNKNOWN
+
+
+def read_request(data: bytes) -> Request | TaskGroup:
     """Decodes a request without its size. Raises RemoteProtocolError."""
     reader = Reader(data)
     if (version := reader.int8()) != VERSION:
         raise RemoteProtocolError(f"the broker's assignor speaks version {version}, this Bellwether version {VERSION}")
     kind, number, assignor = reader.int8(), reader.int32(), reader.utf()
+    if kind == TASKS:
+        return read_tasks(reader, number, assignor)
+    if kind not in (CONSUMERS, PROBE):
+        raise RemoteProtocolError(f"the broker's assignor asks for a group of kind {kind}, which is not known here")
+    return _read_partitions(reader, kind, number, assignor)
+
+
+def _read_partitions(reader: Reader, kind: int, number: int, assignor: str) -> Request:
     racks = reader.array(_TEXT_BYTES, reader.utf)
     rack_sets = reader.array(SIZE.size, reader.int32_array)
     topics, counts = [], []
@@ -87,9 +106,10 @@ def read_request(data: bytes) -> Request:
     return request
 
 
-def planned(number: int, owner: IntArray) -> bytes:
-    """Returns the answer with a plan, preceded by its size."""
-    return _framed(_HEAD.pack(VERSION, PLANNED, number) + owner.astype(">i4").tobytes())
+def planned(number: int, plan: IntArray) -> bytes:
+    """Returns the answer with a plan, preceded by its size: the position of the member of each partition, or that of
+    each task and then a pair (member, task) for each standby."""
+    return _framed(_HEAD.pack(VERSION, PLANNED, number) + plan.astype(">i4").tobytes())
 
 
 def refused(number: int, reason: str) -> bytes:
