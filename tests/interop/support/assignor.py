@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from bellwether_kafka.coordinator.serving import Answers, AssignorServer, KnownGroups, TopicNames
-from tests.interop.support.jvm import CURRENT, Release, java
+from tests.interop.support.jvm import BROKER_44, CURRENT, Release, java
 from tests.interop.support.members import wait_until
 from tests.paths import ROOT
 
@@ -45,7 +45,10 @@ class Harness:
         self, address: str, *, deadline_ms: int = 20, assignor: str = RACK_FIRST, release: Release = CURRENT
     ) -> None:
         properties = (f"bellwether.assignor.address={address}", f"bellwether.assignor.deadline.ms={deadline_ms}")
-        command = java(release).command("bellwether.AssignorMain", assignor, *properties, options=("-Xmx256m",))
+        self._start(release, "bellwether.AssignorMain", assignor, *properties)
+
+    def _start(self, release: Release, *arguments: str) -> None:
+        command = java(release).command(*arguments, options=("-Xmx256m",))
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -88,6 +91,15 @@ class Harness:
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self._log.append(line.rstrip())
+
+
+class TaskHarness(Harness):
+    """One JVM with the assignor of tasks. A size is processes of two threads each, and tasks, half of them with state.
+    `crossing` counts standbys in the rack of their active task."""
+
+    def __init__(self, address: str, *, deadline_ms: int = 200) -> None:
+        properties = (f"bellwether.assignor.address={address}", f"bellwether.assignor.tasks.deadline.ms={deadline_ms}")
+        self._start(BROKER_44, "bellwether.TaskAssignorMain", *properties)
 
 
 def answers() -> Answers:

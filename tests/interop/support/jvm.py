@@ -21,6 +21,7 @@ CACHE = ROOT / ".cache"
 SOURCES = ROOT / "tests" / "java"
 EXPORTER = ROOT / "deploy/topology-exporter/src/main/java/bellwether/topology/TopologyExporter.java"
 ASSIGNOR = ROOT / "deploy/broker-assignor/src/main/java/bellwether/broker"
+TASK_ASSIGNOR = ROOT / "deploy/broker-assignor/src/streams/java/bellwether/broker"
 KAFKA_VERSION = "4.3.0"
 NEEDED_JARS = (
     f"kafka_2.13-{KAFKA_VERSION}.jar",
@@ -39,7 +40,8 @@ STREAMS_39_VERSION = "3.9.1"  # of the broker of that age as well
 class Release:
     """Jars of one Kafka release and what is compiled against them: pom and sources below `SOURCES`, home in `CACHE`.
     `sources` are patterns with blanks between. `version` is for a pom that serves several releases. Without `sources`
-    nothing is compiled; `exports`: they use the exporter of topologies; `assigns`: the assignor for brokers."""
+    nothing is compiled; `exports`: they use the exporter of topologies; `assigns`: the assignors for brokers,
+    `assigns_tasks`: those of tasks, too."""
 
     home: str
     pom: str
@@ -48,11 +50,13 @@ class Release:
     version: str = ""
     exports: bool = False
     assigns: bool = False
+    assigns_tasks: bool = False
 
     @property
     def inputs(self) -> list[Path]:
         own = [path for pattern in self.sources.split() for path in sorted(SOURCES.rglob(pattern))]
-        assignor = sorted(ASSIGNOR.glob("*.java")) if self.assigns else []
+        assignor = sorted(ASSIGNOR.glob("*.java")) if self.assigns or self.assigns_tasks else []
+        assignor += sorted(TASK_ASSIGNOR.glob("*.java")) if self.assigns_tasks else []
         return [SOURCES / self.pom, *own, *([EXPORTER] if self.exports else []), *assignor]
 
 
@@ -101,6 +105,19 @@ BROKER_40 = Release(
     ),
     "BrokerMain.java AssignorMain.java",
     assigns=True,
+)
+BROKER_44_VERSION = "4.4.0"
+BROKER_44 = Release(
+    "java-4.4",
+    "broker-4.4/pom.xml",
+    (
+        f"kafka_2.13-{BROKER_44_VERSION}.jar",
+        f"kafka-group-coordinator-{BROKER_44_VERSION}.jar",
+        f"kafka-streams-{BROKER_44_VERSION}.jar",
+        "slf4j-simple-1.7.36.jar",
+    ),
+    "BrokerMain.java StreamsMain.java broker-4.4/*.java",
+    assigns_tasks=True,
 )
 STREAMS_39 = Release(
     "java-3.9",

@@ -2,6 +2,7 @@ package bellwether;
 
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.ByteBuffer;
@@ -29,7 +30,6 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.Serdes;
-import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
@@ -112,7 +112,7 @@ public final class StreamsMain {
         });
         even = Boolean.parseBoolean(settings.get("app.even"));
         Topology topology = topology(settings);
-        Report.line("topology", "\"version\":\"" + AppInfoParser.getVersion() + "\",\"text\":"
+        Report.line("topology", "\"version\":\"" + version() + "\",\"text\":"
             + Report.quoted(topology.describe().toString()));
         if (settings.containsKey("app.describe")) {
             return;
@@ -171,6 +171,15 @@ public final class StreamsMain {
         } catch (InterruptedException ended) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    /** As Kafka itself reads it; its class for this is in another package from 4.4 on. */
+    private static String version() throws IOException {
+        Properties properties = new Properties();
+        try (InputStream text = KafkaStreams.class.getResourceAsStream("/kafka/kafka-version.properties")) {
+            properties.load(text);
+        }
+        return properties.getProperty("version");
     }
 
     static Topology topology(Map<String, String> settings) {

@@ -27,12 +27,12 @@ public class BellwetherAssignor implements ConsumerGroupPartitionAssignor, Confi
 
     BellwetherAssignor(String name) {
         this.name = name;
-        this.outcomes = new Outcomes(name);
+        this.outcomes = new Outcomes(name, "partitions");
     }
 
     @Override
     public void configure(Map<String, ?> configs) {
-        link = Link.configured(configs);
+        link = Link.configured(configs, Link.CONSUMERS);
     }
 
     @Override
@@ -46,7 +46,7 @@ public class BellwetherAssignor implements ConsumerGroupPartitionAssignor, Confi
         Problem problem = null;
         try {
             problem = Problem.of(group, topics);
-            GroupAssignment plan = problem.assignment(link.plan(name, problem));
+            GroupAssignment plan = problem.assignment(link.plan(Link.CONSUMERS, name, problem));
             outcomes.ended(System.nanoTime() - began, null);
             return plan;
         } catch (Exception | LinkageError reason) {

@@ -12,21 +12,25 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The way to one Bellwether, shared by all assignors of a broker, with a connection for each thread. At the start, and
- * after a few misses in a row, no group is asked for until a thread beside has got the plan of an invented one in time.
+ * The way to one Bellwether, shared by all assignors of a broker for groups of one kind, with a connection for each
+ * thread. At the start, and after a few misses in a row, no group is asked for until a thread beside has got the plan of
+ * an invented one in time. Large applications, whose plans are late, do not end the plans of consumers so.
  */
 final class Link {
     static final String ADDRESS = "bellwether.assignor.address";
     static final String DEADLINE_MS = "bellwether.assignor.deadline.ms";
+    static final String TASKS_DEADLINE_MS = "bellwether.assignor.tasks.deadline.ms";
     static final int VERSION = 1;
+    static final int CONSUMERS = 1;
+    static final int TASKS = 3;
     static final Link NONE = new Link(null, 0);
 
     private static final Logger LOG = LoggerFactory.getLogger(Link.class);
     private static final Map<String, Link> LINKS = new ConcurrentHashMap<>();
     private static final String ADDRESS_DEFAULT = "unix:/run/bellwether/assignor.sock";
     private static final int DEADLINE_MS_DEFAULT = 20;
+    private static final int TASKS_DEADLINE_MS_DEFAULT = 200;
     private static final int DEADLINE_MS_MAX = 1_000;
-    private static final int CONSUMERS = 1;
     private static final int PROBE = 2;
     private static final int PLANNED = 0;
     private static final int MISSES_MAX = 3;
@@ -43,10 +47,11 @@ final class Link {
     }
 
     /** The link that a broker's properties describe. Does not throw: a broker starts also with a wrong one. */
-    static Link configured(Map<String, ?> configs) {
+    static Link configured(Map<String, ?> configs, int kind) {
         String address = text(configs, ADDRESS, ADDRESS_DEFAULT);
-        String deadline = text(configs, DEADLINE_MS, String.valueOf(DEADLINE_MS_DEFAULT));
-        return LINKS.computeIfAbsent(address + " " + deadline, any -> opened(address, deadline));
+        String deadline = kind == TASKS ? text(configs, TASKS_DEADLINE_MS, String.valueOf(TASKS_DEADLINE_MS_DEFAULT))
+            : text(configs, DEADLINE_MS, String.valueOf(DEADLINE_MS_DEFAULT));
+        return LINKS.computeIfAbsent(address + " " + deadline + " " + kind, any -> opened(address, deadline));
     }
 
     private static String text(Map<String, ?> configs, String name, String otherwise) {
@@ -58,7 +63,7 @@ final class Link {
         try {
             int deadlineMs = Integer.parseInt(deadline);
             if (deadlineMs < 1 || deadlineMs > DEADLINE_MS_MAX) {
-                throw new IllegalArgumentException(DEADLINE_MS + " must be from 1 to " + DEADLINE_MS_MAX);
+                throw new IllegalArgumentException("the deadline must be from 1 to " + DEADLINE_MS_MAX);
             }
             Link made = new Link(parsed(address), deadlineMs);
             Thread probe = new Thread(made::probe, "bellwether-assignor-probe");
@@ -66,8 +71,8 @@ final class Link {
             probe.start();
             return made;
         } catch (IllegalArgumentException wrong) {
-            LOG.error("No plan will come from Bellwether: {} is {}, {} is {}: {}. Correct the broker's properties.",
-                ADDRESS, address, DEADLINE_MS, deadline, wrong.getMessage());
+            LOG.error("No plan will come from Bellwether: {} is {}, the deadline {} ms: {}. Correct the broker's"
+                + " properties.", ADDRESS, address, deadline, wrong.getMessage());
             return NONE;
         }
     }
@@ -98,16 +103,16 @@ final class Link {
     }
 
     /** A complete and valid plan. Throws where there is none in time; the message says why. */
-    int[] plan(String assignor, Problem problem) throws IOException, RefusedException {
+    int[] plan(int kind, String assignor, Question group) throws IOException, RefusedException {
         if (!usable()) {
             throw new IOException("Bellwether has not answered in time lately");
         }
-        return asked(CONSUMERS, assignor, problem);
+        return asked(kind, assignor, group);
     }
 
-    private int[] asked(int kind, String assignor, Problem problem) throws IOException, RefusedException {
+    private int[] asked(int kind, String assignor, Question group) throws IOException, RefusedException {
         try {
-            int[] plan = exchanged(kind, assignor, problem);
+            int[] plan = exchanged(kind, assignor, group);
             misses.set(0);
             return plan;
         } catch (IOException | RuntimeException miss) {
@@ -116,10 +121,10 @@ final class Link {
         }
     }
 
-    private int[] exchanged(int kind, String assignor, Problem problem) throws IOException, RefusedException {
+    private int[] exchanged(int kind, String assignor, Question group) throws IOException, RefusedException {
         int number = numbers.incrementAndGet();
         long deadline = System.nanoTime() + deadlineNanos;
-        ByteBuffer answer = lines.get().ask(problem.request(kind, assignor, number), deadline);
+        ByteBuffer answer = lines.get().ask(group.request(kind, assignor, number), deadline);
         int version = answer.get();
         if (version != VERSION) {
             throw new IOException("Bellwether answers in version " + version + ", this jar knows version " + VERSION);
@@ -133,7 +138,7 @@ final class Link {
         }
         int[] plan = new int[answer.remaining() / Integer.BYTES];
         answer.asIntBuffer().get(plan);
-        String fault = problem.fault(plan);
+        String fault = group.fault(plan);
         if (fault != null) {
             throw new IOException(fault);
         }

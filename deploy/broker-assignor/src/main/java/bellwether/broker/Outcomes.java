@@ -12,6 +12,7 @@ final class Outcomes implements OutcomesMBean {
     private static final double NANOS_PER_MS = 1e6;
 
     private final String name;
+    private final String items;
     private long plans;
     private long fallbacks;
     private double totalMs;
@@ -19,8 +20,10 @@ final class Outcomes implements OutcomesMBean {
     private String reason = "";
     private Boolean served;
 
-    Outcomes(String name) {
+    /** {@code items} are what the assignor assigns: partitions or tasks. */
+    Outcomes(String name, String items) {
         this.name = name;
+        this.items = items;
         try {
             ManagementFactory.getPlatformMBeanServer()
                 .registerMBean(this, new ObjectName("bellwether:type=assignor,name=" + name));
@@ -41,8 +44,8 @@ final class Outcomes implements OutcomesMBean {
             if (served) {
                 LOG.info("{}: plans come from Bellwether", name);
             } else {
-                LOG.warn("{}: no plan from Bellwether: {}. Members keep what they have, and only partitions without an"
-                    + " owner are placed; see whether Bellwether runs at {}.", name, reason, Link.ADDRESS);
+                LOG.warn("{}: no plan from Bellwether: {}. Members keep what they have, and only {} without an owner are"
+                    + " placed; see whether Bellwether runs at {}.", name, reason, items, Link.ADDRESS);
             }
         }
     }

@@ -13,7 +13,7 @@ import org.apache.kafka.coordinator.group.api.assignor.*;
  * A group as dense arrays. Members and topics are sorted, and a partition is one number: {@code first[topic]} plus its
  * number in the topic. {@code owner} has the member of each in the present target, or NOBODY.
  */
-final class Problem {
+final class Problem implements Question {
     static final int NOBODY = -1;
 
     private record Member(String id, String instance, String rack, int subscription) {}
@@ -131,8 +131,9 @@ final class Problem {
         return found;  // each topic here has a subscriber
     }
 
-    /** What is wrong with a plan, or null: each partition must belong to one member that subscribes to its topic. */
-    String fault(int[] plan) {
+    /** Each partition must belong to one member that subscribes to its topic. */
+    @Override
+    public String fault(int[] plan) {
         if (plan.length != owner.length) {
             return "the plan has " + plan.length + " partitions, the group has " + owner.length;
         }
@@ -161,8 +162,8 @@ final class Problem {
         return new GroupAssignment(found);
     }
 
-    /** What a plan is made from, as bytes behind their number (docs/reference/wire-formats.md#plans-for-brokers). */
-    ByteBuffer request(int kind, String assignor, int number) throws IOException {
+    @Override
+    public ByteBuffer request(int kind, String assignor, int number) throws IOException {
         Map<Set<String>, Integer> sets = new LinkedHashMap<>();
         int[] setOf = new int[owner.length];
         for (int flat = 0; flat < setOf.length; flat++) {
@@ -176,15 +177,8 @@ final class Problem {
         List<String> known = List.copyOf(names);
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         DataOutputStream out = new DataOutputStream(bytes);
-        out.writeInt(0);
-        out.writeByte(Link.VERSION);
-        out.writeByte(kind);
-        out.writeInt(number);
-        out.writeUTF(assignor);
-        out.writeInt(known.size());
-        for (String rack : known) {
-            out.writeUTF(rack);
-        }
+        head(out, kind, assignor, number);
+        texts(out, known);
         write(out, sets.keySet().stream().map(set -> set.stream().mapToInt(known::indexOf).toArray()).toList());
         out.writeInt(topics.length);
         for (int t = 0; t < topics.length; t++) {
@@ -204,7 +198,22 @@ final class Problem {
         return ByteBuffer.wrap(bytes.toByteArray()).putInt(0, bytes.size() - Integer.BYTES);
     }
 
-    private static void write(DataOutputStream out, List<int[]> lists) throws IOException {
+    static void head(DataOutputStream out, int kind, String assignor, int number) throws IOException {
+        out.writeInt(0);  // the size, known at the end
+        out.writeByte(Link.VERSION);
+        out.writeByte(kind);
+        out.writeInt(number);
+        out.writeUTF(assignor);
+    }
+
+    static void texts(DataOutputStream out, Collection<String> texts) throws IOException {
+        out.writeInt(texts.size());
+        for (String text : texts) {
+            out.writeUTF(text);
+        }
+    }
+
+    static void write(DataOutputStream out, List<int[]> lists) throws IOException {
         out.writeInt(lists.size());
         for (int[] list : lists) {
             out.writeInt(list.length);

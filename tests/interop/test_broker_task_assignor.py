@@ -1,0 +1,174 @@
+"""The jar's assignor of tasks, called as a 4.4 broker calls it, while what it asks answers, or does anything else.
+
+Whatever happens, each call returns a complete and valid assignment soon, and without a plan nothing moves.
+"""
+
+import os
+import signal
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bellwether_kafka.coordinator.serving import wire
+from tests.conftest import missing_tool
+from tests.interop.support.assignor import Answer, TaskHarness, answers, served_apart, serving
+from tests.interop.support.jvm import BROKER_44, MissingToolError, java
+from tests.unit.coordinator.serving.task_requests import AskingForTasks, Thread
+
+CALLS = 100
+SIZE_SMALL, SIZE_LARGE = (6, 24), (24, 400)
+TASKS = 24  # of a small group
+PATIENT_MS = 1_000  # for a machine that has much else to do
+LATE_MS = 100
+HELD_MICROS_MAX = 2_000_000
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _java(request: pytest.FixtureRequest) -> None:
+    try:
+        java(BROKER_44)
+    except MissingToolError as missing:
+        missing_tool(request.config, f"{missing}: no assignor for brokers")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.sock"
+
+
+def keeps_what_there_is(harness: TaskHarness) -> None:
+    """No plan comes, and each call returns soon all the same."""
+    called = harness.call(SIZE_SMALL, CALLS)
+    assert (called.served, called.faults, called.moved_by_fallback) == (0, 0, 0), called
+    assert called.worst_micros < HELD_MICROS_MAX, called
+    assert called.reason
+
+
+def test_plans_come_and_each_standby_is_in_another_rack(path: Path) -> None:
+    with serving(f"unix:{path}"), TaskHarness(f"unix:{path}", deadline_ms=PATIENT_MS) as harness:
+        harness.until_served(SIZE_SMALL)
+        for size in (SIZE_SMALL, SIZE_LARGE):
+            called = harness.call(size, CALLS)
+            assert (called.served, called.faults, called.crossing) == (CALLS, 0, 0), called
+
+
+def test_the_jar_writes_the_request_that_bellwether_reads(path: Path) -> None:
+    """A process has left of six, nobody has anything yet. Threads are members, two to a process."""
+    requests, right = list[bytes](), answers()
+
+    def answer(data: bytes) -> tuple[bytes, Callable[[], None]]:
+        requests.append(data)
+        return right.answer(data)
+
+    with serving(f"unix:{path}", answer), TaskHarness(f"unix:{path}", deadline_ms=PATIENT_MS) as harness:
+        harness.until_served(SIZE_LARGE)
+        requests.clear()
+        harness.call(SIZE_SMALL, 1)
+    (request,) = requests
+    racks = ("az1", "az2", "az3")
+    members = {
+        f"member-{process:06}-{thread}": Thread(
+            process=f"00000000-0000-0000-0000-{process:012}",
+            rack=racks[process % 3],
+            tags={"zone": racks[process % 3]},
+        )
+        for process in range(1, 6)
+        for thread in range(2)
+    }
+    expected = AskingForTasks(
+        {"0": (12, True), "1": (12, False)}, members, standbys=1, number=struct.unpack_from(">i", request, 2)[0]
+    )
+    assert request == expected.encode()
+
+
+def test_without_a_server_from_the_start_tasks_are_placed_evenly_once_and_then_stay(path: Path) -> None:
+    with TaskHarness(f"unix:{path}") as harness:
+        keeps_what_there_is(harness)
+        assert harness.log.count("no plan from Bellwether") == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_process_that_is_killed_or_stopped_is_used_again_once_it_is_back(path: Path, how: signal.Signals) -> None:
+    with TaskHarness(f"unix:{path}", deadline_ms=PATIENT_MS) as harness:
+        with served_apart(path) as process:
+            harness.until_served(SIZE_SMALL)
+            process.send_signal(how)
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)  # it may answer until then
+            keeps_what_there_is(harness)
+            if how is signal.SIGSTOP:
+                process.send_signal(signal.SIGCONT)
+                harness.until_served(SIZE_SMALL)
+        with served_apart(path):
+            harness.until_served(SIZE_SMALL)
+
+
+def framed(body: bytes) -> bytes:
+    return wire.SIZE.pack(len(body)) + body
+
+
+def wrong(change: Callable[[bytes], bytes], begun: threading.Event) -> Answer:
+    """Right answers, which are changed before they are sent once this has begun."""
+    right = answers()
+
+    def answer(data: bytes) -> tuple[bytes, Callable[[], None]]:
+        sent, done = right.answer(data)
+        return change(sent) if begun.is_set() else sent, done
+
+    return answer
+
+
+def late(sent: bytes) -> bytes:
+    time.sleep(5 * LATE_MS / 1000)
+    return sent
+
+
+def on_the_active_member(sent: bytes) -> bytes:
+    """The first standby where its task runs."""
+    if len(sent) <= 10 + 4 * TASKS:
+        return sent  # a probe
+    (task,) = struct.unpack_from(">i", sent, 10 + 4 * TASKS + 4)
+    (member,) = struct.unpack_from(">i", sent, 10 + 4 * task)
+    return _with(sent, TASKS, member)
+
+
+def _with(sent: bytes, at: int, number: int) -> bytes:
+    """The plan with another number at this place, from its end if it is negative."""
+    begin = 10 + 4 * at if at >= 0 else len(sent) + 4 * at
+    return sent[:begin] + struct.pack(">i", number) + sent[begin + 4 :]
+
+
+WRONG: dict[str, Callable[[bytes], bytes]] = {
+    "slow": late,
+    "nonsense": lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "nonsense in a frame": lambda _: framed(b"\x01\x00" + bytes(range(200))),
+    "nothing in a frame": lambda _: framed(b""),
+    "another version": lambda sent: sent[:4] + b"\x02" + sent[5:],
+    "another request": lambda sent: sent[:6] + b"\x7f\x00\x00\x00" + sent[10:],
+    "a task without an owner": lambda sent: _with(sent, 0, -1),
+    "an owner that is no member": lambda sent: _with(sent, 0, 1_000),
+    "a standby of no task": lambda sent: _with(sent, -1, 1_000),
+    "a standby beside its active task": on_the_active_member,
+    "half a standby": lambda sent: framed(sent[4:-4]),
+    "too few tasks": lambda sent: framed(sent[4 : 10 + 4 * 3]),
+    "a refusal": lambda sent: wire.refused(struct.unpack_from(">i", sent, 6)[0], "not this one"),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_a_wrong_answer_is_not_used_and_right_ones_are_again(path: Path, how: str) -> None:
+    begun, deadline_ms = threading.Event(), LATE_MS if how == "slow" else PATIENT_MS
+    with (
+        serving(f"unix:{path}", wrong(WRONG[how], begun)),
+        TaskHarness(f"unix:{path}", deadline_ms=deadline_ms) as harness,
+    ):
+        harness.until_served(SIZE_SMALL)
+        begun.set()
+        keeps_what_there_is(harness)
+        begun.clear()
+        harness.until_served(SIZE_SMALL)
