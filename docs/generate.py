@@ -190,7 +190,12 @@ def configuration_page() -> str:
         ("Top level", Settings, "settings", "Also `BELLWETHER_<NAME>` in the environment."),
         ("Each of `[[groups]]`", GroupSettings, "groups", "Times are milliseconds."),
         ("`[events]`", EventSettings, "events", "Off without this table."),
-        ("`[weights]`", WeightSettings, "weights", "Without this table `load-aware` uses the offsets of the group."),
+        (
+            "`[weights]`",
+            WeightSettings,
+            "weights",
+            "Without this table `load-aware` uses the group's offsets and log sizes.",
+        ),
         ("`[cost]`", CostSettings, "cost", "Shown, never decided by."),
         (
             "`[racks]`",

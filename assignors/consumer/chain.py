@@ -80,7 +80,10 @@ def _hard(stage: PolicyStage, problem: Problem, plan: Plan) -> tuple[Plan, Stage
     reason = "Required, and satisfied." if outcome is None else outcome(problem, before)
     orders_of = getattr(stage, "orders", None)
     orders = "" if orders_of is None else orders_of(problem)
-    return proposal, StageReport(stage.name, True, before, after, True, reason, orders=orders)
+    basis = getattr(stage, "basis", "")
+    if basis:
+        reason = f"{reason} Weights: {basis}."
+    return proposal, StageReport(stage.name, True, before, after, True, reason, orders=orders, basis=basis)
 
 
 def _soft(stage: PolicyStage, earlier: Sequence[PolicyStage], problem: Problem, plan: Plan) -> tuple[Plan, StageReport]:
@@ -128,6 +131,11 @@ class PlacementStage:
     @property
     def name(self) -> str:
         return f"placement by {self.assignor.name}"
+
+    @property
+    def basis(self) -> str:
+        """Returns what the assignor weighs by, "" if it weighs nothing."""
+        return getattr(self.assignor, "basis", "")
 
     def apply(self, problem: Problem, plan: Plan) -> Plan:  # noqa: ARG002 - a placement starts from scratch
         group = problem.group

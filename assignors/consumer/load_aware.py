@@ -33,6 +33,11 @@ class LoadAware:
     name = "load"
     cooperative = False
 
+    @property
+    def basis(self) -> str:
+        """Returns what the weights are made of."""
+        return self.weights.source or "none are known, so counts are balanced"
+
     def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
         """Returns an owner per flat partition, NOBODY if no member subscribes. Without usable weights it balances
         counts."""

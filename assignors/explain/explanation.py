@@ -34,9 +34,10 @@ def explain(decision: Decision[GroupPlan], item: int, names: Mapping[str, str] =
     name, owners = plan.name(item), plan.owners
     before, after = _name(owners, int(plan.before[item])), _name(owners, int(plan.owner[item]))
     stage, pending = plan.placed_by(item, decision.policy, decision.stages), bool(plan.pending[item])
-    orders = next((report.orders for report in decision.stages if report.stage == stage), "")
+    report = next((report for report in decision.stages if report.stage == stage), None)
+    why = (report.orders or report.basis) if report is not None else ""
     had, has = (owner and names.get(owner, owner) for owner in (before, after))
-    sentence = _sentence(name, had, has, f"{stage}: {orders}" if orders else stage, pending=pending)
+    sentence = _sentence(name, had, has, f"{stage}: {why}" if why else stage, pending=pending)
     sentence += "".join(f" Rejected: {claim}." for claim in plan.disbelieved(item))
     return Explanation(name, before, after, stage, pending, sentence, plan.alternatives(item, ALTERNATIVES_MAX))
 

@@ -54,6 +54,9 @@ from bellwether_kafka.assignors.shared.mincost import Network
 from bellwether_kafka.assignors.shared.negative_cycles import loops, relaxations
 from bellwether_kafka.assignors.shared.offset_weights import WEIGHT_WINDOW_MS as WEIGHT_WINDOW_MS
 from bellwether_kafka.assignors.shared.offset_weights import OffsetRows as OffsetRows
+from bellwether_kafka.assignors.shared.record_sizes import LogSample as LogSample
+from bellwether_kafka.assignors.shared.record_sizes import RecordSizes as RecordSizes
+from bellwether_kafka.assignors.shared.record_sizes import SizesOfTopics as SizesOfTopics
 from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause, RefusalError
 from bellwether_kafka.assignors.shared.rules import (
     EVERYTHING,

@@ -13,7 +13,8 @@ class StageReport:
     """The report of one stage: its own score before and after, whether its plan was taken, and why in one sentence.
 
     `owner` holds all owners after the stage, so that `explain` can name the stage that moved an item. `took_s` is its
-    duration in seconds, 0.0 without a clock. `orders` are the operators' orders behind it, "" for none.
+    duration in seconds, 0.0 without a clock. `orders` are the operators' orders behind it, "" for none. `basis` is what
+    its weights are made of, "" if it uses none.
     """
 
     stage: str
@@ -25,6 +26,7 @@ class StageReport:
     owner: IntArray | None = field(default=None, compare=False, repr=False)
     took_s: float = field(default=0.0, compare=False, repr=False)
     orders: str = ""
+    basis: str = ""
 
 
 def no_clock() -> float:

@@ -33,10 +33,11 @@ class Weight:
 @dataclass(frozen=True, slots=True)
 class Weights:
     """The estimates that are valid now. `error` is the standard error of all estimates together, relative to their sum;
-    None if it is not known, as for the pipeline's."""
+    None if it is not known, as for the pipeline's. `source` is a phrase on what they are made of, "" without any."""
 
     of: Mapping[TopicPartition, float] = field(default_factory=dict)
     error: float | None = None
+    source: str = ""
 
     @classmethod
     def usable(

@@ -1,7 +1,7 @@
 """The command `bellwether doctor GROUP`: checks a group from outside, without joining it."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -23,8 +23,10 @@ from bellwether_kafka.coordinator.observation import (
     Check,
     CheckVerdict,
     DoctorFacts,
+    Sources,
     examine,
     next_steps,
+    read_logs,
     worst,
 )
 from bellwether_kafka.coordinator.settings import Settings
@@ -84,7 +86,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
         )
         version = sources.transport.broker_version
         topology = application.topology if application is not None else None
-        return DoctorFacts(
+        facts = DoctorFacts(
             seen=seen,
             config=config,
             mode=group_config.mode,
@@ -99,7 +101,22 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
             topic_counts=await asyncio.to_thread(_counts, admin) if topology is not None and not seen.members else None,
             policy=leading.policy,
             assignors=await asyncio.to_thread(settings_of_brokers, admin, ASSIGNORS) if seen.kind == "consumer" else {},
+            weights_topic=settings.weights.topic if settings.weights is not None else "",
         )
+        if not facts.by_load or facts.weights_topic:
+            return facts
+        counts = {topic: len(lags) for topic, lags in seen.lags.items()}
+        return replace(facts, log_sizes=await _log_sizes(sources, counts))
+
+
+async def _log_sizes(sources: Sources, counts: Mapping[str, int]) -> bool | None:
+    """Returns whether any broker reports the sizes of these topics' logs; None without topics or an answer."""
+    if not counts:
+        return None
+    try:
+        return bool(await read_logs(sources.transport, sources.reader.admin, counts))
+    except (KafkaException, TimeoutError):
+        return None
 
 
 def _counts(admin: AdminClient) -> dict[str, int] | None:

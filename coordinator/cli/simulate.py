@@ -44,7 +44,6 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     warn_hypothetical,
 )
 from bellwether_kafka.coordinator.cli.replay import replay_history
-from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import (
     GUARD,
@@ -220,15 +219,8 @@ def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int
     counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.changelogs if t in cluster.index}
 
     async def ask() -> dict[tuple[str, int], int]:
-        largest: dict[tuple[str, int], int] = {}
         async with connected(settings.properties) as sources:
-            for node in await sources.reader.nodes():
-                try:
-                    sizes = await sources.transport.log_sizes(node, counts)
-                except TransportError:
-                    continue  # sizes of the other nodes are still useful
-                largest |= {tp: max(size, largest.get(tp, 0)) for tp, size in sizes.items()}
-        return largest
+            return await sources.transport.largest_logs(await sources.reader.nodes(), counts)
 
     sizes: dict[tuple[str, int], int] = run_to_end(ask())
     return task_bytes(decision, sizes)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ClusterUnreachableError,
         MetadataWatch,
         SharedReader,
+        all_nodes,
         any_node,
         compacted_topics,
         follower_fetching,
@@ -96,7 +97,7 @@ else:
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
         "cluster": (
             *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader"),
-            *("any_node", "compacted_topics", "follower_fetching"),
+            *("all_nodes", "any_node", "compacted_topics", "follower_fetching"),
         ),
         "describe_groups": (
             "BrokerGroup",

@@ -314,10 +314,15 @@ def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s
     return f"No broker at {bootstrap} answered within {timeout_s:g} s; check bootstrap.servers and security.protocol."
 
 
+def all_nodes(admin: AdminClient, limit_s: float) -> tuple[Node, ...]:
+    """Returns the brokers that are up. Raises KafkaException or TimeoutError if none answers."""
+    described = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1)
+    return tuple(Node(int(node.id), node.host, int(node.port)) for node in described.nodes)
+
+
 def any_node(admin: AdminClient, limit_s: float) -> Node:
     """Returns a broker that is up. Raises KafkaException or TimeoutError if none answers."""
-    node = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1).nodes[0]
-    return Node(int(node.id), node.host, node.port)
+    return all_nodes(admin, limit_s)[0]
 
 
 def compacted_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) -> dict[str, bool]:

@@ -10,7 +10,7 @@ list is used; all other nodes come from FindCoordinator.
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -217,6 +217,19 @@ class Transport:
         """Returns the bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises
         TransportError. Empty without the ACL DESCRIBE on the cluster."""
         return await self._ask(node_requests.LogSizes(node, topics, REQUEST_TIMEOUT_MS))
+
+    async def largest_logs(self, nodes: Iterable[Node], topics: Mapping[str, int]) -> dict[tuple[str, int], int]:
+        """Returns the bytes on disk of the largest replica of partitions 0..n-1 of each topic. Brokers that do not
+        answer or do not allow the request are left out, and so are partitions that none of the others has."""
+        asked = (self.log_sizes(node, topics) for node in nodes)
+        largest: dict[tuple[str, int], int] = {}
+        for sizes in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(sizes, TransportError):
+                continue
+            if isinstance(sizes, BaseException):
+                raise sizes
+            largest |= {partition: max(size, largest.get(partition, 0)) for partition, size in sizes.items()}
+        return largest
 
     async def ask(self, request: node_requests.NodeRequest[T]) -> T:
         """Sends a request to one node. Raises TransportError; an error code of the broker is in the answer."""

@@ -36,6 +36,7 @@ from bellwether_kafka.coordinator.observation.lag import (
     PartitionLag,
 )
 from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
+from bellwether_kafka.coordinator.observation.log_bounds import ReadLogs, read_logs
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (

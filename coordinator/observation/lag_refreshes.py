@@ -9,10 +9,10 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.shared import WEIGHT_WINDOW_MS, OffsetRows, Weights
+from bellwether_kafka.assignors.shared import WEIGHT_WINDOW_MS, OffsetRows, SizesOfTopics, Weights
 from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, compacted_topics
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
-from bellwether_kafka.coordinator.observation.log_bounds import LogStarts, StableEnds
+from bellwether_kafka.coordinator.observation.log_bounds import LogSizes, LogStarts, ReadLogs, StableEnds
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
 from bellwether_kafka.coordinator.observation.rhythms import Rhythms
 from bellwether_kafka.coordinator.observation.self_assigned import MemberlessCommits, committed_of, of_memberless
@@ -26,6 +26,7 @@ HEAVY = 1.25  # times an even share of the load
 HEAVY_NAMED_MAX = 3
 HEAVY_SPAN_MS_MIN = 60_000  # rates over a shorter span are not reported
 HEAVY_RATE_MIN = 1.0  # records per second of the whole group
+NO_SIZES = SizesOfTopics()
 
 
 P = ParamSpec("P")
@@ -61,7 +62,7 @@ class LagRefreshes:
         self._offset_ms = 0  # between the two clocks at the last refresh
         self._compacted = compacted or compacted_topics
         self._history = OffsetHistory(waits_ms=self._rhythms.of(group_id))
-        self._starts, self._stable_ends = LogStarts(), StableEnds()
+        self._starts, self._stable_ends, self._logs = LogStarts(), StableEnds(), LogSizes()
         self._refreshing = asyncio.Lock()
         self._kinds: dict[str, tuple[int, bool]] = {}  # by topic: time of the request, and whether it is compacted
 
@@ -71,8 +72,8 @@ class LagRefreshes:
         return self._history.counts
 
     def weights(self) -> Weights:
-        """Returns the weights of partitions that follow from the offsets read so far."""
-        return weights_of(self._history)
+        """Returns the weights of partitions that follow from the offsets, and the sizes of records, read so far."""
+        return weights_of(self._history, self._logs.sizes)
 
     async def refresh(
         self,
@@ -83,11 +84,13 @@ class LagRefreshes:
         limit_s: float,
         *,
         memberless: bool = False,
+        logs: ReadLogs | None = None,
     ) -> GroupLag:
         """Reads the lag of partitions 0..n-1 of each topic. `owners` is as in `group_lag`; `memberless` is true if the
-        group had no member just before. Concurrent calls run one after another. Raises OffsetsError."""
+        group had no member just before. `logs` reads the sizes of logs where weights depend on them. Concurrent calls
+        run one after another. Raises OffsetsError."""
         async with self._refreshing:
-            lag = await self._read(offsets, admin, counts, owners, limit_s)
+            lag = await self._read(offsets, admin, counts, owners, limit_s, logs)
             commits = self._commits or MemberlessCommits(lag.at_ms)
             self._commits = commits.after(committed_of(lag), lag.at_ms) if memberless else None
             return of_memberless(lag, self._commits)
@@ -99,6 +102,7 @@ class LagRefreshes:
         counts: Counts,
         owners: Mapping[TopicPartition, str] | None,
         limit_s: float,
+        logs: ReadLogs | None,
     ) -> GroupLag:
         """Does the same as `refresh`, without regard to commits of consumers that are not members."""
         sample = await read_sample(offsets, self._group_id, counts, limit_s, self._clock)
@@ -107,7 +111,10 @@ class LagRefreshes:
         self._history, lag = await computed(sum(counts.values()), _judged, self._history, sample, owners)
         self._rhythms.learned(self._group_id, self._history)
         held_back = await self._stable_ends.held_back(offsets, lag, limit_s)
-        heavy = await computed(sum(counts.values()), heavy_partitions, self._history, owners or {})
+        if logs is not None:
+            await self._logs.refresh(offsets, logs, counts, sample.at_ms, limit_s)
+        sizes = self._logs.sizes
+        heavy = await computed(sum(counts.values()), heavy_partitions, self._history, owners or {}, sizes)
         return replace(lag, notes=(*held_back, *_deleted(lag), *heavy, *await self._notes(lag, admin, limit_s)))
 
     def _forget_other_times(self, at_ms: int) -> None:
@@ -134,22 +141,24 @@ class LagRefreshes:
         return self._kinds.get(topic, (0, False))[1]
 
 
-def weights_of(history: OffsetHistory) -> Weights:
-    """Returns the weights of partitions that follow from this history. Pure."""
-    return _rows(history).weights()
+def weights_of(history: OffsetHistory, sizes: SizesOfTopics = NO_SIZES) -> Weights:
+    """Returns the weights of partitions that follow from this history and the sizes of records. Pure."""
+    return _rows(history, sizes).weights()
 
 
-def _rows(history: OffsetHistory) -> OffsetRows:
+def _rows(history: OffsetHistory, sizes: SizesOfTopics) -> OffsetRows:
     window = history.since(WEIGHT_WINDOW_MS)
-    return OffsetRows(window.counts, window.at_ms, window.committed, window.ends, window.starts)
+    return OffsetRows(window.counts, window.at_ms, window.committed, window.ends, window.starts, sizes)
 
 
-def heavy_partitions(history: OffsetHistory, owners: Mapping[TopicPartition, str]) -> tuple[str, ...]:
+def heavy_partitions(
+    history: OffsetHistory, owners: Mapping[TopicPartition, str], sizes: SizesOfTopics = NO_SIZES
+) -> tuple[str, ...]:
     """Returns a sentence on partitions that are too heavy for an even assignment to the owners, if there are any.
     Pure."""
     if not len(history.at_ms) or history.at_ms[-1] - history.at_ms[0] < HEAVY_SPAN_MS_MIN:
         return ()
-    rows, members = _rows(history), len(set(owners.values()))
+    rows, members = _rows(history, sizes), len(set(owners.values()))
     load = rows.loads()
     total, places = float(np.nansum(load)), min(members, int((~np.isnan(load)).sum()))
     if members < 2 or total < HEAVY_RATE_MIN:

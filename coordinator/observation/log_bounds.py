@@ -1,21 +1,46 @@
-"""Log start offsets and last stable offsets. They are read rarely, and only for topics in which a group is behind."""
+"""Log start offsets, last stable offsets and sizes of records. They are read rarely: the first two only for topics in
+which a group is behind, the sizes only for a group whose weights they change."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.shared import LongArray
-from bellwether_kafka.coordinator.kafka import NO_END, OffsetReader, Offsets, OffsetsError
+from bellwether_kafka.assignors.shared import LogSample, LongArray, RecordSizes, SizesOfTopics
+from bellwether_kafka.coordinator.kafka import (
+    NO_END,
+    Counts,
+    OffsetReader,
+    Offsets,
+    OffsetsError,
+    Transport,
+    TransportError,
+    all_nodes,
+)
 from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
 from bellwether_kafka.coordinator.observation.offset_history import OffsetSample
 
 AGAIN_MS = 300_000  # as often as retention deletes records (log.retention.check.interval.ms)
 STABLE_AGAIN_MS = 60_000
+SIZES_SOON_MS, SIZES_AGAIN_MS = 20_000, 300_000  # the first few samples follow one another soon
+SIZES_SOON = 6  # samples
+SIZES_OLD_MS = 3_600_000  # sizes are forgotten if none could be read for so long
+NO_RIGHT = "no broker reports log sizes, which needs the ACL DESCRIBE on Cluster"
+NODES_LIMIT_S = 5.0
+NO_ANSWER = "brokers did not report log sizes in time"
 NAMED_MAX = 5  # partitions in sentences
 HELD_BACK = "{}-{}: an open transaction that begins at {} holds back consumers that read committed records only"
+
+
+LogBytes = Mapping[tuple[str, int], int]
+# Returns the bytes on disk of partitions 0..n-1 of each topic; those that no broker reports are left out. Raises
+# KafkaException, TransportError or TimeoutError.
+ReadLogs = Callable[[Counts], Awaitable[LogBytes]]
 
 
 @dataclass(slots=True)
@@ -60,6 +85,59 @@ class LogStarts:
                 del self._of[topic]
             else:
                 cached.ends = np.maximum(ends, cached.ends)
+
+
+class LogSizes:
+    """The sizes of records of the topics of one group, from samples of their logs."""
+
+    def __init__(self) -> None:
+        self.sizes = SizesOfTopics()
+        self._counts: Counts = {}
+        self._sampled_ms: int | None = None
+        self._read_ms = 0  # when a size was read
+        self._samples = 0  # of these topics
+
+    async def refresh(self, offsets: OffsetReader, read: ReadLogs, counts: Counts, now_ms: int, limit_s: float) -> None:
+        """Adds a sample if one is due. Brokers that do not answer in time leave what is known."""
+        if counts != self._counts:
+            self._counts, self._samples = dict(counts), 0
+        if not self._due(now_ms):
+            return
+        self._sampled_ms, self._samples = now_ms, self._samples + 1
+        try:
+            async with asyncio.timeout(limit_s):
+                log_bytes, ends = await asyncio.gather(read(counts), offsets.known_ends(counts, limit_s))
+                starts = await offsets.known_starts(counts, limit_s)
+        except (KafkaException, OffsetsError, TransportError, TimeoutError):
+            self._missing(NO_ANSWER, now_ms)
+            return
+        if not log_bytes:
+            self._missing(NO_RIGHT, now_ms)
+            return
+        self._read_ms = now_ms
+        samples = {topic: _log_sample(topic, log_bytes, starts.offsets, ends.offsets[topic]) for topic in counts}
+        before = self.sizes.of
+        self.sizes = SizesOfTopics(
+            {t: before[t].plus(s) if t in before else RecordSizes.of(s) for t, s in samples.items()}
+        )
+
+    def _due(self, now_ms: int) -> bool:
+        interval_ms = SIZES_SOON_MS if self._samples < SIZES_SOON else SIZES_AGAIN_MS
+        return self._sampled_ms is None or not 0 <= now_ms - self._sampled_ms < interval_ms
+
+    def _missing(self, reason: str, now_ms: int) -> None:
+        recent = now_ms - self._read_ms < SIZES_OLD_MS
+        self.sizes = SizesOfTopics(self.sizes.of if recent else {}, reason)
+
+
+async def read_logs(transport: Transport, admin: AdminClient, counts: Counts) -> LogBytes:
+    """Returns the bytes on disk by partition, as `ReadLogs` does."""
+    return await transport.largest_logs(await asyncio.to_thread(all_nodes, admin, NODES_LIMIT_S), counts)
+
+
+def _log_sample(topic: str, log_bytes: LogBytes, starts: Offsets, ends: LongArray) -> LogSample:
+    size = np.array([log_bytes.get((topic, p), NO_END) for p in range(len(ends))], dtype=np.int64)
+    return LogSample(size=size, start=starts.get(topic, np.full_like(ends, NO_END)), end=ends)
 
 
 async def _read(offsets: OffsetReader, topics: Mapping[str, int], limit_s: float) -> Offsets:

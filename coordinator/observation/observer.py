@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -24,6 +25,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.observation.anomalies import Anomaly
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
 from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes, computed
+from bellwether_kafka.coordinator.observation.log_bounds import read_logs
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (
     GroupType,
@@ -152,6 +154,8 @@ class GroupObserver:
         self._lags = lags = lags or LagRefreshes(config.group_id, rhythms=rhythms)
         # Only `load-aware` uses those of the offsets; for other policies the plan may be reused.
         self._weights = weights or (lags.weights if policy.name == LOAD_AWARE else None)
+        by_load = LOAD_AWARE in (policy.name, application.config.policy)
+        self._logs = partial(read_logs, sources.transport, sources.reader.admin) if by_load and not weights else None
         self._unsubscribed = unsubscribed
         self._lag_partitions_max = lag_partitions_max
         self._solver = solver
@@ -344,7 +348,7 @@ class GroupObserver:
                 return replace(seen, lag_notes=(f"no lags: more than {self._lag_partitions_max:,} partitions",))
             memberless = not (seen.members or seen.bellwether_members)
             lag = await self._lags.refresh(
-                offsets, reader.admin, counts, described.owners, LIMIT_S, memberless=memberless
+                offsets, reader.admin, counts, described.owners, LIMIT_S, memberless=memberless, logs=self._logs
             )
         except (kafka.OffsetsError, ClusterUnreachableError, TransportError) as error:
             log.info("lags_unknown", group=self.group_id, reason=str(error))

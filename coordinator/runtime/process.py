@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.shared import Rule, UnknownNameError
 from bellwether_kafka.coordinator.control import state_file
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
@@ -66,7 +66,8 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
     rhythms = Rhythms(state_file("rhythms", settings.properties.get("bootstrap.servers", "")))
     lag_metrics, trends, exporter = LagMetrics(metrics), LagTrends(), _exporter(settings, metrics)
     of_lags = (lag_metrics, exporter) if exporter is not None else (lag_metrics,)
-    lags = LagWatch(rebalances, [each.on_lag for each in (*of_lags, trends)], rhythms=rhythms)
+    weighed = [group.name for group in settings.named if group.policy == LOAD_AWARE and weights is None]
+    lags = LagWatch(rebalances, [each.on_lag for each in (*of_lags, trends)], rhythms=rhythms, weighed=weighed)
     group_weights = GroupWeights(weights, lags.lags_of)
     try:
         policies = policies_of([group for group in settings.named if group.streams is None])

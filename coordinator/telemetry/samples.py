@@ -18,8 +18,15 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, GroupPlan, IntArray, LongArray
 from bellwether_kafka.coordinator.events import ACTIVE, Places
-from bellwether_kafka.coordinator.kafka import OffsetReader, Offsets, OffsetsError, Transport, TransportError
-from bellwether_kafka.coordinator.membership import Node, Note, NoteKind
+from bellwether_kafka.coordinator.kafka import (
+    OffsetReader,
+    Offsets,
+    OffsetsError,
+    Transport,
+    TransportError,
+    all_nodes,
+)
+from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.telemetry.event_records import chunks
 
@@ -222,16 +229,7 @@ class Sampler:
     async def _sizes(self, counts: Counts, transport: Transport, admin: AdminClient) -> Sizes:
         """Returns the size in bytes of each partition's largest replica. Brokers that do not answer or do not allow the
         request are left out."""
-        described = admin.describe_cluster(request_timeout=LIMIT_S)
-        largest: dict[tuple[str, int], int] = {}
-        for node in (await asyncio.to_thread(described.result, LIMIT_S + 1)).nodes:
-            try:
-                sizes = await transport.log_sizes(Node(int(node.id), node.host, int(node.port)), counts)
-            except TransportError as error:
-                log.debug("sizes_unknown", broker=int(node.id), reason=str(error))
-                continue
-            for partition, size in sizes.items():
-                largest[partition] = max(size, largest.get(partition, UNKNOWN))
+        largest = await transport.largest_logs(await asyncio.to_thread(all_nodes, admin, LIMIT_S), counts)
         if not largest and counts and not self._sizes_refused:
             reason = "no broker reports sizes; grant Bellwether's principal the ACL DESCRIBE on Cluster"
             log.warning("sizes_unknown", reason=reason)

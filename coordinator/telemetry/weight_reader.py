@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -63,6 +64,7 @@ class WeightReader:
         with self._lock:
             estimates = dict(self._estimates)
         weights, refused = Weights.usable(estimates, int(self._wall_clock() * 1000), self.config.age_ms_max)
+        weights = replace(weights, source=f"the topic {self.config.topic}" if weights.of else "")
         last_logged = json.dumps(refused, sort_keys=True)
         if last_logged != self._last_logged:
             self._last_logged = last_logged

@@ -3,16 +3,17 @@ depend on them, where there is no topic of weights."""
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import ClusterView, GroupPlan
-from bellwether_kafka.coordinator.kafka import GroupOffsets, OffsetReader, OffsetsError
+from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError, Transport
 from bellwether_kafka.coordinator.membership import Note, NoteKind
-from bellwether_kafka.coordinator.observation import GroupLag, LagRefreshes, Rhythms, notify
+from bellwether_kafka.coordinator.observation import GroupLag, LagRefreshes, ReadLogs, Rhythms, notify, read_logs
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.telemetry import Followed
 from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
@@ -99,7 +100,7 @@ def owners_of(followed: Followed) -> dict[TopicPartition, str]:
 class LagWatch:
     """Adds known lags to pictures. Each request triggers a refresh of the lags for the next request. Register its
     `on_*` methods and `beside` with the service. `on_lag` is called after each refresh of a group that Bellwether
-    leads."""
+    leads. `weighed` are the groups whose weights follow from offsets and sizes of logs."""
 
     def __init__(
         self,
@@ -108,8 +109,11 @@ class LagWatch:
         *,
         clock: Callable[[], float] = time.monotonic,
         rhythms: Rhythms | None = None,
+        weighed: Collection[str] = (),
     ) -> None:
         self._rebalances = rebalances
+        self._weighed = frozenset(weighed)
+        self._logs: ReadLogs | None = None
         self._on_lag = on_lag
         self._clock = clock
         self._lags: dict[str, Lags] = {}
@@ -151,10 +155,10 @@ class LagWatch:
         self._wanted.add(group)
         self._asked.set()
 
-    async def beside(self, _offsets: object, groups: GroupOffsets, admin: AdminClient) -> None:
+    async def beside(self, _offsets: object, transport: Transport, admin: AdminClient) -> None:
         """Reads lags until cancelled; unexpected errors are logged. It uses its own reader, because plans wait for the
         other one."""
-        reader = OffsetReader(admin, groups)
+        reader, self._logs = OffsetReader(admin, transport), partial(read_logs, transport, admin)
         self._loop = asyncio.get_running_loop()
         try:
             while True:
@@ -201,5 +205,6 @@ class LagWatch:
         counts = (followed.counts or refreshes.counts) if followed is not None else {}
         if followed is None or sum(counts.values()) > ITEMS_MAX:
             return Lags(at_s, {})
-        lag = await refreshes.refresh(reader, admin, counts, owners_of(followed), LIMIT_S)
+        logs = self._logs if group in self._weighed else None
+        lag = await refreshes.refresh(reader, admin, counts, owners_of(followed), LIMIT_S, logs=logs)
         return Lags(at_s, lags_of_items(followed, lag), lag)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.streams.application import Topology
 from bellwether_kafka.coordinator.ghosts import GhostOptions
 from bellwether_kafka.coordinator.kafka import SettingOfBroker
@@ -47,7 +47,9 @@ class DoctorFacts:
     `broker_version` is () if unknown. `streams` are the settings of an application, `policy` that of plain consumers.
     `ghosts` are the settings of their removal, None if none are removed. `topology` is from the configured file.
     `topic_counts` are the partition counts of all topics, read if there is a file but no members, else None.
-    `assignors` are group.consumer.assignors of each broker, read if the group's broker assigns.
+    `assignors` are group.consumer.assignors of each broker, read if the group's broker assigns. `weights_topic` is the
+    topic of weights, "" without one. `log_sizes` is whether brokers report the sizes of the group's logs, None if that
+    was not asked.
     """
 
     seen: Observation
@@ -65,6 +67,13 @@ class DoctorFacts:
     topic_counts: Mapping[str, int] | None = None
     policy: Policy = BY_KAFKA
     assignors: Mapping[int, SettingOfBroker] = field(default_factory=dict)
+    weights_topic: str = ""
+    log_sizes: bool | None = None
+
+    @property
+    def by_load(self) -> bool:
+        """Returns whether the group's plan depends on weights."""
+        return (self.policy.name if self.streams is None else self.streams.policy) == LOAD_AWARE
 
 
 def has_no_members(facts: DoctorFacts) -> bool:

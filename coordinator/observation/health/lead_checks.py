@@ -14,7 +14,7 @@ def lead_checks(facts: DoctorFacts) -> list[Check]:
 
 def plan_checks(facts: DoctorFacts) -> list[Check]:
     """Returns the checks whether a plan can be made, and of what it cannot include."""
-    return [_plan(facts), _unseen(facts)]
+    return [*_weights(facts), _plan(facts), _unseen(facts)]
 
 
 def _takeover(facts: DoctorFacts) -> list[Check]:
@@ -58,6 +58,23 @@ def _removals(facts: DoctorFacts) -> list[Check]:
         return [Check("removals", CheckVerdict.PASS, message)]
     verdict = CheckVerdict.FAIL if facts.mode == "lead" else CheckVerdict.WARN
     return [Check("removals", verdict, message, sentence(foreseen.reason.rpartition("; ")[2]))]
+
+
+def _weights(facts: DoctorFacts) -> list[Check]:
+    """Checks from what `load-aware` makes its weights."""
+    if not facts.by_load:
+        return []
+    if facts.weights_topic:
+        return [Check("weights", CheckVerdict.PASS, f"load-aware uses the weights in the topic {facts.weights_topic}.")]
+    if facts.log_sizes:
+        message = "load-aware weighs records and bytes: brokers report the sizes of logs."
+        return [Check("weights", CheckVerdict.PASS, message)]
+    if facts.log_sizes is None:
+        message = "load-aware weighs records, and bytes if brokers report the sizes of logs; that was not asked."
+        return [Check("weights", CheckVerdict.PASS, message)]
+    message = "load-aware weighs records only: no broker reports the sizes of the group's logs."
+    remedy = "Grant Bellwether's principal the ACL DESCRIBE on Cluster if records differ in size between partitions."
+    return [Check("weights", CheckVerdict.WARN, message, remedy)]
 
 
 def _plan(facts: DoctorFacts) -> Check:

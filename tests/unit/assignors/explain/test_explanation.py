@@ -16,6 +16,7 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -52,6 +53,20 @@ def test_a_partition_that_nobody_had() -> None:
         (3, True, 0, 0),
         (3, True, 0, 2),
     ]
+
+
+def test_what_weights_are_made_of_is_named() -> None:
+    assert (
+        "(placement by load: none are known, so counts are balanced)"
+        in explain(decided(member("a", None), policy="load-aware"), 0).sentence
+    )
+    weights = Weights({TopicPartition("orders", p): 1.0 for p in range(4)}, source="records and bytes")
+    raw = RawGroup("g", 1, "range", (member("a", None),), frozenset())
+    decision = decide(
+        raw, ClusterView.of({"orders": [[None]] * 4}), Memory.empty(), Policy("load-aware").with_weights(weights), 5
+    )
+    assert explain(decision, 0).sentence.endswith("(placement by load: records and bytes).")
+    assert decision.stages[0].reason.endswith("Weights: records and bytes.")
 
 
 def test_alternatives_say_what_they_would_do_to_the_counts() -> None:

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError
 
+from bellwether_kafka.assignors.consumer.registry import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
@@ -53,6 +54,31 @@ def application(streams: StreamsConfig | None) -> DoctorFacts:
     )
     config = MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,))
     return DoctorFacts(seen, config, "lead", 25, ("az1",), LIMITS, (4, 3), streams)
+
+
+@pytest.mark.parametrize(
+    ("topic", "log_sizes", "verdict", "message"),
+    [
+        ("w", None, CheckVerdict.PASS, "load-aware uses the weights in the topic w."),
+        ("", True, CheckVerdict.PASS, "load-aware weighs records and bytes: brokers report the sizes of logs."),
+        ("", None, CheckVerdict.PASS, "if brokers report the sizes of logs; that was not asked."),
+        ("", False, CheckVerdict.WARN, "load-aware weighs records only: no broker reports"),
+    ],
+)
+def test_doctor_names_the_source_of_weights(
+    topic: str, log_sizes: bool | None, verdict: CheckVerdict, message: str
+) -> None:
+    by_load = replace(consumers(3), policy=Policy(LOAD_AWARE), weights_topic=topic, log_sizes=log_sizes)
+    answer = check(by_load, "weights")
+    assert answer.verdict is verdict
+    assert message in answer.message
+    assert ("DESCRIBE on Cluster" in answer.remedy) is (log_sizes is False)
+
+
+def test_doctor_names_the_source_of_weights_of_an_application_and_of_no_other_policy() -> None:
+    assert not [one for one in examine(consumers(3)) if one.name == "weights"]
+    by_load = replace(application(replace(SHOP, policy=LOAD_AWARE)), log_sizes=True)
+    assert "records and bytes" in check(by_load, "weights").message
 
 
 def check(facts: DoctorFacts, name: str) -> Check:

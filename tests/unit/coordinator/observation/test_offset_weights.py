@@ -5,6 +5,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts, holding
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, moves
+from bellwether_kafka.assignors.shared.record_sizes import LogSample, RecordSizes, SizesOfTopics
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.observation.lag_refreshes import heavy_partitions, weights_of
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory
@@ -45,6 +46,63 @@ def test_a_rate_that_varies_in_all_partitions_alike_is_no_error() -> None:
     found = history(*(sample(40 * at, {}, {"t": [int(end), int(3 * end)]}) for at, end in enumerate(ends)))
     assert weights_of(found).error == pytest.approx(0, abs=1e-9)
     assert weights_of(history(one(0, 0, 0), one(40, 0, 9), one(80, 0, 20))).error is None, "two steps"
+
+
+def sized(*bytes_of_records: int) -> SizesOfTopics:
+    """Returns the sizes of the records of topic t. A partition with 0 shows none."""
+    size = np.array(bytes_of_records, dtype=np.int64)
+    nothing = np.zeros_like(size)
+    begun = RecordSizes.of(LogSample(size=nothing, start=nothing, end=nothing))
+    return SizesOfTopics({"t": begun.plus(LogSample(size=size * 10, start=nothing, end=nothing + 10))})
+
+
+def loads(sizes: SizesOfTopics, *ends: int) -> list[float]:
+    """Returns the weights of partitions that are written to for 100 seconds, up to these ends."""
+    nothing = [0] * len(ends)
+    known = history(sample(0, {}, {"t": nothing}), sample(100, {}, {"t": [*ends]}))
+    return list(weights_of(known, sizes).of.values())
+
+
+def test_half_of_a_weight_follows_the_bytes_of_records() -> None:
+    assert loads(sized(100, 300), 1_000, 1_000) == [7.5, 12.5]
+    assert loads(sized(100, 100), 1_000, 3_000) == [10.0, 30.0], "records of one size change nothing"
+
+
+def test_records_of_unknown_size_count_as_of_mean_size() -> None:
+    assert loads(SizesOfTopics(missing="no broker reports sizes"), 1_000, 3_000) == [10.0, 30.0]
+    other = SizesOfTopics({"other": sized(100).of["t"]})
+    assert loads(other, 1_000, 3_000) == [10.0, 30.0]
+
+
+@pytest.mark.parametrize(("ends", "sizes"), [((900, 100), (1, 10_000)), ((500, 500), (10, 90)), ((1, 99), (5_000, 50))])
+def test_even_members_have_at_most_twice_the_mean_of_records_and_of_bytes(
+    ends: tuple[int, int], sizes: tuple[int, int]
+) -> None:
+    weights, records = np.array(loads(sized(*sizes), *ends)), np.array(ends)
+    of_bytes = records * np.array(sizes)
+    for share in (records / records.sum(), of_bytes / of_bytes.sum()):
+        assert (share <= 2 * weights / weights.sum() + 1e-9).all()
+
+
+def test_weights_say_what_they_are_made_of() -> None:
+    known = history(one(0, 0, 0), one(100, 0, 1_000))
+    assert weights_of(known).source == "records"
+    assert weights_of(known, sized(100)).source == "records and bytes"
+    assert (
+        weights_of(known, SizesOfTopics(missing="no broker reports sizes")).source == "records; no broker reports sizes"
+    )
+    both = history(*(sample(at, {}, {"t": [at], "u": [at]}) for at in (0, 100)))
+    assert weights_of(both, sized(100)).source == "records and bytes; sizes of 1 of 2 partitions are known"
+
+
+def test_sizes_that_vary_widen_the_error() -> None:
+    ends = [40 * at for at in range(6)]
+    known = history(*(sample(at, {}, {"t": [at, at]}) for at in ends))
+    steady = sized(100, 100)
+    assert weights_of(known, steady).error == pytest.approx(0, abs=1e-9)
+    nothing = np.zeros(2, dtype=np.int64)
+    varied = steady.of["t"].plus(LogSample(size=np.array([2_000, 4_000]), start=nothing, end=nothing + 20))
+    assert (weights_of(known, SizesOfTopics({"t": varied})).error or 0) > 0.1
 
 
 def skewed() -> tuple[GroupView, ClusterView]:

@@ -1,0 +1,68 @@
+"""How the sizes of logs become weights: when they are read, and what follows where brokers report none."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, cast
+
+from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
+from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.unit.coordinator.observation.test_lag_refreshes import FakeReader
+
+NO_ADMIN: Any = None
+
+
+class LogsOfBrokers:
+    """What brokers report of the sizes of logs, by partition of topic t."""
+
+    def __init__(self) -> None:
+        self.sizes: tuple[int, ...] = ()
+        self.requests = 0
+
+    async def __call__(self, _counts: Mapping[str, int]) -> Mapping[tuple[str, int], int]:
+        self.requests += 1
+        return {("t", partition): size for partition, size in enumerate(self.sizes)}
+
+
+async def weighed(logs: LogsOfBrokers, *sizes: tuple[int, ...], apart_s: int = 30) -> LagRefreshes:
+    """Reads a group at intervals in which 300 records are written to each of two partitions, with these log sizes."""
+    now = [1_000.0]
+    lags = LagRefreshes("g", clock=lambda: now[0], monotonic=lambda: now[0], compacted=lambda *_: {})
+    for at, of_logs in enumerate(sizes):
+        logs.sizes, ends = of_logs, {"t": [300 * at, 300 * at]}
+        await lags.refresh(cast("Any", FakeReader(ends, ends)), NO_ADMIN, {"t": 2}, None, 1.0, logs=logs)
+        now[0] += apart_s
+    return lags
+
+
+def test_the_sizes_of_logs_make_weights_of_bytes_too() -> None:
+    lags = asyncio.run(weighed(LogsOfBrokers(), (0, 0), (3_000, 9_000)))
+    assert lags.weights().of == {TopicPartition("t", 0): 7.5, TopicPartition("t", 1): 12.5}
+    assert lags.weights().source == "records and bytes"
+
+
+def test_without_the_right_to_read_sizes_records_alone_are_weighed() -> None:
+    lags = asyncio.run(weighed(LogsOfBrokers(), (), ()))
+    assert lags.weights().of == {TopicPartition("t", 0): 10.0, TopicPartition("t", 1): 10.0}
+    assert lags.weights().source.startswith("records; no broker reports log sizes")
+
+
+def test_a_right_that_is_lost_leaves_what_is_known_for_an_hour() -> None:
+    read = (0, 0), (3_000, 9_000)
+    assert "bytes" in asyncio.run(weighed(LogsOfBrokers(), *read, ())).weights().source
+    lost = asyncio.run(weighed(LogsOfBrokers(), *read, *[()] * 3, apart_s=1_500))
+    assert lost.weights().source.startswith("records; no broker reports log sizes")
+
+
+def test_sizes_are_read_rarely_once_some_are_known() -> None:
+    logs = LogsOfBrokers()
+    asyncio.run(weighed(logs, *[(0, 0)] * 30))
+    assert logs.requests == 8, "six times half a minute apart, then every five minutes"
+
+
+def test_brokers_that_answer_too_late_leave_records_as_weights() -> None:
+    class Silent(LogsOfBrokers):
+        async def __call__(self, _counts: Mapping[str, int]) -> Mapping[tuple[str, int], int]:
+            raise TimeoutError
+
+    lags = asyncio.run(weighed(Silent(), (), ()))
+    assert lags.weights().source == "records; brokers did not report log sizes in time"
