@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.shared import WEIGHT_WINDOW_MS, OffsetRows, SizesOfTopics, Weights
 from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, compacted_topics
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
-from bellwether_kafka.coordinator.observation.log_bounds import LogSizes, LogStarts, ReadLogs, StableEnds
+from bellwether_kafka.coordinator.observation.log_bounds import LogSamples, LogStarts, ReadLogs, StableEnds
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
 from bellwether_kafka.coordinator.observation.rhythms import Rhythms
 from bellwether_kafka.coordinator.observation.self_assigned import MemberlessCommits, committed_of, of_memberless
@@ -62,7 +62,7 @@ class LagRefreshes:
         self._offset_ms = 0  # between the two clocks at the last refresh
         self._compacted = compacted or compacted_topics
         self._history = OffsetHistory(waits_ms=self._rhythms.of(group_id))
-        self._starts, self._stable_ends, self._logs = LogStarts(), StableEnds(), LogSizes()
+        self._starts, self._stable_ends, self._logs = LogStarts(), StableEnds(), LogSamples()
         self._refreshing = asyncio.Lock()
         self._kinds: dict[str, tuple[int, bool]] = {}  # by topic: time of the request, and whether it is compacted
 

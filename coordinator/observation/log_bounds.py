@@ -87,7 +87,7 @@ class LogStarts:
                 cached.ends = np.maximum(ends, cached.ends)
 
 
-class LogSizes:
+class LogSamples:
     """The sizes of records of the topics of one group, from samples of their logs."""
 
     def __init__(self) -> None:
