@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import structlog
 
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Policy, holding
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, Load, PartitionPlan, Policy, holding
 from bellwether_kafka.assignors.shared import Decision, Weights, moves
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
@@ -23,11 +23,14 @@ log = structlog.get_logger(__name__)
 
 
 def would_move(decision: Decision[PartitionPlan], policy: Policy, weights: Weights) -> int:
-    """Returns how many partitions the policy would move now if members own what the decision assigned to them. Pure."""
+    """Returns how many partitions the policy would move now if members own what the decision assigned to them, 0 if
+    weights are not known: a plan would then balance counts, and move what it would move back later. Pure."""
     load = replace(policy.load, weights=weights)
     owner = decision.plan.owner
     # `current` still has the owners before the decision, and would be read instead of what members have now.
     group = replace(holding(decision.plan.group, owner), current=owner)
+    if Load.of(group, decision.cluster, load).reason:
+        return 0
     return moves(owner, load.assign(group, decision.cluster)).moved
 
 

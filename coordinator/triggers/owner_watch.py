@@ -30,15 +30,15 @@ class LedOwners(Protocol):
 class OwnerWatch:
     """Watches all plain consumer groups of a process. `led` is by group."""
 
-    def __init__(self, led: Mapping[str, LedOwners], wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, led: Mapping[str, LedOwners], clock: Callable[[], float] = time.monotonic) -> None:
         self._led = led
-        self._wall_clock = wall_clock
+        self._clock = clock
         self._owners: dict[str, OwnerWork] = {}
 
     def on_decision(self, planned: PlannedRebalance[PartitionPlan]) -> None:
         decision = planned.chosen.decision
         owners = self._owners.setdefault(decision.raw.group_id, OwnerWork())
-        owners.planned(decision.cluster, int(self._wall_clock() * 1000))
+        owners.planned(decision.cluster, int(self._clock() * 1000))
 
     def on_note(self, group: str, note: Note) -> None:
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
@@ -51,7 +51,7 @@ class OwnerWatch:
             return
         member_id = self._led[group].membership.member_id
         others = [member for member in described.members if member.member_id != member_id]
-        unserved = owners.shown(others, int(self._wall_clock() * 1000))
+        unserved = owners.shown(others, int(self._clock() * 1000))
         if unserved is not None:
             reason = unserved.reason
             self._led[group].post(StepAsideWanted(reason) if unserved.lasting else RebalanceWanted(reason))

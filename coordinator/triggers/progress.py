@@ -1,8 +1,8 @@
 """Detects tasks that are assigned but make no progress: a sign that Bellwether's topology is not the application's.
 
-Pure; times are epoch milliseconds. A task makes progress when the group's committed offset of one of its source
-partitions moves, or when there is nothing to read. If nothing was ever committed, only records newer than the first
-observation count, because the application may start at the end.
+Pure; times are milliseconds by a clock that is never set. A task makes progress when the group's committed offset of
+one of its source partitions moves, or when there is nothing to read. If nothing was ever committed, only records newer
+than the first observation count, because the application may start at the end.
 """
 
 import numpy as np

@@ -8,6 +8,7 @@ group is stable.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -89,9 +90,10 @@ class StreamsWatch:
             return
         self._ordered = bool(planned.ordered) or (self._ordered and decision.probing_at_ms is not None)
         self._prober.planned(ProbingFacts.of(decision, ordered=self._ordered))
-        self._progress.planned(decision)
+        timed = replace(decision, decided_at_ms=self._steady_ms())
+        self._progress.planned(timed)
         if not self._kind.config.stateful:
-            self._pending = self._work.planned(decision)
+            self._pending = self._work.planned(timed)
 
     async def run(self, led: LedApplication) -> None:
         """Runs until cancelled. Silent brokers and errors of its own are logged and do not end it."""
@@ -116,7 +118,7 @@ class StreamsWatch:
         if membership.state is not State.STABLE:
             return
         if membership.alone:
-            for event in self._wishes(self._work.alone(self._now_ms())):
+            for event in self._wishes(self._work.alone(self._steady_ms())):
                 led.post(event)
             await self._prepare()
             return
@@ -165,11 +167,11 @@ class StreamsWatch:
         try:
             ends, committed = await asyncio.gather(*asked)
         except Exception:
-            self._work.unknown(self._now_ms())
+            self._work.unknown(self._steady_ms())
             raise
         if self._progress.decision is not decision:
             return []  # a new plan came in between
-        now_ms, done, end = self._now_ms(), _flat(decision, committed), _flat(decision, ends)
+        now_ms, done, end = self._steady_ms(), _flat(decision, committed), _flat(decision, ends)
         finding = self._work.refresh(decision, done, end, now_ms)
         wishes: list[Event] = [*self._stalls(self._progress.observe(done, end, now_ms)), *self._wishes(finding.verdict)]
         if finding.ask and not await self._would_kill(finding.ask):
@@ -220,6 +222,11 @@ class StreamsWatch:
 
     def _due(self, last: float, interval_s: float) -> bool:
         return self._clock() - last >= interval_s
+
+    def _steady_ms(self) -> int:
+        """Returns the time for comparisons within this process: when the clock is set, or the machine was suspended,
+        members have not stood still meanwhile."""
+        return int(self._clock() * 1000)
 
     def _now_ms(self) -> int:
         return int(self._wall_clock() * 1000)

@@ -9,7 +9,7 @@ A thread that has owned a task for a while either runs or restores it, and repor
 * a task with changelogs has an offset sum.
 
 A contradiction to the first is certain. The others need a second, later report of the same thread, because the first
-may have been sent just before the task began to run. Pure; times are epoch milliseconds.
+may have been sent just before the task began to run. Pure; times are milliseconds by a clock that is never set.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,7 +2,7 @@
 
 A static member may return with more topics and cause no rebalance (KAFKA-12759), so such a topic is a reason to plan.
 If it is still without an owner after that plan, this is a fact: Bellwether's plans do not serve it, and a member's lead
-might. Pure; times are epoch milliseconds.
+might. Pure; times are milliseconds by a clock that is never set.
 """
 
 from collections.abc import Mapping, Sequence

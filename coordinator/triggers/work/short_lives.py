@@ -11,7 +11,7 @@ a fact if
 * these tasks had nothing to restore, and the application has records to read.
 
 A single process that works, however briefly, proves a subtopology for as long as Bellwether leads, so later ends and
-crashes prove nothing here. Pure; times are epoch milliseconds.
+crashes prove nothing here. Pure; times are milliseconds by a clock that is never set.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

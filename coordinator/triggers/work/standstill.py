@@ -1,8 +1,9 @@
 """Detects that a group has stopped working with a plan, by how often it commits and since when it has not.
 
-Pure; times are epoch milliseconds, offsets are arrays over the flat partitions of one cluster view. If a group
-committed before its members changed, and has not committed once since the plan for the new members, that plan may be
-the cause. If it has committed since, it works by the plan: what stops it later would stop it under any leader.
+Pure; times are milliseconds by a clock that is never set, offsets are arrays over the flat partitions of one cluster
+view. If a group committed before its members changed, and has not committed once since the plan for the new members,
+that plan may be the cause. If it has committed since, it works by the plan: what stops it later would stop it under any
+leader.
 """
 
 from dataclasses import dataclass, field

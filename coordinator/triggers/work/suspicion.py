@@ -1,7 +1,7 @@
 """Decides when to request threads' reports of their tasks: if members have changed and then commit nothing.
 
 Offset sums are sent only in JoinGroup, so only the next JoinGroup shows whether a restarted thread can run its tasks. A
-rebalance causes it, while processing goes on. Pure; times are epoch milliseconds.
+rebalance causes it, while processing goes on. Pure; times are milliseconds by a clock that is never set.
 """
 
 from dataclasses import dataclass, field

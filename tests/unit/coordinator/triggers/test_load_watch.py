@@ -2,6 +2,9 @@
 
 import asyncio
 
+import numpy as np
+import pytest
+
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import LOAD_AWARE, Policy
@@ -19,10 +22,10 @@ POLICY = Policy(LOAD_AWARE)
 EVEN = Weights({TopicPartition("t", p): 10.0 for p in range(8)})
 
 
-def decided() -> Decision[PartitionPlan]:
+def decided(policy: Policy = POLICY) -> Decision[PartitionPlan]:
     members = [LiveMember("a", ("t",)), LiveMember("b", ("t",))]
     cluster = ClusterView.of({"t": [[None]] * 8})
-    return decide(live_group(members, 1, "range"), cluster, Memory.empty(), POLICY, now_ms=0)
+    return decide(live_group(members, 1, "range"), cluster, Memory.empty(), policy, now_ms=0)
 
 
 def heavy_on_one(decision: Decision[PartitionPlan]) -> Weights:
@@ -54,3 +57,14 @@ def test_it_would_move_no_more_than_the_limit_after_the_first_rebalance() -> Non
     decision = decide(live_group(members, 1, "range"), cluster, Memory.empty(), POLICY, now_ms=0)
     skewed = Weights({TopicPartition("t", p): 1000.0 / (1 + p) for p in range(60)})
     assert 0 < would_move(decision, POLICY, skewed) <= POLICY.load.rules.limit(60)
+
+
+@pytest.mark.parametrize("known", [0, 3], ids=["none", "too few"])
+def test_weights_that_are_not_known_any_more_move_nothing(known: int) -> None:
+    """As after an outage of the pipeline, or just after the clock was set. The first plan balanced unequal weights."""
+    skewed = Weights({TopicPartition("t", p): 100.0 if p == 0 else 10.0 for p in range(8)})
+    decision = decided(POLICY.with_weights(skewed))
+    counts = np.bincount(decision.plan.owner).tolist()
+    assert counts != [4, 4], "by counts others would have the partitions"
+    lost = Weights(dict(list(skewed.of.items())[:known]))
+    assert would_move(decision, POLICY, lost) == 0

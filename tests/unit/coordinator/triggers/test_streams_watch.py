@@ -36,10 +36,11 @@ class Led:
         self.app.kind._assignors = assignors
         self.play = Play(protocols=("stream",)).joining().joined(member(ME), member("a"), protocol="stream")
         self.message: list[Event] = []
+        self.set_by_s = 0.0  # by how much the wall clock was set
         self.watch = StreamsWatch(
             self.app.kind,
             self.app.log,
-            clock=lambda: self.app.at_s,
+            clock=lambda: self.app.at_s - self.set_by_s,
             wall_clock=lambda: self.app.at_s,
         )
 
@@ -188,6 +189,24 @@ def test_tasks_that_commit_are_left_alone() -> None:
         for done in range(10, 30):
             led.app.log.done = done
             assert await led.later(12) == []
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("set_by_s", [3_600.0, -3_600.0])
+def test_a_clock_that_is_set_makes_no_standstill_of_members_that_have_just_changed(set_by_s: float) -> None:
+    async def scenario() -> None:
+        led = Led()
+        await led.rebalance(1, A, B)
+        led.app.log.end = 2_000
+        for _ in range(4):
+            led.app.log.done += 100
+            assert await led.later(12) == []
+        await led.rebalance(2, *(t.after(led.app.planner._previous) for t in (A, B)), Thread("c", 3))
+        heard = await led.later(12)
+        led.app.at_s, led.set_by_s = led.app.at_s + set_by_s, led.set_by_s + set_by_s
+        heard += await led.later(12)
+        assert [e for e in heard if isinstance(e, StepAsideWanted | WorkSuspected)] == []
 
     run(scenario())
 
