@@ -41,7 +41,7 @@ $(DELTA_JARS): pipeline/spark/pom.xml
 	@touch $@
 
 # Each is quick on its own; `make quick` and `make check` run them side by side.
-.PHONY: lint types contracts fast-tests
+.PHONY: lint types contracts
 
 lint: setup
 	$(BIN)/ruff check .
@@ -56,13 +56,29 @@ contracts: setup
 PYTEST := $(BIN)/python -m pytest -q --durations=10 --durations-min=5
 PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
-fast-tests: setup  ## unit tests and vectors, but for embedded brokers, processes and real time
-	$(PYTEST) $(PARALLEL) -m "not embedded and not slow" tests/unit tests/vectors
+SIDE_BY_SIDE := @$(MAKE) --no-print-directory --keep-going --jobs=$(shell getconf _NPROCESSORS_ONLN) \
+	$(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
-SIDE_BY_SIDE := @$(MAKE) --no-print-directory --keep-going --jobs=2
+# Plain processes, one for each part: two workers of pytest-xdist take half as much CPU time again, as they send each other
+# a report of each of 10,600 tests. What is in none of the other parts is in the last.
+FAST := $(PYTEST) -m "not embedded and not slow"
+FAST_PARTS := fast-tests-coordinator fast-tests-rest fast-tests-plans
+.PHONY: fast-tests $(FAST_PARTS)
+
+fast-tests-coordinator: setup
+	$(FAST) tests/unit/coordinator
+
+fast-tests-plans: setup
+	$(FAST) tests/unit/assignors tests/vectors
+
+fast-tests-rest: setup
+	$(FAST) tests/unit --ignore tests/unit/coordinator --ignore tests/unit/assignors
+
+fast-tests: setup  ## unit tests and vectors, but for embedded brokers, processes and real time
+	$(SIDE_BY_SIDE) $(FAST_PARTS)
 
 quick: setup  ## after each change: lint, format, types, import contracts, unit tests and vectors; at most 40 s on two cores
-	$(SIDE_BY_SIDE) fast-tests types contracts lint
+	$(SIDE_BY_SIDE) $(FAST_PARTS) types contracts lint
 
 check: setup  ## lint, format, types, import contracts
 	$(SIDE_BY_SIDE) types contracts lint
@@ -99,7 +115,7 @@ test-containers: setup .cache/bin/docker-compose  ## the short form: the image b
 .PHONY: test-units test-models test-smoke test-java test-deploy test-consumers test-streams test-pipeline
 
 test-units: fast-tests  ## every unit test and vector, with embedded brokers and processes
-	$(PYTEST) -n 4 --dist worksteal -m "embedded or slow" tests/unit  # these wait more than they compute
+	$(PYTEST) -n 4 --dist worksteal -m "embedded or slow" tests/unit tests/vectors  # these wait more than they compute
 
 test-models: setup  ## properties, simulation with a few seeds, short fuzzing
 	$(PYTEST) $(PARALLEL) tests/properties tests/simulation tests/fuzz

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.paths import ROOT
+from tests.source_trees import nodes_of, tree_of
 
 PRODUCT = ("protocol", "assignors", "coordinator", "pipeline")
 MODULES_MAX = 25
@@ -34,7 +35,7 @@ def imports(path: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _imports(path: Path) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bellwether_kafka."):
             yield from ((node.module, alias.name) for alias in node.names)
 
@@ -74,7 +75,7 @@ def test_every_package_says_what_it_is_for() -> None:
         str(path)
         for folder in PRODUCT
         for path in (ROOT / folder).rglob("__init__.py")
-        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        if not ast.get_docstring(tree_of(path))
     ]
     assert not silent
 
@@ -101,7 +102,7 @@ def test_the_service_starts_without_the_packages_of_the_pipeline() -> None:
 def test_every_public_class_has_a_name_of_its_own() -> None:
     found: dict[str, list[str]] = {}
     for module, path in modules().items():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(module)
     twice = {name: places for name, places in found.items() if len(places) > 1}

@@ -32,7 +32,7 @@ OF_MEMBERSHIPS: dict[str, Callable[[Path], object]] = {
     "connect": lambda _: connect(),
     "encode": lambda _: json.dumps({}),
     "decode": lambda _: json.loads("{}"),
-    "callback": lambda _: asyncio.run(compute(3 * loop_watchdog.CALLBACK_S)),
+    "callback": lambda _: asyncio.run(compute(1.5 * loop_watchdog.CALLBACK_S)),
 }
 
 
@@ -91,6 +91,7 @@ def test_collections_of_garbage_do_not_count() -> None:
     assert kept
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_says_it() -> None:
     code = (
         "import json, threading; from tests.watched_process import run;"

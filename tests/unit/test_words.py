@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.paths import DOCS, ROOT
+from tests.source_trees import Nodes, nodes_in, nodes_of, tree_of
 
 AVOIDED = {
     "round": r"(?<!-)(?<!way )\brounds?\b(?![ -]robin)",
@@ -81,11 +82,11 @@ def modules(folder: str) -> Iterator[Path]:
     yield from sorted((ROOT / folder).rglob("*.py"))
 
 
-def texts(tree: ast.Module) -> Iterator[ast.Constant]:
+def texts(nodes: Nodes) -> Iterator[ast.Constant]:
     """What a module may show to people: its strings of more than one word, docstrings apart."""
-    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    statements = (node.value for node in nodes if isinstance(node, ast.Expr))
     documentation = {id(value) for value in statements if isinstance(value, ast.Constant)}
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in documentation:
             continue
         if " " in node.value.strip():
@@ -97,7 +98,7 @@ def test_the_texts_of_the_code_avoid_these_words(folder: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{text.lineno} {hit}"
         for path in modules(folder)
-        for text in texts(ast.parse(path.read_text(encoding="utf-8")))
+        for text in texts(nodes_of(path))
         for hit in avoided(LEFT.sub("", str(text.value)))
     ]
     assert not found, "docs/style.md has better words:\n" + "\n".join(found)
@@ -109,7 +110,7 @@ def test_docstrings_name_bellwether_and_rebalances(folder: str) -> None:
     found = [
         f"{path.relative_to(ROOT)} {hit}"
         for path in modules(folder)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, documented)
         for hit in avoided(ast.get_docstring(node) or "")
         if hit.partition(":")[0] in ("ours", "round", "we")
@@ -118,13 +119,13 @@ def test_docstrings_name_bellwether_and_rebalances(folder: str) -> None:
 
 
 def test_texts_are_what_people_read_and_no_docstrings() -> None:
-    tree = ast.parse('"""Our module."""\nfail(f"We refuse {name}.")\nlog.info("rules_in_force")\n')
-    assert [text.value for text in texts(tree)] == ["We refuse "]
+    nodes = nodes_in('"""Our module."""\nfail(f"We refuse {name}.")\nlog.info("rules_in_force")\n')
+    assert [text.value for text in texts(nodes)] == ["We refuse "]
 
 
 @pytest.mark.parametrize("folder", CODE_FOLDERS)
 def test_every_module_states_what_it_is_for_without_these_words(folder: str) -> None:
-    stated = {path: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in modules(folder)}
+    stated = {path: ast.get_docstring(tree_of(path)) for path in modules(folder)}
     found = {str(path.relative_to(ROOT)): avoided((text or "").split("\n\n")[0]) for path, text in stated.items()}
     assert [str(path) for path, text in stated.items() if not text] == []
     assert {name: hits for name, hits in found.items() if hits} == {}
@@ -163,7 +164,6 @@ NAMED_FOLDERS = (
     "coordinator",
     "pipeline",
     "protocol",
-    "protocol",
     "tests",
     "examples",
     "deploy",
@@ -171,9 +171,9 @@ NAMED_FOLDERS = (
 )
 
 
-def definitions(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def definitions(nodes: Nodes) -> Iterator[tuple[int, str]]:
     """Every name that a module defines or sets, with its line."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.lineno, node.name
         elif isinstance(node, ast.arg):
@@ -188,11 +188,11 @@ def definitions(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
 
 
-def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def names(nodes: Nodes) -> Iterator[tuple[int, str]]:
     """Every name that a module defines, sets or passes, and each key of a dictionary or a logged event, with its
     line."""
-    yield from definitions(tree)
-    for node in ast.walk(tree):
+    yield from definitions(nodes)
+    for node in nodes:
         if isinstance(node, ast.keyword) and node.arg:
             yield node.value.lineno, node.arg
         elif isinstance(node, ast.Dict):
@@ -212,18 +212,20 @@ def forbidden(name: str) -> list[str]:
     return [part for part in parts if name.isidentifier() and part in NAMES]
 
 
-def _trees(folder: str) -> Iterator[tuple[Path, ast.Module]]:
+def _sources(folder: str) -> Iterator[tuple[Path, Nodes]]:
+    """Every module of a folder, with its nodes; those of tests are read by one check and not kept."""
     for path in sorted((ROOT / folder).rglob("*.py")):
         if path.name != "test_words.py" and not any(parent.is_symlink() for parent in path.parents):
-            yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+            nodes = nodes_of(path) if folder != "tests" else nodes_in(path.read_text(encoding="utf-8"))
+            yield path.relative_to(ROOT), nodes
 
 
 @cache
 def _named(folder: str) -> tuple[str, ...]:
     found = []
-    for path, tree in _trees(folder):
+    for path, nodes in _sources(folder):
         found += [f"{path}: {part}: {NAMES[part]}" for part in forbidden(path.stem)]
-        for line, one in names(tree):
+        for line, one in names(nodes):
             found += [f"{path}:{line} {one}: {NAMES[part]}" for part in forbidden(one)]
     return tuple(dict.fromkeys(found))
 
@@ -263,33 +265,33 @@ WITHOUT_EMPTY_NAMES = (
 )
 
 
-def empty_names(tree: ast.Module) -> list[str]:
+def empty_names(nodes: Nodes) -> list[str]:
     """The definitions, with their lines, whose whole name is one of these words."""
-    return [f"{line} {name}" for line, name in definitions(tree) if name.strip("_").lower() in EMPTY_NAMES]
+    return [f"{line} {name}" for line, name in definitions(nodes) if name.strip("_").lower() in EMPTY_NAMES]
 
 
 @pytest.mark.parametrize("folder", WITHOUT_EMPTY_NAMES)
 def test_names_say_what_a_value_is(folder: str) -> None:
-    hits = [f"{path}:{hit}" for path, tree in _trees(folder) for hit in empty_names(tree)]
+    hits = [f"{path}:{hit}" for path, nodes in _sources(folder) for hit in empty_names(nodes)]
     assert not hits, "name what the value is (plan, owner, topic, members, partitions_by_topic):\n" + "\n".join(hits)
 
 
-def documented_empty_names(tree: ast.Module) -> list[str]:
+def documented_empty_names(nodes: Nodes) -> list[str]:
     """These words in the backticks of docstrings, where they would name a value, with the line of the definition."""
-    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+    documented = [n for n in nodes if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
     quoted = re.compile(rf"`_?({'|'.join(sorted(EMPTY_NAMES))})`")
-    return [f"{n.lineno} {name}" for n in nodes for name in quoted.findall(ast.get_docstring(n) or "")]
+    return [f"{n.lineno} {name}" for n in documented for name in quoted.findall(ast.get_docstring(n) or "")]
 
 
 @pytest.mark.parametrize("folder", WITHOUT_EMPTY_NAMES)
 def test_docstrings_use_the_names_of_their_values(folder: str) -> None:
-    hits = [f"{path}:{hit}" for path, tree in _trees(folder) for hit in documented_empty_names(tree)]
+    hits = [f"{path}:{hit}" for path, nodes in _sources(folder) for hit in documented_empty_names(nodes)]
     assert not hits, "these name values that were renamed:\n" + "\n".join(hits)
 
 
 def test_a_docstring_with_an_empty_name_is_found() -> None:
     code = 'def plan(owners):\n    "`held` are the owners; one is known."\n\n\ndef run():\n    "Runs `plan`."'
-    assert documented_empty_names(ast.parse(code)) == ["1 held"]
+    assert documented_empty_names(nodes_in(code)) == ["1 held"]
 
 
 @pytest.mark.parametrize(
@@ -304,4 +306,4 @@ def test_a_docstring_with_an_empty_name_is_found() -> None:
     ],
 )
 def test_names_that_say_nothing_are_found(code: str, hits: list[str]) -> None:
-    assert empty_names(ast.parse(code)) == hits
+    assert empty_names(nodes_in(code)) == hits

@@ -16,12 +16,16 @@ from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS
 from tests.unit.assignors.streams.fleet import Fleet, seen
 
 STRATEGIES = (NO_STRATEGY, MIN_TRAFFIC)
-SHAPES = ((3, 6), (6, 67))  # instances and partitions; the tasks of the second cannot be even
+SHAPES = [  # strategy, instances and partitions; 67 tasks of each subtopology on six instances cannot be even
+    (NO_STRATEGY, 3, 6),
+    (MIN_TRAFFIC, 3, 6),
+    (NO_STRATEGY, 6, 67),
+    pytest.param(MIN_TRAFFIC, 6, 67, marks=pytest.mark.slow),
+]
 BACK_MS = 10_000
 
 
-@pytest.mark.parametrize(("instances", "partitions"), SHAPES)
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("strategy", "instances", "partitions"), SHAPES)
 def test_others_take_its_tasks_over_and_do_nothing_else(strategy: str, instances: int, partitions: int) -> None:
     fleet, copies = seen(strategy, instances=instances, partitions=partitions)
     before, had = fleet.owners(), [copies.of_process(p) for p in range(instances)]

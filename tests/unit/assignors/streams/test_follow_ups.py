@@ -4,7 +4,8 @@ Kafka's policy stands beside ours: if it moved as little in as few rounds, the n
 """
 
 from collections.abc import Sequence
-from itertools import pairwise, product
+from functools import cache
+from itertools import pairwise
 
 import pytest
 
@@ -15,9 +16,15 @@ from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
 from tests.unit.assignors.streams.restoring import Rebalance, RestoringApplication, path, shown
 
 ANY_LAG = AssignmentConfigs(acceptable_recovery_lag=PINNED, num_standby_replicas=1)
+# Warm-ups at a time, standbys, and whether it is back before its session ends.
+RETURNS = [
+    *((2, standbys, early) for standbys in (0, 1) for early in (True, False)),
+    *(pytest.param((6, *each), marks=pytest.mark.slow) for each in ((0, True), (0, False), (1, True), (1, False))),
+]
 STORES = {"small": 1_500, "middle": 2_500, "large": 4_000, "huge": 8_000}
 
 
+@cache
 def standby_scenario(policy: str) -> list[tuple[str, list[Rebalance]]]:
     """Kafka's system test of standby replicas (StreamsStandbyTask): up to three processes with one thread, six tasks,
     one standby, any lag is acceptable. The rounds of each step."""
@@ -93,7 +100,7 @@ class TestAnyLagIsAcceptable:
 
 
 class TestReturnWithEmptyStores:
-    @pytest.fixture(scope="class", params=tuple(product((2, 6), (0, 1), (True, False))), ids=str)
+    @pytest.fixture(scope="class", params=RETURNS, ids=str)
     @classmethod
     def rebalances(cls, request: pytest.FixtureRequest) -> list[Rebalance]:
         """The rounds since it came back."""

@@ -20,6 +20,11 @@ from bellwether_kafka.protocol.primitives.types import ProcessId
 from tests.unit.assignors.streams.fleet import PATIENCE_MS, Fleet, seen
 
 AWAY_MS = 20_000
+SIZES = [  # partitions, and when it asks for a rebalance
+    (6, REJOIN_MS),
+    (67, 23 * OPENING_MS),
+    pytest.param(400, RETURNING_MS // 2, marks=pytest.mark.slow),
+]
 
 
 def evacuated(*processes: int) -> Assignors:
@@ -48,7 +53,7 @@ def test_nobody_closes_a_store_and_everything_returns(strategy: str) -> None:
         assert fleet.owners() == owners, turn
 
 
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, pytest.param(MIN_TRAFFIC, marks=pytest.mark.slow)])
 def test_nobody_else_closes_a_store_where_the_tasks_cannot_be_even(strategy: str) -> None:
     """67 partitions on six instances: some have a task more than others, and have it again afterwards."""
     fleet, copies = seen(strategy, instances=6, partitions=67)
@@ -116,7 +121,7 @@ def test_one_that_is_back_opens_its_stores_before_it_runs_their_tasks(
     assert fleet.owners() == before
 
 
-@pytest.mark.parametrize(("partitions", "asked_ms"), [(6, REJOIN_MS), (67, 23 * OPENING_MS), (400, RETURNING_MS // 2)])
+@pytest.mark.parametrize(("partitions", "asked_ms"), SIZES)
 def test_one_that_is_back_is_left_alone_while_it_opens_its_stores(partitions: int, asked_ms: int) -> None:
     """Its threads join when they have opened them all, and the others commit nothing until then."""
     fleet, copies = seen(NO_STRATEGY, instances=6, partitions=partitions)

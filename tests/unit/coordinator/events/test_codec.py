@@ -100,6 +100,7 @@ def test_no_record_makes_more_values_than_it_has_bytes(schema: EventSchema) -> N
     assert least_bytes(json.loads(schema.text)) > 0
 
 
+@pytest.mark.slow
 def test_a_record_of_millions_of_values_is_not_read_to_its_end() -> None:
     schemas, count = SchemaSet.load(), VALUES_MAX + 1
     head = schemas.encode("lag", LAG | {"entries": []})

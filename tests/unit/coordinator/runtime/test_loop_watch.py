@@ -5,6 +5,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from bellwether_kafka.coordinator.runtime.loop_watch import STUCK_S, LoopWatch
 from tests.paths import ROOT
 
@@ -54,6 +56,7 @@ def test_a_call_that_blocks_the_loop_is_seen() -> None:
     assert asyncio.run(scenario()) > 0.2
 
 
+@pytest.mark.slow
 def test_collections_do_not_visit_what_was_there_at_the_start() -> None:
     """In a process of its own: what is frozen stays so."""
     program = """
