@@ -34,7 +34,6 @@ from bellwether_kafka.coordinator.membership.transitions import (
     State,
     Step,
     Transitions,
-    trigger_name,
 )
 from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
 from bellwether_kafka.coordinator.observation.lag import VERDICTS
@@ -57,7 +56,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX
 HERE = Path(__file__).parent
 RULES = HERE.parent / "deploy" / "prometheus" / "rules.yml"
 WIDTH = 120  # of a line of PromQL
-COMMON = 3  # commands with the same option, or states with the same edge, from which on it is described once
+COMMON = 3  # commands with the same option, from which on it is described once
 NESTED = {"kafka", "groups", "events", "weights", "cost", "racks"}
 FIXED = "a fixed list"
 # What a label may hold: every series count is a product of these.
@@ -334,49 +333,29 @@ def _parameter(parameter: Any) -> str:
 
 
 def states_page() -> str:
-    """Both machines of a membership: every state, what leads out of it, and why."""
+    """Both machines of a membership: every state, and which follow it."""
     lines = [
         "# States of a membership",
         "",
         "Two machines lead a group: the membership itself, and a take-over, which runs while the membership is",
-        "APPROACHING. Each line is an edge: events, the next state, and why. Edges of several states come first. An",
-        "event without a line leaves a state as it is. Timers are deadlines of the machine itself.",
-        "",
-        "`python docs/generate.py` makes this page from the tables in `coordinator/membership/transitions.py`. An edge",
-        "that no table has would be a mistake in Bellwether: it writes an alert that begins with",
-        f"`{INTERNAL_ERROR.strip()}` and leaves the group.",
+        "APPROACHING. Events and reasons of each edge are in `coordinator/membership/transitions.py`, from which",
+        "`python docs/generate.py` makes this page. An edge that no table has would be a mistake in Bellwether: it",
+        f"writes an alert that begins with `{INTERNAL_ERROR.strip()}` and leaves the group.",
         *_machine("The membership", MEMBERSHIP, State.WATCHING),
         *_machine("A take-over", TAKEOVER, Step.ROLLING, Step.BARRING),
         "",
-        "A take-over starts with ROLLING, or with an instance id in BARRING. The membership then goes on from",
-        "APPROACHING.",
+        "A take-over begins in BARRING if there is an instance id. The membership then goes on from APPROACHING.",
     ]
     return "\n".join([*lines, ""])
 
 
 def _machine(title: str, transitions: Transitions[Any], *starts: Enum) -> Iterator[str]:
-    yield from ("", f"## {title}", "", f"It begins in {' or '.join(start.name for start in starts)}.")
-    rows = {state: _edge_rows(by_event) for state, by_event in transitions.items()}
-    states: dict[str, list[str]] = {}
-    for state, edge_rows in rows.items():
-        for row in edge_rows:
-            states.setdefault(row, []).append(state.name)
-    shared = {row: names for row, names in states.items() if len(names) >= COMMON}
-    yield ""
-    yield from (f"- {', '.join(names)}: {row}" for row, names in shared.items())
+    yield from ("", f"## {title}", "", f"It begins in {' or '.join(start.name for start in starts)}.", "")
+    yield from ("| state | what it is | next |", "|---|---|---|")
     for state in type(starts[0]):
-        yield from ("", f"### {state.name}", "", f"{state.value[0].upper()}{state.value[1:]}.")
-        if own := [row for row in rows.get(state, ()) if row not in shared]:
-            yield from ("", *(f"- {row}" for row in own))
-
-
-def _edge_rows(by_event: Mapping[Any, Mapping[Any, str]]) -> list[str]:
-    """A line for each next state and reason, with the events that lead there."""
-    events: dict[tuple[Enum, str], list[str]] = {}
-    for on, by_next in by_event.items():
-        for to, reason in by_next.items():
-            events.setdefault((to, reason), []).append(trigger_name(on))
-    return [f"{', '.join(on)} -> {to.name}: {reason}" for (to, reason), on in events.items()]
+        following = {to.name for by_next in transitions.get(state, {}).values() for to in by_next}
+        order = [other.name for other in type(state) if other.name in following]
+        yield f"| {state.name} | {state.value} | {', '.join(order) or '-'} |"
 
 
 def alerts_page() -> str:
