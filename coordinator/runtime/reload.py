@@ -13,6 +13,7 @@ from bellwether_kafka.coordinator.planning import ApplicationError
 from bellwether_kafka.coordinator.settings import Settings, SettingsChange, SettingsError, change
 
 INTERVAL_S = 10.0
+REST_S = 1.0  # a file that has changed is read when it has rested this long: a program may still be writing it
 
 log = structlog.get_logger(__name__)
 
@@ -38,12 +39,14 @@ class Reload:
         *,
         stamp: Callable[[Path], Stamp] | None = None,
         interval_s: float = INTERVAL_S,
+        rest_s: float = REST_S,
     ) -> None:
         self.settings = settings
         self._file = file
         self._apply = apply
         self._stamp = stamp or stamp_of
         self._interval_s = interval_s
+        self._rest_s = rest_s
         self._seen = self._stamp(file.path)
         self._asked = asyncio.Event()
 
@@ -67,10 +70,15 @@ class Reload:
                 log.exception("configuration_not_reloaded")
 
     async def refresh(self, *, asked: bool = False) -> None:
-        """Reads the file if it has changed since the last check, or if `asked`."""
+        """Reads the file if it has changed since the last check and rests, or if `asked`. One that is still being
+        written is left to the next check: groups that it does not have yet would count as removed."""
         stamp = self._stamp(self._file.path)
         if stamp == self._seen and not asked:
             return
+        if not asked:
+            await asyncio.sleep(self._rest_s)
+            if self._stamp(self._file.path) != stamp:
+                return
         self._seen = stamp
         try:
             changes = change(self.settings, await asyncio.to_thread(self._file.read))

@@ -24,7 +24,8 @@ class Watched:
         self.path.write_text(text)
         self.reads = 0
         self.applied: list[Settings] = []
-        self.reload = Reload(self._read(), SettingsFile(self.path, self._read), self._apply, interval_s=0.001)
+        file = SettingsFile(self.path, self._read)
+        self.reload = Reload(self._read(), file, self._apply, interval_s=0.001, rest_s=0.001)
 
     def write(self, text: str) -> None:
         other = self.path.with_suffix(".new")
@@ -67,6 +68,21 @@ def test_the_difference_is_put_in_force_and_logged(file: Watched) -> None:
     assert [group.called for group in applied.groups] == ["team-*"]
     assert (file.reload.settings, applied.log_level) == (applied, "info")
     assert file.refresh() == []
+
+
+def test_a_file_that_is_being_written_removes_no_group(tmp_path: Path) -> None:
+    """As a shell or an editor writes it: first it is empty, then it has half of the groups."""
+    whole = '[[groups]]\nname = "a"\n[[groups]]\nname = "b"\n'
+    file = Watched(tmp_path, whole)
+    stamps = iter([(1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0), (4, 0, 0), (4, 0, 0)])
+    file.reload._stamp = lambda _: next(stamps)
+    file.path.write_text("")
+    assert file.refresh() == []
+    file.path.write_text('[[groups]]\nname = "a"\n')
+    assert file.refresh() == []
+    file.path.write_text(whole + '[[groups]]\nname = "c"\n')
+    (line,) = file.refresh()
+    assert (line["event"], line["added"], line.get("removed")) == ("configuration_read", ["c"], None)
 
 
 def test_a_mistake_keeps_what_is_in_force_and_is_logged_once(file: Watched) -> None:
