@@ -40,7 +40,7 @@ from bellwether_kafka.coordinator.replay.summary import PolicySummary
 from bellwether_kafka.coordinator.topology.upgrade import Upgrade
 from bellwether_kafka.coordinator.web.led_rebalances import Line
 from bellwether_kafka.coordinator.web.observed import Present
-from bellwether_kafka.coordinator.web.overview import GroupNow, Pain
+from bellwether_kafka.coordinator.web.overview import GroupNow, GroupProblem
 from bellwether_kafka.coordinator.web.picture import Picture
 from bellwether_kafka.coordinator.web.status import GroupStatus
 
@@ -160,7 +160,7 @@ OverviewRow = extended(
     lag_at_least=bool,
     unknown_lags=int | None,
     verdict=LagVerdict | None,
-    pains=list[Pain],
+    pains=list[GroupProblem],
 )
 Absence = extended("Absence", AbsenceDocument, hypothetical=bool, pauses_everybody=bool)
 Planned = extended(

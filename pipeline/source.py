@@ -106,7 +106,7 @@ def trouble() -> Column:
     )
 
 
-def sane(amount: str) -> Column:
+def amount_of(amount: str) -> Column:
     """Returns an amount, -1 (unknown) if it is absurd."""
     return F.when(F.col(amount).between(0, AMOUNT_MAX), F.col(amount)).otherwise(F.lit(-1).cast("long"))
 
@@ -127,8 +127,8 @@ def dead_letters(raw: DataFrame, schemas: SchemaSet) -> DataFrame:
     rows = raw.select(event.alias("event"), head.alias("head"), "value", *_PLACE)
     rows = rows.withColumn("group", F.col("head.group")).withColumn("at_ms", F.col("head.at_ms"))
     marked = F.expr("substring(value, 1, 2)") == F.lit(bytearray(MARKER))
-    stranger = F.when(F.col("value").isNotNull() & marked, "unknown schema").otherwise("not an event")
-    reason = F.when(F.col("event").isNull(), stranger).otherwise(trouble())
+    not_event = F.when(F.col("value").isNotNull() & marked, "unknown schema").otherwise("not an event")
+    reason = F.when(F.col("event").isNull(), not_event).otherwise(trouble())
     letters = rows.withColumn("reason", reason).where(F.col("reason").isNotNull())
     return letters.select("reason", "event", *_PLACE, F.to_date("timestamp").alias("day"))
 

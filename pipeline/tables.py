@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from bellwether_kafka.coordinator.events import OBSERVED, PLANNED, SchemaSet
-from bellwether_kafka.pipeline.source import AMOUNT_MAX, events, sane
+from bellwether_kafka.pipeline.source import AMOUNT_MAX, amount_of, events
 
 WATERMARK = "30 minutes"
 LAG_WINDOW, COST_WINDOW, CHURN_WINDOW = "5 minutes", "1 hour", "5 minutes"
@@ -38,7 +38,7 @@ def lag_trends(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFram
     """
     rows = events(raw, "lag", schemas).withWatermark("at", options.watermark)
     rows = rows.select("at", "group", "sampled_at_ms", F.explode("entries").alias("e"))
-    rows = rows.select("at", "group", "sampled_at_ms", "e.*").withColumn("lag", sane("lag"))
+    rows = rows.select("at", "group", "sampled_at_ms", "e.*").withColumn("lag", amount_of("lag"))
     rows = rows.withColumn("known", F.when(F.col("lag") >= 0, F.col("lag")))
     window = F.window("at", LAG_WINDOW)
     # Time within the window in whole milliseconds: small numbers, and exact.
@@ -98,8 +98,8 @@ def rack_costs(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFram
         F.col("e.topic").alias("topic"),
         F.when(near, to).otherwise(leader).alias("from_rack"),
         to.alias("to_rack"),
-        sane("e.records").alias("records"),
-        sane("e.bytes").alias("bytes"),
+        amount_of("e.records").alias("records"),
+        amount_of("e.bytes").alias("bytes"),
     )
     grouped = pairs.groupBy(F.window("at", COST_WINDOW).alias("w"), "group", "topic", "from_rack", "to_rack").agg(
         F.sum(F.greatest("records", F.lit(0))).alias("records"),
@@ -156,7 +156,9 @@ def rates(raw: DataFrame, schemas: SchemaSet, options: Options) -> DataFrame:
     """Returns, per window and partition: bytes and records per second, from samples with known bytes."""
     rows = (
         _traffic(raw, schemas, options)
-        .where((sane("e.bytes") >= 0) & (sane("e.records") >= 0) & (F.col("sampled_at_ms") > F.col("since_ms")))
+        .where(
+            (amount_of("e.bytes") >= 0) & (amount_of("e.records") >= 0) & (F.col("sampled_at_ms") > F.col("since_ms"))
+        )
         .where(F.col("since_ms") >= 0)
     )
     grouped = rows.groupBy(

@@ -12,11 +12,11 @@ def assign_range(members: Sequence[Subscriber], partitions: Sequence[int]) -> Ow
     owner = unowned(partitions)
     order = sorted(range(len(members)), key=lambda m: _place(members[m]))
     for topic, count in enumerate(partitions):
-        heirs = [m for m in order if topic in members[m].topics]
-        if not heirs:
+        subscribers = [m for m in order if topic in members[m].topics]
+        if not subscribers:
             continue
-        quota, extras = divmod(count, len(heirs))
-        owner[topic] = [m for i, m in enumerate(heirs) for _ in range(quota + (i < extras))]
+        quota, extras = divmod(count, len(subscribers))
+        owner[topic] = [m for i, m in enumerate(subscribers) for _ in range(quota + (i < extras))]
     return owner
 
 

@@ -35,7 +35,7 @@ def _alike(members: Sequence[Subscriber], partitions: Sequence[int]) -> Owners:
             left, more = left - 1, False
         extras -= more
         room[m] = left
-    heirs = (m for m, left in enumerate(room) for _ in range(left))
-    for (topic, p), m in zip(free, heirs, strict=True):
+    receivers = (m for m, left in enumerate(room) for _ in range(left))
+    for (topic, p), m in zip(free, receivers, strict=True):
         owner[topic][p] = m
     return owner

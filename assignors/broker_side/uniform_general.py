@@ -40,9 +40,9 @@ def assign_general(members: Sequence[Subscriber], partitions: Sequence[int]) -> 
 def _hand_out(owner: list[int], levels: "_Levels", size: list[int]) -> None:
     for p, m in enumerate(owner):
         if m == NOBODY:
-            heir = levels.least()
-            owner[p] = heir
-            size[heir] += 1
+            receiver = levels.least()
+            owner[p] = receiver
+            size[receiver] += 1
 
 
 def _even_out(owner: list[int], levels: "_Levels", size: list[int]) -> int:

@@ -172,8 +172,8 @@ class _Allowed:
 
     def violations(self, owner: IntArray) -> IntArray:
         """Returns the partitions whose owner may not have them although another member may."""
-        ruled = np.flatnonzero((self._row != 0) & (owner != NOBODY))
-        return np.array([f for f in ruled.tolist() if owner[f] not in self.members(f)], dtype=np.int32)
+        constrained = np.flatnonzero((self._row != 0) & (owner != NOBODY))
+        return np.array([f for f in constrained.tolist() if owner[f] not in self.members(f)], dtype=np.int32)
 
 
 def _by_id(members: Members) -> dict[str, BoolArray]:

@@ -154,7 +154,7 @@ class PartitionPlan:
                 owner, last_stage = int(stage.owner[item]), stage.stage
         return last_stage
 
-    def disbelieved(self, item: int) -> tuple[str, ...]:
+    def rejected_claims(self, item: int) -> tuple[str, ...]:
         return tuple(f"{self.joined[row].member_id} {what}" for row, what in self.group.refused.of([item]))
 
     def why_moved(self, item: int, stages: Sequence[shared.StageReport]) -> str:

@@ -73,8 +73,8 @@ class Policy:
             return (PlacementStage(assignor(protocol, self.assignors)), *self.stages)
         if self.name == LOAD_AWARE:
             return (PlacementStage(self.load), *self.stages)
-        calm = (PlacementStage(BUILT_IN["sticky"], racks=False), Balance())
-        return (*calm, *SOFT.get(self.name, ()), *self.stages)
+        fewest_moves = (PlacementStage(BUILT_IN["sticky"], racks=False), Balance())
+        return (*fewest_moves, *SOFT.get(self.name, ()), *self.stages)
 
     def leads(self, protocol: str) -> bool:
         """Returns whether the policy can plan for a group with this protocol."""

@@ -76,15 +76,15 @@ def group_view(
     claims = shared.Claims(member=claiming, flat=claimed, generation=decoded.claims.generation)
     silent = _silent(decoded, memory) if cooperative else np.zeros(len(members), dtype=np.bool_)
     if silent.any():
-        spoken = ~silent[claims.member]
-        claims = replace(claims, member=claims.member[spoken], flat=claims.flat[spoken])
+        reporting = ~silent[claims.member]
+        claims = replace(claims, member=claims.member[reporting], flat=claims.flat[reporting])
     delivered = shared.Delivered.of(memory, cluster, members.keys, remembered)
-    believed = shared.believe(claims, delivered, kind, generation=raw.generation, resting=raw.resting)
-    member, flats, asked = claims.member, claims.flat, believed.asked
-    if not believed.kept.all():
-        member, flats, asked = member[believed.kept], flats[believed.kept], asked[believed.kept]
+    checked = shared.check_claims(claims, delivered, kind, generation=raw.generation, resting=raw.resting)
+    member, flats, asked = claims.member, claims.flat, checked.asked
+    if not checked.kept.all():
+        member, flats, asked = member[checked.kept], flats[checked.kept], asked[checked.kept]
     member, flats, asked = _from_memory(silent, remembered, member, flats, asked)
-    generation = believed.generation.copy()
+    generation = checked.generation.copy()
     generation[silent] = memory.generation
     former_life = memory.generation >= raw.generation + raw.resting
     return GroupView(
@@ -102,7 +102,7 @@ def group_view(
         by_id=members.by_id,
         remembered_generation=shared.NO_GENERATION if former_life else memory.generation,
         claim_asked=asked,
-        refused=believed.refused,
+        refused=checked.refused,
     )
 
 

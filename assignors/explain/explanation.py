@@ -38,7 +38,7 @@ def explain(decision: Decision[GroupPlan], item: int, names: Mapping[str, str] =
     why = (report.orders or report.basis) if report is not None else ""
     had, has = (owner and names.get(owner, owner) for owner in (before, after))
     sentence = _sentence(name, had, has, f"{stage}: {why}" if why else stage, pending=pending)
-    sentence += "".join(f" Rejected: {claim}." for claim in plan.disbelieved(item))
+    sentence += "".join(f" Rejected: {claim}." for claim in plan.rejected_claims(item))
     return Explanation(name, before, after, stage, pending, sentence, plan.alternatives(item, ALTERNATIVES_MAX))
 
 

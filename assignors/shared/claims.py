@@ -75,7 +75,7 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Believed:
+class CheckedClaims:
     """The result of checking claims. `kept` and `asked` are parallel to the claims: whether each is believed, and how
     many plans in a row will have asked for the partition if this plan asks too. `generation` has one entry per member,
     NO_GENERATION in place of an impossible generation."""
@@ -86,7 +86,9 @@ class Believed:
     refused: Refused
 
 
-def believe(claims: Claims, delivered: Delivered, kind: ClaimKind, *, generation: int, resting: bool) -> Believed:
+def check_claims(
+    claims: Claims, delivered: Delivered, kind: ClaimKind, *, generation: int, resting: bool
+) -> CheckedClaims:
     """Checks claims that came with the JoinGroups of this generation. In a `resting` group no member has joined again,
     so a claim may also name the present generation."""
     limit = generation + resting
@@ -96,7 +98,7 @@ def believe(claims: Claims, delivered: Delivered, kind: ClaimKind, *, generation
         kept = np.zeros(len(member), dtype=np.bool_)
         dateless = np.full_like(claims.generation, NO_GENERATION)
         refused = Refused(member, flat, _named(member, ~kept, IGNORED))
-        return Believed(kept, np.zeros(len(member), dtype=np.int32), dateless, refused)
+        return CheckedClaims(kept, np.zeros(len(member), dtype=np.int32), dateless, refused)
     possible = age < limit
     if delivered.generation >= limit:
         kept = _counted_anew(member, flat, age, possible, delivered, kind)
@@ -109,7 +111,7 @@ def believe(claims: Claims, delivered: Delivered, kind: ClaimKind, *, generation
     again = delivered.holder[flat] == member
     asked = np.where(again, delivered.asked[flat], 0).astype(np.int32) + np.int32(1)
     reasons = _named(member, ~kept & possible, UNGIVEN) | _named(member, ~kept & ~possible, AHEAD)
-    return Believed(kept, asked, dated, Refused(member[~kept], flat[~kept], reasons))
+    return CheckedClaims(kept, asked, dated, Refused(member[~kept], flat[~kept], reasons))
 
 
 def _counted_anew(

@@ -229,7 +229,7 @@ class GroupPlan(Protocol):
     def placed_by(self, item: int, policy: str, stages: Sequence[StageReport]) -> str:
         """Returns the name of the stage that placed the item where it is."""
 
-    def disbelieved(self, item: int) -> tuple[str, ...]:
+    def rejected_claims(self, item: int) -> tuple[str, ...]:
         """Returns members' refused claims to the item, as parts of sentences that begin with the member."""
 
     def why_moved(self, item: int, stages: Sequence[StageReport]) -> str: ...

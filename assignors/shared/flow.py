@@ -138,13 +138,13 @@ def _classes(problem: FlowProblem) -> _Classes:
     group = problem.group if problem.limit is not None else np.zeros(1, dtype=np.int32)
     code = ((problem.kind * np.int64(problem.groups) + group) * racks + home) * racks + seen
     distinct, of = numbered(code, len(problem.cost) * problem.groups * racks * racks)
-    rest, wished = np.divmod(distinct, racks)
+    rest, preferred = np.divmod(distinct, racks)
     rest, homes = np.divmod(rest, racks)
     kinds, groups = np.divmod(rest, problem.groups)
     scale = len(code) + 1
     every = np.arange(racks)
     away = every != homes[:, None]
-    price = (problem.cost[kinds] + problem.leaving * away) * scale + (every != wished[:, None])
+    price = (problem.cost[kinds] + problem.leaving * away) * scale + (every != preferred[:, None])
     rows = np.arange(len(distinct))
     return _Classes(
         of=of,
@@ -270,10 +270,10 @@ def _fill(problem: FlowProblem, classes: _Classes, target: LongArray, dealt: _De
         room += (dealt.enter - left).reshape(-1)
     if problem.owner is not None:
         owner = problem.owner[movers]
-        wished = np.flatnonzero((owner != NOBODY) & (problem.rack[owner] == target[movers]))
-        slot = group[wished] * size + owner[wished]
+        preferred = np.flatnonzero((owner != NOBODY) & (problem.rack[owner] == target[movers]))
+        slot = group[preferred] * size + owner[preferred]
         order = _stable_order(slot, len(room))
-        to_owner = wished[order[run_ordinals(slot[order]) < room[slot[order]]]]
+        to_owner = preferred[order[run_ordinals(slot[order]) < room[slot[order]]]]
         placement[movers[to_owner]] = owner[to_owner]
         room -= np.bincount(group[to_owner] * size + owner[to_owner], minlength=len(room))
         rest = np.delete(np.arange(len(movers)), to_owner)

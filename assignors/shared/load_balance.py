@@ -162,10 +162,10 @@ class Balancer:
         self, source: int, place: int, load: FloatArray, items_by_place: list[LongArray], *, exchange: bool
     ) -> list[Step] | None:
         mine = items_by_place[source][self._may(items_by_place[source], place)]
-        dearer = self._price(mine, place) - self._price(mine, source)
+        price_change = self._price(mine, place) - self._price(mine, source)
         now = float(self._after(load, source, place, 0.0))
         if not exchange:
-            best = _least(self._after(load, source, place, self.weight[mine]), dearer, now)
+            best = _least(self._after(load, source, place, self.weight[mine]), price_change, now)
             return None if best is None else [(int(mine[best]), source, place)]
         theirs = items_by_place[place][self._may(items_by_place[place], source)]
         if not len(theirs) or not len(mine):
@@ -173,7 +173,7 @@ class Balancer:
         back = self._price(theirs, source) - self._price(theirs, place)
         shift = self.weight[mine][:, None] - self.weight[theirs][None, :]
         after = self._after(load, source, place, shift)
-        best = _least(after.ravel(), (dearer[:, None] + back[None, :]).ravel(), now)
+        best = _least(after.ravel(), (price_change[:, None] + back[None, :]).ravel(), now)
         if best is None:
             return None
         i, j = divmod(best, len(theirs))
@@ -207,15 +207,15 @@ class Balancer:
         if not pairs:
             return None
         here, there = terms.place[source], terms.place[self.owner]
-        dearer = terms.price[terms.item, here] - terms.price[terms.item, there]
-        fit = np.flatnonzero(terms.open[terms.item, here] & (dearer < gain[self.owner]) & (self.owner != source))
+        price_change = terms.price[terms.item, here] - terms.price[terms.item, there]
+        fit = np.flatnonzero(terms.open[terms.item, here] & (price_change < gain[self.owner]) & (self.owner != source))
         shift = self.weight[item] - self.weight[fit]
         places = self.owner[fit]
         after, now = self._after(load, source, places, shift), self._after(load, source, places, 0.0)
         good = np.flatnonzero(after <= np.maximum(now, target))
         if not len(good):
             return None
-        best = good[np.lexsort((after[good], dearer[fit[good]]))[0]]
+        best = good[np.lexsort((after[good], price_change[fit[good]]))[0]]
         return [(item, source, int(places[best])), (int(fit[best]), int(places[best]), source)]
 
     def _may(self, items: LongArray, place: int) -> BoolArray:
@@ -241,15 +241,15 @@ def _summed(owner: IntArray, weight: FloatArray, places: int) -> FloatArray:
     return np.bincount(owner, weight, places).astype(np.float64)
 
 
-def _least(after: FloatArray, dearer: IntArray, now: float) -> int | None:
+def _least(after: FloatArray, price_change: IntArray, now: float) -> int | None:
     """Returns the step after which the fuller place is lightest, among steps that cost no more, and the cheapest of
     equal ones; None if no step helps."""
-    after = np.where(dearer <= 0, after, np.inf)
+    after = np.where(price_change <= 0, after, np.inf)
     best = float(after.min(initial=np.inf))
     if not best < now * (1 - _LEAST_GAIN):
         return None
     equal = np.flatnonzero(after <= best * (1 + _LEAST_GAIN))
-    return int(equal[dearer[equal].argmin()])
+    return int(equal[price_change[equal].argmin()])
 
 
 def _by_place(owner: IntArray, places: int) -> list[LongArray]:

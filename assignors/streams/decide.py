@@ -30,7 +30,7 @@ from bellwether_kafka.assignors.streams.threads import spread
 from bellwether_kafka.protocol.primitives import HostInfo
 
 _LISTED = 5
-_LET_GO_MS = 1_000  # time for a busy owner to fetch a plan: ten times Kafka's default poll.ms of a thread
+_FETCH_MS = 1_000  # time for a busy owner to fetch a plan: ten times Kafka's default poll.ms of a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ def _called_back(
     first = shared.offsets([p.capacity for p in process_map.processes])  # a process's deadline goes to its first member
     later = [(int(process_map.member[first[process]]), at_ms) for process, at_ms in plan.deadlines]
     if rows and memory.led and memory.processes and not all_given:
-        return sending.deadlines(len(decoded.members), (), [*later, *((r, work.now_ms + _LET_GO_MS) for r in rows)])
+        return sending.deadlines(len(decoded.members), (), [*later, *((r, work.now_ms + _FETCH_MS) for r in rows)])
     if rows and all_given:
         rows |= set(process_map.member.tolist())
     if inputs.hidden is not None and destinations is not None and not rows:

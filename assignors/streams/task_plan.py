@@ -211,7 +211,7 @@ class TaskPlan:
                 owner = int(stage.owner[task])
         return decisive
 
-    def disbelieved(self, item: int) -> tuple[str, ...]:
+    def rejected_claims(self, item: int) -> tuple[str, ...]:
         flats = np.flatnonzero(self.item_of == item)
         return tuple(f"{self.joined[row].member_id} {what}" for row, what in self.refused.of(flats.tolist()))
 

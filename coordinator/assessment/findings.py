@@ -22,8 +22,11 @@ from bellwether_kafka.coordinator.settings import GroupSettings
 UNEVEN = 1.1
 COMMENT_WIDTH = 120
 LEAD, ASSIST, OBSERVE = 'mode = "lead"', 'mode = "assist"', 'mode = "observe"'
-CALM = 'policy = "sticky-min-churn"'
-WHY = {CALM: "moves least, and no policy costs less", BY_TOPIC: "spreads each topic evenly, and no policy costs less"}
+FEWEST_MOVES = 'policy = "sticky-min-churn"'
+WHY = {
+    FEWEST_MOVES: "moves least, and no policy costs less",
+    BY_TOPIC: "spreads each topic evenly, and no policy costs less",
+}
 CHEAPEST = "costs least of those compared"
 ONE_OWNER = "Each partition that exists has one owner, which subscribes to its topic."
 
@@ -162,7 +165,7 @@ def _storms(facts: AssessedFacts) -> Iterator[Finding]:
             avoided="Each would move no more than the change asks for, under any protocol name (sticky-min-churn).",
             cannot="The application decides who joins and leaves: check the members named here, their poll loop"
             " and their deployment.",
-            setting=CALM,
+            setting=FEWEST_MOVES,
         )
 
 

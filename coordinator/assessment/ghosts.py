@@ -8,8 +8,8 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer
 
 
 class GhostRefreshes:
-    """The ghosts of one group. `saw` must get the answers of DescribeGroups in order. `blind` is true if some members'
-    death could not be proven, so that there may be ghosts although none is found."""
+    """The ghosts of one group. `observe` must get the answers of DescribeGroups in order. `blind` is true if the death
+    of some members could not be proven, so that there may be ghosts although none is found."""
 
     def __init__(self, group_id: str, *, client_ids_unique: bool = False) -> None:
         self._group_id, self._attested = group_id, client_ids_unique
@@ -17,7 +17,7 @@ class GhostRefreshes:
         self._ghosts: dict[str, SeenGhost] = {}
         self.blind = False
 
-    def saw(self, answer: DescribeAnswer, at_ms: int) -> None:
+    def observe(self, answer: DescribeAnswer, at_ms: int) -> None:
         dynamic = (member for member in answer.members if member.instance_id is None)
         self.blind |= not self._attested and any(process_of(m.client_id, self._group_id) is None for m in dynamic)
         for ghost in self._finder.refresh(answer, at_ms / 1000):

@@ -87,7 +87,7 @@ def _rebalances(refreshes: Sequence[Observation]) -> Iterator[tuple[SeenRebalanc
     newest: SeenRebalance | None = None
     size = 0
     for refresh in refreshes:
-        rebalances.saw(refresh)
+        rebalances.observe(refresh)
         size = max(size, len(refresh.members))
         last = next((rebalance for rebalance in rebalances.lines() if not rebalance.running), None)
         if last is not None and last is not newest:

@@ -204,11 +204,11 @@ async def _observer(settings: Settings, group: str, sources: Sources) -> tuple[G
         fail(str(error))
     ghosts = GhostRefreshes(group, client_ids_unique=options is not None and options.client_ids_unique)
 
-    def saw(_group: str, answer: DescribeAnswer) -> None:
-        ghosts.saw(answer, int(time.time() * 1000))
+    def observe(_group: str, answer: DescribeAnswer) -> None:
+        ghosts.observe(answer, int(time.time() * 1000))
 
     leader = await asyncio.to_thread(as_led, settings, group)
-    return observer_for(settings, group, sources, leader, on_seen=(saw,)), ghosts
+    return observer_for(settings, group, sources, leader, on_seen=(observe,)), ghosts
 
 
 async def _all(sources: Sources) -> list[str]:

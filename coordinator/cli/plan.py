@@ -44,7 +44,7 @@ from bellwether_kafka.coordinator.observation import (
     Removals,
     Shadow,
     cost_document,
-    dearest_crash,
+    costliest_crash,
     removals,
     short_ids,
 )
@@ -119,7 +119,7 @@ def _show(
     cost = cost_of(settings, seen)
     if output.is_document:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
-        crash = dearest_crash(shadow.decision, shadow.present, pace)
+        crash = costliest_crash(shadow.decision, shadow.present, pace)
         more: dict[str, Any] = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": not seen.can_be_led}
         more |= {"dearest_crash": None if crash is None else cost_document(crash)}
         more |= {"take_over": None if foreseen is None else asdict(foreseen)}
@@ -136,7 +136,7 @@ def _show(
 
 def crash_in_words(seen: Observation, shadow: Shadow, pace: Pace) -> list[str]:
     """Returns a sentence on the member whose crash would cost most, with the default timeouts of Kafka's clients."""
-    cost = dearest_crash(shadow.decision, shadow.present, pace)
+    cost = costliest_crash(shadow.decision, shadow.present, pace)
     if cost is None:
         return []
     items = shadow.decision.plan.words.items(cost.items)

@@ -116,24 +116,24 @@ def simulate(
     change = Change(_in_full(seen, without_member or ()), tuple(without_rack or ()), racks, topics)
     name = policy[0] if policy else None
     try:
-        imagined = _REBALANCES[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
+        simulated = _REBALANCES[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
     except WhatIfError as error:
         fail(str(error))
     scales = scales_for(settings, seen)
-    costs = [] if scales is None else costs_of(scales, shadow.decision, [rebalance.decision for rebalance in imagined])
+    costs = [] if scales is None else costs_of(scales, shadow.decision, [rebalance.decision for rebalance in simulated])
     if output.is_document:
-        traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(imagined)
+        traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(simulated)
         flags = {"hypothetical": not seen.can_be_led}
         print_document(
             [
                 {**asdict(o.picture), **o.of_state, "traffic": t, **flags}
-                for o, t in zip(imagined, traffic, strict=True)
+                for o, t in zip(simulated, traffic, strict=True)
             ],
             output,
         )
         return
     warn_hypothetical(seen)
-    draw_rebalances(imagined, costs, (shadow.cross_rack, shadow.current.unowned))
+    draw_rebalances(simulated, costs, (shadow.cross_rack, shadow.current.unowned))
 
 
 def print_absences(
@@ -186,7 +186,7 @@ def _in_full(seen: Observation, given: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Imagined:
+class SimulatedRebalance:
     """A simulated rebalance. `of_state`: what an application would restore in it; empty for consumers."""
 
     decision: Decision[GroupPlan]
@@ -196,14 +196,16 @@ class Imagined:
 
 def _rebalances(
     settings: Settings, seen: Observation, decision: Decision[PartitionPlan], change: Change, name: str | None
-) -> list[Imagined]:
+) -> list[SimulatedRebalance]:
     policy = broker_side(name) if name in BROKER_SIDE else _leader(settings, seen.group_id, name).policy
     members = decision.plan.group.members
     # A generation newer than any that members report, with room for the rebalances that follow.
     memory = Memory.of(NEWEST - 2 * REBALANCES_MAX, decision.cluster, decision.plan.before, members)
     raw, cluster = changed(decision.raw, decision.cluster, change)
     made = rebalances(raw, cluster, memory, policy, decision.decided_at_ms)
-    return [Imagined(rebalance, _picture(rebalance, made[:i], decision), {}) for i, rebalance in enumerate(made)]
+    return [
+        SimulatedRebalance(rebalance, _picture(rebalance, made[:i], decision), {}) for i, rebalance in enumerate(made)
+    ]
 
 
 def _picture(
@@ -240,11 +242,11 @@ def task_bytes(decision: Decision[TaskPlan], sizes: Mapping[tuple[str, int], int
 
 def _rebalances_of_tasks(
     settings: Settings, seen: Observation, decision: Decision[TaskPlan], change: Change, name: str | None
-) -> list[Imagined]:
+) -> list[SimulatedRebalance]:
     sizes, assignors = _sizes(decision, settings), _assignors(settings, seen.group_id, name)
     tasks_of = {m.member_id: HeldTasks(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
     made = rebalances_of_tasks(decision, tasks_of, change, name or decision.policy, assignors)
-    imagined = []
+    simulated = []
     for i, step in enumerate(made):
         warmups = int(step.decision.plan.target.warmup.sum())
         sizes_known = [sizes[task] for task in step.copies if task in sizes]
@@ -256,11 +258,14 @@ def _rebalances_of_tasks(
             "waits_for_probing": step.probing,
         }
         picture = _picture(step.decision, [each.decision for each in made[:i]], decision)
-        imagined.append(Imagined(step.decision, picture, state))
-    return imagined
+        simulated.append(SimulatedRebalance(step.decision, picture, state))
+    return simulated
 
 
-_REBALANCES: Mapping[str, Callable[..., list[Imagined]]] = {"consumer": _rebalances, "streams": _rebalances_of_tasks}
+_REBALANCES: Mapping[str, Callable[..., list[SimulatedRebalance]]] = {
+    "consumer": _rebalances,
+    "streams": _rebalances_of_tasks,
+}
 
 
 def _task(text: str) -> TaskId:
@@ -301,16 +306,16 @@ def _topics(given: list[str]) -> dict[str, int]:
 
 
 def draw_rebalances(
-    imagined: Sequence[Imagined], costs: Sequence[Mapping[str, Any]], now: tuple[int | None, int]
+    simulated: Sequence[SimulatedRebalance], costs: Sequence[Mapping[str, Any]], now: tuple[int | None, int]
 ) -> None:
     """Draws the rebalances. `costs` has one entry for each, or is empty without weights. `now` is (partitions read
     across racks, partitions without an owner)."""
-    of_state = ("restores", "bytes", "copies", "warm-ups", "then") if imagined and imagined[0].of_state else ()
+    of_state = ("restores", "bytes", "copies", "warm-ups", "then") if simulated and simulated[0].of_state else ()
     of_cost = ("then across racks",) if costs else ()
     table = Table("rebalance", "why", "moved", "new", "pending", "cross rack", "unowned", *of_state, *of_cost)
     weighed = [short(costs[0]["present"])] if costs else []
     table.add_row("now", "", "", "", "", *map(count_or_unknown, now), *("" for _ in of_state), *weighed)
-    for number, step in enumerate(imagined, 1):
+    for number, step in enumerate(simulated, 1):
         picture, state = step.picture, step.of_state
         counts = (picture.moved, picture.new, picture.pending, picture.cross_rack, picture.unowned)
         cells = [str(number), picture.cause, *map(count_or_unknown, counts)]
@@ -322,9 +327,9 @@ def draw_rebalances(
         table.add_row(*cells)
     console = Console()
     console.print(table)
-    moved = sum(step.picture.moved for step in imagined)
-    restored = sum(step.of_state.get("restored", 0) for step in imagined)
-    sizes = [step.of_state.get("restored_bytes") for step in imagined]
+    moved = sum(step.picture.moved for step in simulated)
+    restored = sum(step.of_state.get("restored", 0) for step in simulated)
+    sizes = [step.of_state.get("restored_bytes") for step in simulated]
     size = "of unknown size (ACL DESCRIBE on Cluster)" if None in sizes else f"with {sum(filter(None, sizes)):,} bytes"
     reads = f" {restored:,} records {size} are restored." if of_state else ""
     if costs:
@@ -333,7 +338,7 @@ def draw_rebalances(
             echo(line)
     console.print(
         Text(
-            f"Stable after {counted(len(imagined), 'rebalance')} and {counted(moved, 'move')}.{reads}"
+            f"Stable after {counted(len(simulated), 'rebalance')} and {counted(moved, 'move')}.{reads}"
             " Nothing was applied.",
             "bold",
         )

@@ -45,22 +45,22 @@ class AbsenceWatch:
         self._wall_clock = wall_clock
         self._trouble: dict[str, str] = {}
         self._back: dict[str, tuple[PlacementOrder, Absence]] = {}  # by key of the order: ended in this rebalance
-        self._stirring = asyncio.Event()
+        self._poll_requested = asyncio.Event()
 
-    def stir(self) -> None:
+    def poll_now(self) -> None:
         """Polls at once, because a rebalance has begun and a member may be back."""
-        self._stirring.set()
+        self._poll_requested.set()
 
     async def run(self) -> None:
         while True:
             pause_s = POLL_S
-            self._stirring.clear()
+            self._poll_requested.clear()
             try:
                 pause_s = await self.turn()
             except Exception:
                 log.exception("absences_not_watched")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stirring.wait(), pause_s)
+                await asyncio.wait_for(self._poll_requested.wait(), pause_s)
 
     async def turn(self) -> float:
         """Polls each group that has such an order, or is still in the rebalance in which one ended. Returns the seconds

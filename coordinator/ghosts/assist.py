@@ -92,14 +92,14 @@ class GhostWatch:
         self._before_removal = before_removal
         self._node: membership.Node | None = None
         self._generation_seen: int | None = None
-        self._stirring = asyncio.Event()
+        self._poll_requested = asyncio.Event()
         self._stopped: dict[str, _Statement] = {}
         self._stated = asyncio.Event()
         self._trouble = ""
 
-    def stir(self) -> None:
+    def poll_now(self) -> None:
         """Call it at every event of Bellwether's membership: the group may not be stable any more."""
-        self._stirring.set()
+        self._poll_requested.set()
 
     def stopped(self, members: Sequence[str], static: Sequence[str], reason: str) -> None:
         """Takes an announcement that the process of these members has ended. They are removed once Bellwether has
@@ -108,7 +108,7 @@ class GhostWatch:
         self._stopped |= {member_id: _Statement(reason, static=True) for member_id in static}
         self._generation_seen = None
         self._stated.set()
-        self._stirring.set()
+        self._poll_requested.set()
 
     async def run(self) -> None:
         while True:
@@ -129,7 +129,7 @@ class GhostWatch:
         self._stated.clear()
         settled = self._settled()
         if settled is not None and settled == self._generation_seen:
-            await self._stirred()
+            await self._next_event()
             return 0.0
         self._generation_seen = None
         began = time.monotonic()
@@ -145,11 +145,11 @@ class GhostWatch:
         self._generation_seen = settled if seen.state == membership.GroupState.STABLE else None
         return max(0.0, _interval_s(seen) - (time.monotonic() - began))
 
-    async def _stirred(self) -> None:
+    async def _next_event(self) -> None:
         """Waits for an event of Bellwether's membership, for at most `INTERVAL_S_MAX`."""
-        self._stirring.clear()
+        self._poll_requested.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stirring.wait(), INTERVAL_S_MAX)
+            await asyncio.wait_for(self._poll_requested.wait(), INTERVAL_S_MAX)
 
     @property
     def _member(self) -> membership.MembershipView | None:
@@ -168,7 +168,7 @@ class GhostWatch:
             for warning in self._finder.warnings():
                 self._note(Note(NoteKind.ALERT, warning))
             if ghosts:
-                await self._bury(ghosts, seen)
+                await self._remove_ghosts(ghosts, seen)
         if self._stopped:
             await self._remove_stopped(seen)
         await self._unwedge(seen)
@@ -210,7 +210,7 @@ class GhostWatch:
             return None
         return answer
 
-    async def _bury(self, ghosts: Sequence[Ghost], seen: DescribeAnswer) -> None:
+    async def _remove_ghosts(self, ghosts: Sequence[Ghost], seen: DescribeAnswer) -> None:
         await self._comes_before(seen, [ghost.member_id for ghost in ghosts])
         answer = await self._remove({ghost.member_id: f"ghost: {ghost.reason}" for ghost in ghosts})
         if answer is None:

@@ -159,7 +159,7 @@ class GhostFinder:
                 continue
             self._first_seen[member.member_id] = self._refreshes
             if now - self._removed_at.get(client_id, float("-inf")) < RETURN_S:
-                self._distrust(client_id, twins=len(members) > 1)
+                self._distrust(client_id, shared=len(members) > 1)
 
     def _miss(self, client_id: str, members: list[DescribedMember], now: float) -> None:
         """Records members that are gone while their client id stays: another Bellwether may have removed them."""
@@ -168,11 +168,11 @@ class GhostFinder:
             self._removed_at[client_id] = now
         self._present[client_id] = present
 
-    def _distrust(self, client_id: str, *, twins: bool) -> None:
+    def _distrust(self, client_id: str, *, shared: bool) -> None:
         if client_id in self._returned:
             return
         self._returned[client_id] = None
-        if twins:
+        if shared:
             self._warnings.append(
                 f"the client id '{client_id}' came back within {RETURN_S:.0f} s after one of its members had gone: its"
                 " process crashes again and again, or two live ones share it; none is removed until the group is Stable"

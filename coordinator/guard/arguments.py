@@ -101,9 +101,9 @@ def parsed(arguments: Sequence[str]) -> GuardArguments:
     parser.add_argument("--bootstrap")
     parser.add_argument("--config", type=Path)
     parser.add_argument("--topic")
-    options, stray = parser.parse_known_args(own)
-    if stray:
-        raise ArgumentError(f"'{stray[0]}' is no option of the guard; the command goes behind --.")
+    options, unknown_options = parser.parse_known_args(own)
+    if unknown_options:
+        raise ArgumentError(f"'{unknown_options[0]}' is no option of the guard; the command goes behind --.")
     return GuardArguments(**{**vars(options), "client_id": tuple(options.client_id), "command": tuple(command)})
 
 

@@ -73,7 +73,7 @@ class Attendance:
         """Evacuates and stops a child. A process that the guard did not start is stopped by its own parent; for that
         the guard waits at most `grace_s`."""
         if self._process.stopped_by_guard:
-            await self._planned_stop.empty(lambda: self._until(lambda: self._process.hurried))
+            await self._planned_stop.empty(lambda: self._until(lambda: self._process.urgent))
             recording = asyncio.create_task(self._planned_stop.record_empty())
             await asyncio.wait((recording,), timeout=RECORD_S)
             if not self._process.ended:

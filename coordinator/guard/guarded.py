@@ -64,7 +64,7 @@ class CommandError(Exception):
 
 
 class Guarded:
-    """The base of both kinds of process. The first SIGTERM sets `stopping`, a second one `hurried`; `ended` is true
+    """The base of both kinds of process. The first SIGTERM sets `stopping`, a second one `urgent`; `ended` is true
     once the process is gone. After each of these, `changed` is called in the attached event loop.
 
     Signals are always handled by `signal.signal`. An event loop's handlers would lose signals that arrive between its
@@ -75,7 +75,7 @@ class Guarded:
         self.pid = 0
         self.began = time.monotonic()
         self.ended_at: float | None = None
-        self.stopping = self.hurried = False
+        self.stopping = self.urgent = False
         self.changed: Callable[[], object] = lambda: None
         self._loop: AbstractEventLoop | None = None
 
@@ -119,8 +119,8 @@ class Guarded:
         self.ended_at = time.monotonic()
         self._send_stop()
 
-    def _heard_sigterm(self) -> None:
-        self.stopping, self.hurried = True, self.stopping
+    def _on_sigterm(self) -> None:
+        self.stopping, self.urgent = True, self.stopping
         self._send_stop()
 
     def _send_stop(self) -> None:
@@ -198,12 +198,12 @@ class Child(Guarded):
 
     def _listen(self) -> None:
         for number in _forwarded():
-            signal.signal(number, lambda heard, _frame: self._heard(heard))
+            signal.signal(number, lambda received, _frame: self._on_signal(received))
         signal.signal(signal.SIGCHLD, lambda *_: self._reap())
 
-    def _heard(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         if number == signal.SIGTERM and not self._stop_sent:
-            self._heard_sigterm()
+            self._on_sigterm()
         elif not (self._shares_terminal and number in OF_A_TERMINAL):
             self._send(number)
 
@@ -231,7 +231,7 @@ class Child(Guarded):
             self._end()
 
 
-class Stranger(Guarded):
+class ForeignProcess(Guarded):
     """A process that another one starts and stops. The guard sees its end, but not its exit code."""
 
     def __init__(self, pid: int) -> None:
@@ -252,7 +252,7 @@ class Stranger(Guarded):
 
         loop.add_reader(self._descriptor, gone)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._heard_sigterm())
+            signal.signal(number, lambda *_: self._on_sigterm())
 
     def wait(self) -> None:
         while not self.ended:

@@ -93,12 +93,12 @@ def updated(seen: SeenMembers, answer: DescribeAnswer, *, joins: bool = True) ->
     if answer.error:
         return seen
     members = {m.member_id: _as_seen(m, seen, joins=joins) for m in answer.members}
-    rivals = [m for m in members.values() if not m.static]
-    processes = [(m.client_id, m.process_id or process_in_client_id(m.client_id)) for m in rivals if not m.before]
+    dynamic = [m for m in members.values() if not m.static]
+    processes = [(m.client_id, m.process_id or process_in_client_id(m.client_id)) for m in dynamic if not m.before]
     copied = _twice((client_id, process) for client_id, process in processes if process)
     if answer.state not in FINISHED:  # a dead member and its successor are both listed
         return SeenMembers(seen.refreshes + 1, members, seen.shared, seen.copied | (copied & seen.shared))
-    shared = _twice((m.client_id, "") for m in rivals)
+    shared = _twice((m.client_id, "") for m in dynamic)
     return SeenMembers(seen.refreshes + 1, members, seen.shared | shared, seen.copied | copied)
 
 

@@ -46,7 +46,7 @@ class PlannedStop:
             if await evacuation.withdraw_left(self.log, process_id, began_ms):
                 self._echo("It is back: the order of an earlier guard to empty it is withdrawn.")
 
-    async def empty(self, until_hurried: Callable[[], Coroutine[None, None, None]]) -> None:
+    async def empty(self, until_urgent: Callable[[], Coroutine[None, None, None]]) -> None:
         """Orders the evacuation and waits for it, until `grace_s` is over, a second SIGTERM, or the process' end."""
         if not self._options.grace_s:
             return
@@ -59,13 +59,13 @@ class PlannedStop:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._options.grace_s):
-                await _first(self._evacuated(), until_hurried())
+                await _first(self._evacuated(), until_urgent())
         except NotOrderedError as why:
             self._echo(f"It is not emptied before it stops: {why}")
         except TimeoutError:
             self._echo(f"It is not empty after {self._options.grace_s:g} s, and is stopped.")
         else:
-            outcome = "stopped at once, by a second signal," if self._process.hurried else "empty"
+            outcome = "stopped at once, by a second signal," if self._process.urgent else "empty"
             outcome = "gone by itself" if self._process.ended else outcome
             self._echo(f"It is {outcome} after {time.monotonic() - began:.1f} s.")
 

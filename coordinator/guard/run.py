@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from bellwether_kafka.coordinator.guard.guard_options import GuardOptions
-from bellwether_kafka.coordinator.guard.guarded import Child, Guarded, Stranger
+from bellwether_kafka.coordinator.guard.guarded import Child, ForeignProcess, Guarded
 
 
 def guard_child(command: Sequence[str], options: GuardOptions) -> int:
@@ -16,7 +16,7 @@ def guard_child(command: Sequence[str], options: GuardOptions) -> int:
 
 def guard_process(pid: int, options: GuardOptions) -> int:
     """Watches a process that the guard did not start, until it has ended. Raises CommandError."""
-    return _attended(Stranger(pid), options)
+    return _attended(ForeignProcess(pid), options)
 
 
 def echo(sentence: str) -> None:

@@ -72,7 +72,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
             transport = KafkaTCPTransport(self._net, opened, host=node.host)
         else:
             transport = KafkaSSLTransport(self._net, opened, host=node.host, ssl_context=context)
-            await self._shake_hands(transport, until)
+            await self._handshake(transport, until)
         _read_last_words_first(transport)
         return transport
 
@@ -85,7 +85,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         except (OSError, kafka_errors.KafkaTimeoutError) as error:
             raise kafka_errors.KafkaConnectionError(f"Handshake failed: {error}") from None
 
-    async def _shake_hands(self, transport: Any, until: float) -> None:
+    async def _handshake(self, transport: Any, until: float) -> None:
         sock = transport._sock  # noqa: SLF001 - the library's own handshake has no timeout
         while True:
             try:

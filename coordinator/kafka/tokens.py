@@ -171,9 +171,9 @@ def _unsecured(text: str) -> UnsecuredClaims:
     """Parses librdkafka's `principal=x scope=a,b lifeSeconds=60 principalClaimName=sub scopeClaimName=scope`."""
     allowed = ("principal", "scope", "lifeSeconds", "principalClaimName", "scopeClaimName")
     options = dict(part.partition("=")[::2] for part in text.split())
-    stray = sorted(options.keys() - set(allowed))
-    if stray:
-        raise TokenError(f"{CONFIG} has {stray[0]}, which is not known; known are {', '.join(allowed)}.")
+    unknown_options = sorted(options.keys() - set(allowed))
+    if unknown_options:
+        raise TokenError(f"{CONFIG} has {unknown_options[0]}, which is not known; known are {', '.join(allowed)}.")
     if not options.get("principal"):
         raise TokenError(f"{CONFIG} names no principal; write principal=NAME.")
     life = options.get("lifeSeconds", str(LIFE_DEFAULT_S))

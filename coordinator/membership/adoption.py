@@ -113,8 +113,8 @@ class Approach:
         self.leading.joined(led.answer)
 
     def _give_back(self, reason: str) -> None:
-        if self._takeover.debts:
-            self.core.requests.evict(self._takeover.debts, reason, kind=Kind.GIVE_BACK)
+        if self._takeover.ids_to_give_back:
+            self.core.requests.evict(self._takeover.ids_to_give_back, reason, kind=Kind.GIVE_BACK)
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ def tables(listing: Sequence[str]) -> tuple[MemberTable, ...]:
     return tuple(table for table in larger if _ascends(hashes, table))
 
 
-def rivals(members: Iterable[str], own: str, table: MemberTable) -> tuple[str, ...]:
+def sorting_before(members: Iterable[str], own: str, table: MemberTable) -> tuple[str, ...]:
     """Returns the members that sort before `own`, an id that is new in this table."""
     mine = _key(spread_hash(own), table)
     return tuple(m for m in members if m != own and _key(spread_hash(m), table) <= mine)
@@ -95,13 +95,13 @@ def sorts_first(members: Iterable[str], own: str, possible: Iterable[MemberTable
     """Returns whether no new id could do better than `own`: in each of these tables, only unavoidable members sort
     before it."""
     others = [m for m in members if m != own]
-    return all(set(rivals(others, own, table)) <= set(unavoidable(others, table)) for table in possible)
+    return all(set(sorting_before(others, own, table)) <= set(unavoidable(others, table)) for table in possible)
 
 
 def comes_behind(members: Iterable[str], own: str, possible: Iterable[MemberTable]) -> int:
     """Returns how many members sort before the new id `own`, in the least favourable of these tables."""
     others = [m for m in members if m != own]
-    return max((len(rivals(others, own, table)) for table in possible), default=0)
+    return max((len(sorting_before(others, own, table)) for table in possible), default=0)
 
 
 def passable(members: Iterable[str], table: MemberTable) -> list[str]:
@@ -167,8 +167,8 @@ class Listing:
         grown_tables = grown(self.tables, len({*ids, own}) + another_comes)
         if own in ids and not (another_comes and grown_tables != self.tables):
             return tuple(m for m in ids[: ids.index(own)] if m != leader)
-        rivals_by_table = (rivals([m for m in ids if m != leader], own, table) for table in grown_tables)
-        return max(rivals_by_table, key=len, default=())
+        before_by_table = (sorting_before([m for m in ids if m != leader], own, table) for table in grown_tables)
+        return max(before_by_table, key=len, default=())
 
     def refresh(self, members: tuple[DescribedMember, ...], own: str) -> None:
         """Replaces the listing. Each new id of Bellwether narrows down the tables; if none is left, the table may have

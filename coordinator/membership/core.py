@@ -61,10 +61,10 @@ class Sighting:
     def seen(self, state: str, protocol_type: str, *, others: bool) -> None:
         self.state = state
         self.protocol_type = protocol_type
-        self.heard(others=others)
+        self.shows(others=others)
         self.existed = self.existed or state == GroupState.EMPTY
 
-    def heard(self, *, others: bool) -> None:
+    def shows(self, *, others: bool) -> None:
         """Records whether an answer shows other members, which have subscribed."""
         self.others = others
         if others:

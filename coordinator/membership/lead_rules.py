@@ -273,8 +273,8 @@ class Permission:
     def fenced(self, *, expected: bool) -> float:
         """Records that another instance has replaced this one. Returns the seconds to stay out: 0 if the change was
         announced."""
-        surprised, self.active = self.active and not expected, False
-        if not surprised:
+        unexpected, self.active = self.active and not expected, False
+        if not unexpected:
             return 0.0
         self._fences += 1
         return _readopt_s(self._config, self._fences - 1)

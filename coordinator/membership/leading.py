@@ -124,7 +124,7 @@ class Leading:
         core.requests.admitted(answer)
         self.joining.admitted(answer)
         core.leadership.members = answer.members
-        core.sighting.heard(others=not core.alone)
+        core.sighting.shows(others=not core.alone)
         core.leadership.returned = core.leadership.must_lead = core.leadership.outdated = False
         core.attempts = 0
         core.session.alive_at = core.now

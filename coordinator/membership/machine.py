@@ -225,7 +225,7 @@ class GroupMembership:
             unclear_since=self.unclear_since,
         )
 
-    def farewell(self, reason: str) -> Leave | None:
+    def final_leave(self, reason: str) -> Leave | None:
         """Returns the LeaveGroup for a runtime that cannot go on; None if there is nothing to leave."""
         return self._core.requests.last_leave(reason)
 

@@ -92,7 +92,7 @@ class NextRebalance:
         own."""
         core, config = self.core, self.core.config
         core.leadership.lists_app_topics = False
-        core.sighting.heard(others=True)  # only another member can have opened this rebalance
+        core.sighting.shows(others=True)  # only another member can have opened this rebalance
         window_ms = self._quiet_ms() if core.alone else config.coalesce_running_ms
         if not window_ms or self.leaving.stopping:
             self.recovery.rejoin("a rebalance has begun")

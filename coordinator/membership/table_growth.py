@@ -26,11 +26,11 @@ JAVA = HashOrder.JAVA
 OWN_MEMBERS = 2
 # For this share of the search time only an id that sorts first is accepted; later also an id behind so few members that
 # they can be removed with the leader, which is found much sooner in a large group.
-CHOOSY = 0.5
+SORTS_FIRST_SHARE = 0.5
 # A take-over is not begun if the probability of finding no id in time is higher. Of 1,500 random groups of 2 to 50
 # members, 98 in 100 are below it, and one in 1,600 is then disturbed in vain.
 FAILS_MAX = 0.02
-SELDOM = 0.001  # forecasts leave out what is less likely
+NEGLIGIBLE = 0.001  # forecasts leave out what is less likely
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Forecast:
         needs no further removal, and the table is the smallest."""
 
         def cost(growth: Growth) -> tuple[bool, int, bool, bool, int]:
-            besides, risky = growth.besides(self.leader), self._fails(growth) > SELDOM
+            besides, risky = growth.besides(self.leader), self._fails(growth) > NEGLIGIBLE
             return not self._suffices(growth), len(besides), risky, bool(self._perhaps(growth)), growth.temporary
 
         return min(self.growths, key=cost)
@@ -132,19 +132,19 @@ class Forecast:
         return len(growth.besides(self.leader)) < self.allowed and self._fails(growth) <= FAILS_MAX
 
     def _perhaps(self, growth: Growth) -> tuple[str, ...]:
-        if self._finds_none(growth, later=0) < SELDOM:
+        if self._finds_none(growth, later=0) < NEGLIGIBLE:
             return ()
         return tuple(member_id for member_id in growth.next if member_id != self.leader)
 
     def _fails(self, growth: Growth) -> float:
-        return self._finds_none(growth, later=1 - CHOOSY)
+        return self._finds_none(growth, later=1 - SORTS_FIRST_SHARE)
 
     def _finds_none(self, growth: Growth, later: float) -> float:
         """Returns the probability that no id is found: neither in the time in which only one that sorts first is
         accepted, nor in the share `later` of the whole time after that."""
         if self.tries is None:
             return 0.0
-        first, second = self.tries * CHOOSY, self.tries * later
+        first, second = self.tries * SORTS_FIRST_SHARE, self.tries * later
         fails = (odds.likely * (1 - odds.first) ** first * (1 - odds.second) ** second for odds in growth.chances)
         return float(sum(fails))
 

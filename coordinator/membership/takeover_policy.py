@@ -45,7 +45,7 @@ class TakeoverAttempt:
 
 
 @dataclass(slots=True)
-class InVain:
+class FailedAttempts:
     """Failed attempts that disturbed the same members: `times` in a row, the last one for `reason`. The members count
     as changed when one goes or another comes, but not when one comes back that an attempt removed."""
 
@@ -77,7 +77,7 @@ class TakeoverPolicy:
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
         self._tried_at: list[float] = []
-        self._in_vain = InVain()
+        self._failures = FailedAttempts()
         self._waiting_since: float | None = None
         self._waiting_for: frozenset[str] = frozenset()
         self._fragile: DescribedMember | None = None  # as of the last description of the stable group
@@ -114,7 +114,7 @@ class TakeoverPolicy:
         if answer.state == GroupState.STABLE:
             self._fragile = _fails_beside_bellwether(answer)
             own_topics = subscription(self._config.topics, streams=self._config.streams)
-            self._in_vain.seen(m for m in answer.members if m.metadata != own_topics)
+            self._failures.seen(m for m in answer.members if m.metadata != own_topics)
         if answer.state == GroupState.PREPARING and self._fragile is None and waited_s >= WAITING_S:
             return TakeoverAttempt(0, answer.members, possible)
         if answer.state != GroupState.STABLE or self._config.adopt != "take-over":
@@ -178,16 +178,16 @@ class TakeoverPolicy:
 
     def came_to_nothing(self, attempt: TakeoverAttempt, removed: Iterable[str], reason: str) -> None:
         """Records a failed attempt that members have noticed: they are not disturbed again."""
-        self._in_vain.once_more(attempt.listing, removed, reason)
+        self._failures.once_more(attempt.listing, removed, reason)
 
     def succeeded(self) -> None:
         self.leader = ""
-        self._in_vain = InVain()
+        self._failures = FailedAttempts()
 
     def asked_for(self) -> None:
         """Forgets earlier attempts, because an operator has ended the order that kept Bellwether out."""
         self._tried_at.clear()
-        self._in_vain = InVain()
+        self._failures = FailedAttempts()
 
     def next_attempt(self, now: float) -> float | None:
         """Returns when the next attempt is allowed after too many of them; None if that does not prevent one."""
@@ -198,9 +198,9 @@ class TakeoverPolicy:
     def _obstacle(self, answer: DescribeAnswer, possible: tuple[MemberTable, ...], now: float) -> Obstacle | None:
         if self._config.takeover_obstacle is not None:
             return self._config.takeover_obstacle
-        if self._in_vain.times >= self._config.takeovers_in_vain_max:
+        if self._failures.times >= self._config.takeovers_in_vain_max:
             sentence = (
-                f"an attempt has interrupted these members without success ({self._in_vain.reason}), so there is no"
+                f"an attempt has interrupted these members without success ({self._failures.reason}), so there is no"
                 " other (takeovers_in_vain_max); restart one of them, or order leave and resume"
             )
             return Obstacle(NotLeading.BLOCKED, sentence)
@@ -214,10 +214,10 @@ class TakeoverPolicy:
         config = self._config
         if not possible:
             return "the broker lists members in an unknown order, so the next leader cannot be predicted"
-        rival = _other_bellwether(answer.members, config)
-        if rival:
+        other = _other_bellwether(answer.members, config)
+        if other:
             remedy = "give both one instance_id and standby, or this group to one of them"
-            return f"{rival} is another instance of Bellwether; {remedy}"
+            return f"{other} is another instance of Bellwether; {remedy}"
         if self._fragile is not None:
             return (
                 f"{self._fragile.member_id} looks like kafka-python, whose round robin raises KeyError in its leader"

@@ -106,7 +106,7 @@ class Position(Generic[S]):
 
 NOTHING_TO_LEAVE = "the error is fatal, and there is nothing to leave"
 NEVER_WORKS = "the error is fatal"
-NO_PATIENCE = "unexplained errors have lasted too long"
+TOO_LONG_UNEXPLAINED = "unexplained errors have lasted too long"
 ORDER = "an operator has ordered Bellwether to leave"
 ORDER_EARLY = "an operator has ordered Bellwether to leave, and there is nothing to leave"
 HANDED_BACK = "an earlier process has handed the lead back, and nothing has shown yet that Bellwether may return"
@@ -162,7 +162,7 @@ MEMBERSHIP: Transitions[State] = {
             State.LEAVING: "another member leads, the group is empty or has been converted, or Bellwether gives up",
             **EXPELLED,
         },
-        events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
+        events.HeartbeatAnswer: {State.LEAVING: TOO_LONG_UNEXPLAINED, **EXPELLED},
         events.RequestFailed: {
             State.LEAVING: "the answer to JoinGroup cannot be read, or no request can be made",
             State.WATCHING: "the answer to the first JoinGroup cannot be read",
@@ -206,7 +206,7 @@ MEMBERSHIP: Transitions[State] = {
             State.JOINING: "the coordinator node has moved: the next rebalance shows whether the broker has the plan",
             State.LEAVING: NEVER_WORKS,
         },
-        events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
+        events.HeartbeatAnswer: {State.LEAVING: TOO_LONG_UNEXPLAINED, **EXPELLED},
         events.RequestFailed: {
             State.JOINING: "it is unknown whether the broker has the plan: the next rebalance shows it",
             State.LEAVING: NEVER_WORKS,
@@ -224,7 +224,7 @@ MEMBERSHIP: Transitions[State] = {
         events.HeartbeatAnswer: {
             State.JOINING: "a rebalance has begun",
             State.COALESCING: "a rebalance has begun, and more changes may follow",
-            State.LEAVING: NO_PATIENCE,
+            State.LEAVING: TOO_LONG_UNEXPLAINED,
             **EXPELLED,
         },
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
@@ -247,7 +247,7 @@ MEMBERSHIP: Transitions[State] = {
         events.DescribeAnswer: {State.JOINING: "no member has come for a while, or members cannot be counted"},
         events.Wake: {State.JOINING: SESSION_OVER},
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
-        events.HeartbeatAnswer: {State.LEAVING: NO_PATIENCE, **EXPELLED},
+        events.HeartbeatAnswer: {State.LEAVING: TOO_LONG_UNEXPLAINED, **EXPELLED},
         events.RequestFailed: {State.JOINING: "members cannot be counted", State.LEAVING: NEVER_WORKS},
         events.OrdersInForce: {State.LEAVING: ORDER},
         events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
@@ -257,7 +257,7 @@ MEMBERSHIP: Transitions[State] = {
         events.LeaveAnswer: {
             State.WATCHING: "Bellwether has left the group",
             State.STOPPED: "Bellwether has left the group, and shuts down",
-            State.LEAVING: NO_PATIENCE,
+            State.LEAVING: TOO_LONG_UNEXPLAINED,
         },
         Timer.LEAVE: {
             State.WATCHING: "no answer in time: the session will end",

@@ -7,7 +7,7 @@ from bellwether_kafka.coordinator.observation.absence_cost import (
     Pace,
     absence_cost,
     cost_document,
-    dearest_crash,
+    costliest_crash,
 )
 from bellwether_kafka.coordinator.observation.anomalies import (
     BY_TOPIC,
@@ -37,6 +37,7 @@ from bellwether_kafka.coordinator.observation.lag import (
 )
 from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
 from bellwether_kafka.coordinator.observation.log_bounds import ReadLogs, read_logs
+from bellwether_kafka.coordinator.observation.message_versions import how_to_name_racks
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (
@@ -69,5 +70,4 @@ from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.self_assigned import MemberlessCommits
 from bellwether_kafka.coordinator.observation.shared import SharedGroups, SharedOffsets
 from bellwether_kafka.coordinator.observation.short_ids import full_ids, short_ids
-from bellwether_kafka.coordinator.observation.spoken_versions import how_to_name_racks
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_values

@@ -106,7 +106,7 @@ def absence_cost(
     )
 
 
-def dearest_crash(decision: Decision[GroupPlan], present: IntArray, pace: Pace = Pace()) -> AbsenceCost | None:
+def costliest_crash(decision: Decision[GroupPlan], present: IntArray, pace: Pace = Pace()) -> AbsenceCost | None:
     """Returns the crash with the most records to restore, then with the most items; None if no item has an owner."""
     owners, counts = np.unique(present[present >= 0], return_counts=True)
     if decision.plan.words.kind == "consumer":  # without state, losing the owner of most items costs most

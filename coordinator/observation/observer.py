@@ -225,9 +225,9 @@ class GroupObserver:
         if _summary(seen) != (_summary(self.last) if self.last is not None else None):
             log.info("group_observed", group=self.group_id, lag=seen.lag, **_summary(seen))
         self.last = self._last_known = seen
-        ended = self.rebalances.saw(seen)
-        for hearer in self._on_rebalance if ended is not None else ():
-            notify(hearer, seen, ended)
+        ended = self.rebalances.observe(seen)
+        for callback in self._on_rebalance if ended is not None else ():
+            notify(callback, seen, ended)
         for observer in self._on_observation:
             notify(observer, seen)
 

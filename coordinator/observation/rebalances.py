@@ -44,7 +44,7 @@ class SeenRebalance:
 
 
 class Rebalances:
-    """The rebalances of one group. `saw` must get its observations in order."""
+    """The rebalances of one group. `observe` must get its observations in order."""
 
     def __init__(self) -> None:
         self._ended: deque[SeenRebalance] = deque(maxlen=LINES_MAX)
@@ -61,7 +61,7 @@ class Rebalances:
         running = SeenRebalance(self._first.seen_at_ms, cause.sentence, lasts_ms, None, True, None, cause.kind)
         return running, *self._ended
 
-    def saw(self, seen: Observation) -> SeenRebalance | None:
+    def observe(self, seen: Observation) -> SeenRebalance | None:
         """Takes an observation. Returns the rebalance whose end it shows, or None."""
         if seen.kind in UNSEEN:
             return None

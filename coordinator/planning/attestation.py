@@ -67,7 +67,7 @@ def distrust(asked: TaskRequest, topology: Topology) -> tuple[str | None, Arriva
     arrivals, restarted = _compare(asked, topology, decoded, process_map, excused)
     present = [p.process_id for p in process_map.processes]
     if topology.source in (LEARNED, GUESSED):
-        ids = asked.witnesses | {m.member_id for m in memory.plan.members}
+        ids = asked.learned_from_members | {m.member_id for m in memory.plan.members}
         accounted_for = _continuing(decoded, process_map, ids) | excused | {*restarted}
         restarted += sorted({*present} - accounted_for)
     for process in present:

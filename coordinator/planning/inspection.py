@@ -46,13 +46,13 @@ def _ids(raw: RawGroup, assignments: Assignments) -> Iterable[str]:
     expected = {m.member_id for m in raw.members}
     missing = sorted(expected - given.keys())
     twice = sorted(member_id for member_id, times in given.items() if times > 1)
-    strange = sorted(given.keys() - expected)
+    unexpected = sorted(given.keys() - expected)
     if missing:
         yield f"no assignment for {listed(missing, NAMES_SHOWN)}"
     if twice:
         yield f"more than one assignment for {listed(twice, NAMES_SHOWN)}"
-    if strange:
-        yield f"an assignment for {listed(strange, NAMES_SHOWN)}, not in this generation"
+    if unexpected:
+        yield f"an assignment for {listed(unexpected, NAMES_SHOWN)}, not in this generation"
 
 
 def oversized(raw: RawGroup, assignments: Assignments, message_bytes_max: int) -> tuple[str, ...]:

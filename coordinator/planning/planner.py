@@ -235,7 +235,7 @@ class Planner(Generic[P]):
     async def rebuild(self, command: RebuildMemory, group: ShownGroup, own_member_id: str) -> None:
         """Remembers what the members of a returned leader own. If this raises an exception, the memory is unchanged."""
         self._turn += 1
-        self.racks.saw(group.members)
+        self.racks.observe(group.members)
         memories, group = self._memories, await self._dialect.described(group)
         others = tuple(m for m in _members(group) if m.member_id != own_member_id)
         await self.kind.recall(command.generation, command.protocol, others, lambda: memories == self._memories)
@@ -243,7 +243,7 @@ class Planner(Generic[P]):
     async def observed(self, described: DescribeAnswer, own_instance_id: str | None) -> None:
         """Keeps the memory up to date while a member leads. An instance that takes the lead during a rebalance finds no
         stable group to read, and members of most assignors do not report what they own."""
-        self.racks.saw(described.members)
+        self.racks.observe(described.members)
         if described.error or described.state != GroupState.STABLE:
             return
         turn, group = self._turn, await self._dialect.described(shown(described))

@@ -27,13 +27,13 @@ class Resets:
         self._seen: set[str] = set()
         self._reported = False
 
-    def saw(self, topology: Topology, cluster: ClusterView) -> None:
+    def observe(self, topology: Topology, cluster: ClusterView) -> None:
         self._seen |= _internal(topology) & (cluster.index.keys() | cluster.unreadable)
 
     async def gone(self, topology: Topology, cluster: ClusterView, limit_s: float) -> tuple[str, ...]:
         """Returns the internal topics that existed and are gone: those seen before, or all if none is left and the
         application has committed offsets."""
-        self.saw(topology, cluster)
+        self.observe(topology, cluster)
         internal = _internal(topology)
         there = internal & (cluster.index.keys() | cluster.unreadable)
         gone = internal & self._seen - there

@@ -54,7 +54,7 @@ class Solver:
         self._subject = _pickled(subject)
         self._process: asyncio.subprocess.Process | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._dying: set[asyncio.Task[int]] = set()
+        self._ending: set[asyncio.Task[int]] = set()
         self._busy = asyncio.Lock()
         self._closed = False
 
@@ -119,7 +119,7 @@ class Solver:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
         self._kill()
-        await asyncio.gather(*self._dying)
+        await asyncio.gather(*self._ending)
 
     def _kill(self) -> None:
         process, self._process = self._process, None
@@ -127,9 +127,9 @@ class Solver:
             return
         if process.returncode is None:
             process.kill()
-        dying = asyncio.get_running_loop().create_task(process.wait())
-        self._dying.add(dying)
-        dying.add_done_callback(self._dying.discard)
+        ending = asyncio.get_running_loop().create_task(process.wait())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
     async def _start(self, subject: bytes) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}

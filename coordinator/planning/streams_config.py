@@ -88,7 +88,7 @@ class TaskRequest:
     config: StreamsConfig
     memory: StreamsMemory
     arrivals: Arrivals
-    witnesses: frozenset[str]
+    learned_from_members: frozenset[str]
     now_ms: int
     seed: int
     message_bytes_max: int

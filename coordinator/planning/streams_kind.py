@@ -55,7 +55,7 @@ class StreamsInputs:
     config: StreamsConfig
     memory: StreamsMemory
     arrivals: Arrivals
-    witnesses: frozenset[str]
+    learned_from_members: frozenset[str]
     assignors: Assignors
     now_ms: int
 
@@ -86,7 +86,7 @@ class StreamsInputs:
             config=config,
             memory=self.memory,
             arrivals=self.arrivals,
-            witnesses=self.witnesses,
+            learned_from_members=self.learned_from_members,
             now_ms=self.now_ms,
             seed=zlib.crc32(self.raw.group_id.encode()),
             message_bytes_max=message_bytes_max,
@@ -149,14 +149,14 @@ class StreamsKind:
             created = await self._complete(topology, cluster, topics, left() * METADATA_SHARE)
         if created is not None:
             cluster = await self._reread(topology, topics, left() * METADATA_SHARE)
-        self._resets.saw(topology, cluster)
+        self._resets.observe(topology, cluster)
         ends = await self._ends(raw.group_id, topology, cluster, created or frozenset(), left() * OFFSETS_SHARE)
         return StreamsInputs(
             world=World(raw, topology, cluster, ends, command.removed),
             config=self.config,
             memory=self.memory,
             arrivals=self._arrivals,
-            witnesses=self._topologies.witnesses,
+            learned_from_members=self._topologies.learned_from_members,
             assignors=self._assignors,
             now_ms=int(self._wall_clock() * 1000),
         )
@@ -219,7 +219,7 @@ class StreamsKind:
             return False
         await self._topologies.observe(members)
         topology, ids = self._topologies.topology, {m.member_id for m in members}
-        return topology is None or topology.source != LEARNED or ids == self._topologies.witnesses
+        return topology is None or topology.source != LEARNED or ids == self._topologies.learned_from_members
 
     async def recall(
         self, generation: int, protocol: str, members: Sequence[shared.AssignedMember], current: Callable[[], bool]

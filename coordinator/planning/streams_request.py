@@ -22,9 +22,9 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
     Raises RefusalError, a final one if no other plan would be valid.
     """
     world, *others = _settled(asked)
-    mistrust, arrived = distrust(asked, world.topology)
-    if mistrust is not None:
-        raise RefusalError(RefusalCause.TOPOLOGY, mistrust)
+    objection, arrived = distrust(asked, world.topology)
+    if objection is not None:
+        raise RefusalError(RefusalCause.TOPOLOGY, objection)
     decision = _decided(assignors, asked, world)
     if any(_decided(assignors, asked, other).assignments != decision.assignments for other in others):
         raise RefusalError(RefusalCause.TOPOLOGY, _undecided(asked.world.topology.undecided))

@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.observation import notify
 from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, WatchedTopics
 from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import hand_over
-from bellwether_kafka.coordinator.runtime.recollection import expected, recollect
+from bellwether_kafka.coordinator.runtime.recollection import expected, rebuild_memory
 
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
@@ -291,7 +291,9 @@ class GroupRunner(Generic[P]):
         async def take(group: membership.ShownGroup) -> None:
             await self._planner.rebuild(command, group, self.membership.member_id)
 
-        await recollect(self.group_id, self._transport, take, lambda: self._keeps_what_is_shown(command.generation))
+        await rebuild_memory(
+            self.group_id, self._transport, take, lambda: self._keeps_what_is_shown(command.generation)
+        )
 
     def _keeps_what_is_shown(self, generation: int) -> bool:
         """Returns whether Bellwether is still in this generation, to which it has returned and whose assignments it did

@@ -47,8 +47,8 @@ class LedRefreshes:
             self.refreshes.sources,
             selected.policy,
             selected.application,
-            [self._hear],
-            on_unknown=[self._hear],
+            [self._on_refresh],
+            on_unknown=[self._on_refresh],
             weights=self.weights,
             lags=self.lags_of(group_id),
             lag_partitions_max=ITEMS_MAX,
@@ -56,7 +56,7 @@ class LedRefreshes:
             racks=self.racks,
         )
 
-    def _hear(self, seen: Observation) -> None:
+    def _on_refresh(self, seen: Observation) -> None:
         if self.plan_in_force(seen.group_id):
             return  # a plan came into force while brokers were read
         for observer in self.on_seen:

@@ -137,7 +137,7 @@ class MembershipDriver:
     async def _leave(self, reason: str) -> None:
         if self._running is not None:
             self._running.cancel()
-        command = self.machine.farewell(reason)
+        command = self.machine.final_leave(reason)
         if command is not None:
             await self._transport.request(command)
 

@@ -46,23 +46,23 @@ class RackWatch:
         self._wanted = wanted
         self._plan_s_max = plan_s_max
         self._clock = clock
-        self._stirring = asyncio.Event()
+        self._poll_requested = asyncio.Event()
         self._due: dict[str, float] = {}
         self._compared: dict[str, tuple[int, tuple[int, int]]] = {}  # the generation, and the version of its racks
 
-    def stir(self) -> None:
+    def poll_now(self) -> None:
         """Describes groups that join now: brokers list a new member as soon as its JoinGroup has begun a rebalance."""
-        self._stirring.set()
+        self._poll_requested.set()
 
     async def run(self) -> None:
         """Runs until cancelled. Logs its own errors and goes on."""
         while True:
             try:
                 async with asyncio.timeout(TICK_S):
-                    await self._stirring.wait()
+                    await self._poll_requested.wait()
             except TimeoutError:
                 pass
-            self._stirring.clear()
+            self._poll_requested.clear()
             try:
                 if self._rules.file is not None:
                     await asyncio.to_thread(self._rules.file.refresh, self._clock())
@@ -75,7 +75,7 @@ class RackWatch:
 
     def on_shown(self, group: str, described: membership.ShownGroup) -> None:
         """Receives a description that something else has requested."""
-        self._planners[group].racks.saw(described.members)
+        self._planners[group].racks.observe(described.members)
 
     async def _turn(self, group_id: str) -> None:
         """Describes and compares a group unless nothing has changed since the last time."""
@@ -106,7 +106,7 @@ class RackWatch:
         except TransportError as error:
             log.debug("hosts_not_read", group=group_id, reason=str(error))
             return
-        self._planners[group_id].racks.saw(described.members)
+        self._planners[group_id].racks.observe(described.members)
 
     async def _compare(self, group_id: str) -> None:
         """Asks for a rebalance if the racks are others than those of the last plan, and a plan by them reads less from

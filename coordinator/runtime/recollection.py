@@ -21,7 +21,7 @@ class DescribesGroup(Protocol):
     async def describe_group(self, group_id: str) -> membership.DescribeAnswer: ...
 
 
-async def recollect(
+async def rebuild_memory(
     group_id: str,
     groups: DescribesGroup,
     take: Callable[[membership.ShownGroup], Awaitable[None]],

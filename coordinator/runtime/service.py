@@ -107,8 +107,8 @@ class Service:
         self._owners = OwnerWatch(self.runners)
         self._ghosts = dict(ghosts or {})  # by group: which members may be removed
         self._observers = observers = observers or Observers()
-        self._hear_notes = (*observers.on_note, self._on_note)
-        self._hear_roles = (*observers.on_role, self._on_role)
+        self._note_observers = (*observers.on_note, self._on_note)
+        self._role_observers = (*observers.on_role, self._on_role)
         self._weights = weights
         self._control = control
         self._served = served
@@ -209,13 +209,13 @@ class Service:
         self._watches = ghost_watches(self._ghosts, transport, self.runners, self._observers, before)
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
         if self._control is not None and (self._control.topic or self.runners):
-            hear_control = self._observers.on_control
+            on_control = self._observers.on_control
             orders = self._orders(self._control.topic)
             self._controller = Controller(
                 orders,
                 self._control,
                 self.runners,
-                on_control=hear_control,
+                on_control=on_control,
                 on_stopped=self._members_stopped,
                 served=self._served,
             )
@@ -296,14 +296,14 @@ class Service:
     def _observed_groups(self, refreshes: RefreshSources, transport: kafka.Transport) -> ObservedGroups:
         def make(selected: Selected) -> GroupObserver:
             config = membership.proven(selected.config, transport.broker_version)
-            hear, seen = self._observers.on_observation, self._observers.on_seen
+            observers, seen = self._observers.on_observation, self._observers.on_seen
             by = selected.policy, selected.application
             ended = self._observers.on_rebalance
             return GroupObserver(
                 config,
                 refreshes.sources,
                 *by,
-                hear,
+                observers,
                 on_seen=seen,
                 on_rebalance=ended,
                 on_unknown=self._observers.on_unknown,
@@ -351,8 +351,8 @@ class Service:
         )
         self._planners[group_id] = planner
         deciders = (self._owners.on_decision, *self._observers.on_decision, *self._observers.on_consumer_decision)
-        hear = deciders, self._hear_notes, self._hear_roles
-        self.runners[group_id] = GroupRunner(driver, sources.transport, planner, watch, *hear, self._relieve)
+        observers = deciders, self._note_observers, self._role_observers
+        self.runners[group_id] = GroupRunner(driver, sources.transport, planner, watch, *observers, self._relieve)
 
     @property
     def _leads(self) -> bool:
@@ -386,8 +386,8 @@ class Service:
         self._planners[group_id] = planner
         between = StreamsWatch(kind, offsets)
         deciders = (between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision)
-        hear = deciders, self._hear_notes, self._hear_roles
-        runner = GroupRunner(driver, sources.transport, planner, watch, *hear, self._relieve)
+        observers = deciders, self._note_observers, self._role_observers
+        runner = GroupRunner(driver, sources.transport, planner, watch, *observers, self._relieve)
         self.runners[group_id] = runner
         return asyncio.create_task(between.run(runner))
 
@@ -397,12 +397,12 @@ class Service:
 
     def _on_note(self, group_id: str, note: membership.Note) -> None:
         if group_id in self._watches:
-            self._watches[group_id].stir()
+            self._watches[group_id].poll_now()
         self._owners.on_note(group_id, note)
         if note.kind is membership.NoteKind.REJOINING:
             for watch in (self._absences, self._rack_watch):
                 if watch is not None:
-                    watch.stir()
+                    watch.poll_now()
         if self._controller is not None:
             self._controller.on_note(group_id, note)
 

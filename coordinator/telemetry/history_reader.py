@@ -34,19 +34,19 @@ def recorded(
         marks = {part.partition: consumer.get_watermark_offsets(part, timeout=timeout_s) for part in parts}
         left = {number: high for number, (low, high) in marks.items() if high > low}
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
-        heard = time.monotonic()
+        received_at = time.monotonic()
         while left:
             for message in consumer.consume(BATCH, timeout=0.5):
                 if message.error() is not None:
                     continue
-                heard = time.monotonic()
+                received_at = time.monotonic()
                 number, offset = int(message.partition() or 0), int(message.offset() or 0)
                 value = single_object(bytes(message.value() or b""), ids)
                 if value[:HEADER_BYTES] in headers:
                     yield value
                 if offset + 1 >= left.get(number, 0):
                     left.pop(number, None)
-            if time.monotonic() - heard > SILENCE_S:
+            if time.monotonic() - received_at > SILENCE_S:
                 raise HistoryUnreadError(f"The topic {topic} sent nothing more before its end; try again.")
     finally:
         consumer.close()

@@ -39,7 +39,7 @@ SHOWN_PROPERTIES = frozenset(
     }
 )
 # Debug lines of `kafka` contain whole requests with credentials; Bellwether reports its errors itself.
-CHATTY = {"kafka": logging.CRITICAL, "confluent_kafka": logging.WARNING, "asyncio": logging.WARNING}
+LEVELS_OF_LIBRARIES = {"kafka": logging.CRITICAL, "confluent_kafka": logging.WARNING, "asyncio": logging.WARNING}
 
 
 def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -114,7 +114,7 @@ def configure_logs(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for name, least in CHATTY.items():
+    for name, least in LEVELS_OF_LIBRARIES.items():
         logging.getLogger(name).setLevel(least)
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

@@ -38,7 +38,7 @@ DELIVERY_TIMEOUT_MS = 30_000
 ROOM_WAIT_S = 1.0  # how long the thread waits for room in the producer before it drops an event
 REGISTRY_RETRY_S = 30.0
 ADMIN_TIMEOUT_S = 10.0
-REVIVAL_S = 5.0  # from a fatal error of the producer to the next attempt to create one
+RECREATE_S = 5.0  # from a fatal error of the producer to the next attempt to create one
 FLUSH_S = 2.0
 TOPIC_PARTITIONS = 6
 TOPIC_CONFIG = {
@@ -124,7 +124,7 @@ class EventPublisher:
                 why = f"no producer can be made: {error}; correct the properties under [kafka]"
                 log.warning("events_off", reason=why)
                 return
-            self._closing.wait(REVIVAL_S)
+            self._closing.wait(RECREATE_S)
 
     def _renewed(self) -> Renewed[Producer]:
         return Renewed(lambda: librdkafka_client(Producer, producer_config(self._properties)), self._properties)

@@ -43,10 +43,10 @@ class _Candidates:
     def open(self) -> dict[str, list[int]]:
         return self.options | self.uncertain
 
-    def choices(self, informed: Collection[int]) -> dict[str, Sequence[int | None]]:
+    def choices(self, reporting: Collection[int]) -> dict[str, Sequence[int | None]]:
         """Returns the changelogs that offsets may decide, with their possible subtopologies. Uncertain ones are
-        included only if a store of one of their subtopologies reports an offset (`informed`)."""
-        uncertain = {t: (*numbers, None) for t, numbers in self.uncertain.items() if {*informed} & {*numbers}}
+        included only if a store of one of their subtopologies reports an offset (`reporting`)."""
+        uncertain = {t: (*numbers, None) for t, numbers in self.uncertain.items() if {*reporting} & {*numbers}}
         return {**self.options, **uncertain}
 
 

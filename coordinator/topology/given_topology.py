@@ -45,7 +45,7 @@ class GivenTopology:
     """A fixed topology: it is never learned or settled, and no topics are created for it."""
 
     mismatch = ""
-    witnesses: frozenset[str] = frozenset()
+    learned_from_members: frozenset[str] = frozenset()
 
     def __init__(self, topology: Topology | None) -> None:
         self.topology = topology
@@ -61,8 +61,8 @@ class TopologyKeeper:
     """Keeps the topology of one application. For one event loop. `given` is the topology of `file`, which is read again
     when it changes.
 
-    `witnesses` are the member ids from which the learned topology was concluded. `mismatch` is a phrase on what the
-    live group contradicts, "" if nothing.
+    `learned_from_members` are the ids of the members from whose assignment it was learned. `mismatch` is a phrase on
+    what the live group contradicts, "" if nothing.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class TopologyKeeper:
         file: WatchedFile | None = None,
     ) -> None:
         self.mismatch = ""
-        self.witnesses: frozenset[str] = frozenset()
+        self.learned_from_members: frozenset[str] = frozenset()
         self._application_id = application_id
         self._given = given
         self._learned: Topology | None = None
@@ -102,7 +102,7 @@ class TopologyKeeper:
         self._ask_again()
 
     def _ask_again(self) -> None:
-        self.witnesses, self._tried, self._next_try = frozenset(), frozenset(), float("-inf")
+        self.learned_from_members, self._tried, self._next_try = frozenset(), frozenset(), float("-inf")
 
     async def refresh(self) -> None:
         """Reads the file again if it has changed. A distrust or contradiction of the old file stays until a group that
@@ -128,13 +128,13 @@ class TopologyKeeper:
         await self.refresh()
         ids = frozenset(m.member_id for m in members)
         open_still = self._learned is not None and bool(self._learned.undecided)
-        if not ids or (ids == self.witnesses and not open_still):
+        if not ids or (ids == self.learned_from_members and not open_still):
             return
         if ids == self._tried and self._clock() < self._next_try:
             return
         self._tried = ids
         self._next_try = self._clock() + RETRY_S
-        earlier = self._earlier if ids == self.witnesses else None
+        earlier = self._earlier if ids == self.learned_from_members else None
         brokers = self._admin, self._offsets
         try:
             observed = await self._learn(self._application_id, members, *brokers, LEARN_LIMIT_S, earlier)
@@ -143,7 +143,7 @@ class TopologyKeeper:
             return
         learned, before = observed.topology, (self._learned, self.mismatch)
         self._learned = learned
-        self.witnesses = ids
+        self.learned_from_members = ids
         self._earlier = observed.ends if earlier is None else earlier
         if self._given is None:  # only then do the notes require action
             notes = list(observed.notes)

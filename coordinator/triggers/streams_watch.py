@@ -118,16 +118,16 @@ class StreamsWatch:
         if membership.state is not State.STABLE:
             return
         if membership.alone:
-            for event in self._wishes(self._work.alone(self._steady_ms())):
+            for event in self._events(self._work.alone(self._steady_ms())):
                 led.post(event)
             await self._prepare()
             return
         shown, self._pending = self._pending, None
-        wishes = [await self._probe(), *self._wishes(shown), *await self._check_work()]
+        events = [await self._probe(), *self._events(shown), *await self._check_work()]
         if led.membership.generation == membership.generation:
-            for wish in wishes:
-                if wish is not None:
-                    led.post(wish)
+            for due in events:
+                if due is not None:
+                    led.post(due)
 
     async def _prepare(self) -> None:
         if self._due(self._prepare_at, PREPARE_INTERVAL_S):
@@ -139,11 +139,11 @@ class StreamsWatch:
             self._ends_at = self._clock()
             self._ends = await self._task_ends()
         reason = self._prober.due(self._now_ms(), self._ends)
-        if reason is None or await self._would_kill(reason):
+        if reason is None or await self._would_stop_application(reason):
             return None
         return RebalanceWanted(reason)
 
-    async def _would_kill(self, reason: str) -> bool:
+    async def _would_stop_application(self, reason: str) -> bool:
         """Returns whether any rebalance would stop the application, so that the probe must be held back."""
         decision = self._progress.decision
         if decision is None:
@@ -173,10 +173,10 @@ class StreamsWatch:
             return []  # a new plan came in between
         now_ms, done, end = self._steady_ms(), _flat(decision, committed), _flat(decision, ends)
         finding = self._work.refresh(decision, done, end, now_ms)
-        wishes: list[Event] = [*self._stalls(self._progress.observe(done, end, now_ms)), *self._wishes(finding.verdict)]
-        if finding.ask and not await self._would_kill(finding.ask):
-            wishes.append(RebalanceWanted(finding.ask))
-        return wishes
+        events: list[Event] = [*self._stalls(self._progress.observe(done, end, now_ms)), *self._events(finding.verdict)]
+        if finding.ask and not await self._would_stop_application(finding.ask):
+            events.append(RebalanceWanted(finding.ask))
+        return events
 
     def _stalls(self, stuck: tuple[TaskId, ...]) -> list[Event]:
         """Returns an event that alerts the operator to tasks without progress beside others that have some. Once for
@@ -189,7 +189,7 @@ class StreamsWatch:
         return [WorkSuspected(f"task {named} has records to read and commits nothing for {self._stall_ms / 1000:g} s")]
 
     @staticmethod
-    def _wishes(verdict: Verdict | None) -> list[Event]:
+    def _events(verdict: Verdict | None) -> list[Event]:
         if verdict is None:
             return []
         return [StepAsideWanted(verdict.reason) if isinstance(verdict, HandBack) else WorkSuspected(verdict.reason)]

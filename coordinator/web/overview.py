@@ -25,7 +25,7 @@ Level = Literal["bad", "warn", "info"]
 OFTEN_MS = 600_000
 OFTEN = 3  # rebalances within OFTEN_MS
 # Reasons for not leading that are no problem, and temporary ones; all others need an operator.
-AT_PEACE = frozenset({NotLeading.EMPTY, NotLeading.STANDBY, NotLeading.ORDERED_OUT})
+NO_PROBLEM = frozenset({NotLeading.EMPTY, NotLeading.STANDBY, NotLeading.ORDERED_OUT})
 PASSING = frozenset(
     {NotLeading.STARTING, NotLeading.JOINING, NotLeading.TAKING_OVER, NotLeading.REBALANCING, NotLeading.LEAVING}
 )
@@ -49,7 +49,7 @@ class OverviewReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pain:
+class GroupProblem:
     """A problem of a group. `words` is a short text for a badge; `detail` is a sentence."""
 
     reason: OverviewReason
@@ -87,10 +87,10 @@ class GroupNow:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One group in the overview. `pains` are its problems, the worst first."""
+    """One group in the overview. `problems` are its problems, the worst first."""
 
     now: GroupNow
-    pains: tuple[Pain, ...]
+    problems: tuple[GroupProblem, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ RULES = (
     OverviewRule(
         OverviewReason.NOT_LED,
         "bad",
-        lambda now: _role(now) not in (None, *AT_PEACE, *PASSING),
+        lambda now: _role(now) not in (None, *NO_PROBLEM, *PASSING),
         "not led",
         lambda now: f"Bellwether is to lead this group and does not: {_why(now)}",
     ),
@@ -229,16 +229,16 @@ RULES = (
 PLACE: Mapping[OverviewReason, int] = {reason: place for place, reason in enumerate(OverviewReason)}
 
 
-def pains_of(now: GroupNow) -> tuple[Pain, ...]:
+def problems_of(now: GroupNow) -> tuple[GroupProblem, ...]:
     """Returns the problems of a group, the worst first."""
     fulfilled = (rule for rule in RULES if rule.holds(now))
-    return tuple(Pain(rule.reason, rule.level, rule.words, rule.detail(now)) for rule in fulfilled)
+    return tuple(GroupProblem(rule.reason, rule.level, rule.words, rule.detail(now)) for rule in fulfilled)
 
 
 def overview(groups: Iterable[GroupNow]) -> list[Row]:
     """Returns the rows sorted by the worst problem, then by lag in time, lag in records and name. Unknown lags come
     after known ones."""
-    return sorted((Row(now, pains_of(now)) for now in groups), key=_rank)
+    return sorted((Row(now, problems_of(now)) for now in groups), key=_rank)
 
 
 def values_of_row(row: Row) -> dict[str, Any]:
@@ -253,12 +253,12 @@ def values_of_row(row: Row) -> dict[str, Any]:
         "unknown_lags": lag and lag.unknown,
         "verdict": lag and lag.verdict,
     }
-    return values_of(now.status) | own | of_lag | {"unknown": unknown_values(now.unknown), "pains": row.pains}
+    return values_of(now.status) | own | of_lag | {"unknown": unknown_values(now.unknown), "pains": row.problems}
 
 
 def _rank(row: Row) -> tuple[int, int, int, str]:
     lag = row.now.lag
-    worst = PLACE[row.pains[0].reason] if row.pains else len(PLACE)
+    worst = PLACE[row.problems[0].reason] if row.problems else len(PLACE)
     behind = (lag.lag_ms, lag.lag) if lag is not None else (None, None)
     lag_ms, records = (1 if value is None else -value for value in behind)
     return worst, lag_ms, records, row.now.status.group

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-DEAR_S = 0.005  # an answer that takes less is not cached
+CACHED_FROM_S = 0.005  # an answer that takes less is not cached
 REST = 9  # an answer is cached for this multiple of the time it took, so that it uses at most a tenth of a core
 REST_S_MAX = 2.0
 SENT_MAX = 4  # answers sent at a time
@@ -67,7 +67,7 @@ class HttpAnswers:
         answer, took_s = await asyncio.get_running_loop().run_in_executor(self._maker, lambda: _timed(make))
         now = self._clock()
         self._kept = {other: kept for other, kept in self._kept.items() if now < kept.until}
-        if took_s >= DEAR_S:
+        if took_s >= CACHED_FROM_S:
             self._kept[key] = _Kept(answer, now + min(took_s * REST, REST_S_MAX))
         return answer
 

@@ -174,25 +174,25 @@ def numbered(packed: Packed, at: LongArray, size: LongArray, numbers: dict[bytes
     ids = np.empty(len(at), dtype=np.int32)
     for begin in range(0, len(at), _CHUNK):
         part = slice(begin, begin + _CHUNK)
-        twin = _twins(packed, at[part], size[part])
-        first = np.flatnonzero(twin == np.arange(len(twin)))
-        number = np.empty(len(twin), dtype=np.int32)
+        first_equal = _first_equals(packed, at[part], size[part])
+        first = np.flatnonzero(first_equal == np.arange(len(first_equal)))
+        number = np.empty(len(first_equal), dtype=np.int32)
         where = at[part][first]
         number[first] = [
             numbers.setdefault(packed.raw[a:b], len(numbers))
             for a, b in zip(where.tolist(), (where + size[part][first]).tolist(), strict=True)
         ]
-        ids[part] = number[twin]
+        ids[part] = number[first_equal]
     return ids
 
 
-def _twins(packed: Packed, at: LongArray, size: LongArray) -> LongArray:
+def _first_equals(packed: Packed, at: LongArray, size: LongArray) -> LongArray:
     """Returns for each string the position of an equal one, mostly the same for all equal ones; its own if none was
     found.
 
     Hashing only proposes a position; the strings are then compared in full.
     """
-    twin: LongArray = np.arange(len(at))
+    first_equal: LongArray = np.arange(len(at))
     rows: LongArray = np.flatnonzero(size <= _LONGEST_HASHED)
     at, size = at[rows], size[rows]
     words = [_name_word(packed, at, size, offset) for offset in range(0, int(size.max(initial=0)), 8)]
@@ -213,9 +213,9 @@ def _twins(packed: Packed, at: LongArray, size: LongArray) -> LongArray:
         same = size[proposed] == size[pending]
         for word in words:
             same &= word[proposed] == word[pending]
-        twin[rows[pending[same]]] = rows[proposed[same]]
+        first_equal[rows[pending[same]]] = rows[proposed[same]]
         pending = pending[~same]
-    return twin
+    return first_equal
 
 
 def _name_word(packed: Packed, at: LongArray, size: LongArray, offset: int) -> WordArray:

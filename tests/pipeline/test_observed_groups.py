@@ -40,7 +40,7 @@ def published() -> list[bytes | None]:
     samples, rebalances = ObservedSamples(publisher, INTERVAL_MS), ObservedRebalances(publisher.offer_later)
     for number, group in enumerate((SKEWED, SKEWED, CHANGED)):
         seen = refresh(number, group)
-        ended = seen_ones.saw(seen)
+        ended = seen_ones.observe(seen)
         if ended is not None:
             rebalances.on_rebalance(seen, ended)
         samples.on_observation(seen)

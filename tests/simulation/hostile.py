@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bellwether_kafka.assignors import shared
-from bellwether_kafka.assignors.shared.claims import Believed
+from bellwether_kafka.assignors.shared.claims import CheckedClaims
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.error_codes import Code
@@ -91,10 +91,10 @@ class Hostile(Member):
 def believe_everything() -> None:
     """Removes the rule that false claims are not believed, for this process: to see that it matters."""
 
-    def gullible(claims: shared.Claims, *_: object, **__: object) -> Believed:
+    def gullible(claims: shared.Claims, *_: object, **__: object) -> CheckedClaims:
         everything = np.ones(len(claims.member), dtype=np.bool_)
-        return Believed(
+        return CheckedClaims(
             everything, np.ones(len(claims.member), dtype=np.int32), claims.generation, shared.Refused.none()
         )
 
-    shared.believe = gullible
+    shared.check_claims = gullible

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -171,6 +171,23 @@ NAMED_FOLDERS = (
 )
 
 
+# Words for what people do, and metaphors, in names of the product; tests may use them.
+PRODUCT_NAMES = {
+    **dict.fromkeys(("believe", "believed", "disbelieved", "mistrust"), "check, or reject"),
+    **dict.fromkeys(("bury", "farewell", "dying", "heir", "heirs"), "remove, last, ending or successor"),
+    **dict.fromkeys(("calm", "peace", "pain", "pains", "fate", "surprised"), "what it is: a policy, a problem, an end"),
+    **dict.fromkeys(("cheapen", "dear", "dearer", "dearest"), "cost, price or costliest"),
+    **dict.fromkeys(("choosy", "chatty", "hurried", "sane"), "the limit, or the level"),
+    **dict.fromkeys(("imagined", "promising", "witnesses", "recollect"), "simulated, candidate, source or rebuild"),
+    **dict.fromkeys(("rival", "rivals", "twin", "twins", "stranger", "outsiders"), "which members they are"),
+    **dict.fromkeys(("saw", "hearer", "spoke", "spoken", "speaks"), "observe, report, version or callback"),
+    **dict.fromkeys(("stir", "stirred", "stirring"), "poll_now, or requested"),
+    **dict.fromkeys(("strange", "astray"), "unexpected or misplaced"),
+    **dict.fromkeys(("wish", "wishes", "wished"), "event, or preferred"),
+}
+PRODUCT_FOLDERS = ("assignors", "bellwether_kafka", "coordinator", "deploy", "docs", "examples", "pipeline", "protocol")
+
+
 def definitions(nodes: Nodes) -> Iterator[tuple[int, str]]:
     """Every name that a module defines or sets, with its line."""
     for node in nodes:
@@ -206,10 +223,10 @@ def _logs(function: ast.expr) -> bool:
     return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "log"
 
 
-def forbidden(name: str) -> list[str]:
+def forbidden(name: str, words: Container[str] = NAMES) -> list[str]:
     """The parts of a name that have a better word."""
     parts = (hit.lower() for hit in PART.findall(OF_OTHERS.sub("", name)))
-    return [part for part in parts if name.isidentifier() and part in NAMES]
+    return [part for part in parts if name.isidentifier() and part in words]
 
 
 def _sources(folder: str) -> Iterator[tuple[Path, Nodes]]:
@@ -236,6 +253,17 @@ def test_names_and_keys_avoid_these_words(folder: str) -> None:
     assert not found, "write instead:\n" + "\n".join(found)
 
 
+@pytest.mark.parametrize("folder", PRODUCT_FOLDERS)
+def test_definitions_of_the_product_are_no_metaphors(folder: str) -> None:
+    found = [
+        f"{path}:{line} {name}: {PRODUCT_NAMES[part]}"
+        for path, nodes in _sources(folder)
+        for line, name in [*definitions(nodes), (1, path.stem)]
+        for part in forbidden(name, PRODUCT_NAMES)
+    ]
+    assert not found, "write instead:\n" + "\n".join(found)
+
+
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
@@ -253,16 +281,6 @@ def test_parts_of_names_are_found(name: str, parts: list[str]) -> None:
 
 # These names fit every value, and so they say nothing about one.
 EMPTY_NAMES = frozenset({"found", "known", "one", "held", "said"})
-WITHOUT_EMPTY_NAMES = (
-    "assignors",
-    "bellwether_kafka",
-    "coordinator",
-    "deploy",
-    "docs",
-    "examples",
-    "pipeline",
-    "protocol",
-)
 
 
 def empty_names(nodes: Nodes) -> list[str]:
@@ -270,7 +288,7 @@ def empty_names(nodes: Nodes) -> list[str]:
     return [f"{line} {name}" for line, name in definitions(nodes) if name.strip("_").lower() in EMPTY_NAMES]
 
 
-@pytest.mark.parametrize("folder", WITHOUT_EMPTY_NAMES)
+@pytest.mark.parametrize("folder", PRODUCT_FOLDERS)
 def test_names_say_what_a_value_is(folder: str) -> None:
     hits = [f"{path}:{hit}" for path, nodes in _sources(folder) for hit in empty_names(nodes)]
     assert not hits, "name what the value is (plan, owner, topic, members, partitions_by_topic):\n" + "\n".join(hits)
@@ -283,7 +301,7 @@ def documented_empty_names(nodes: Nodes) -> list[str]:
     return [f"{n.lineno} {name}" for n in documented for name in quoted.findall(ast.get_docstring(n) or "")]
 
 
-@pytest.mark.parametrize("folder", WITHOUT_EMPTY_NAMES)
+@pytest.mark.parametrize("folder", PRODUCT_FOLDERS)
 def test_docstrings_use_the_names_of_their_values(folder: str) -> None:
     hits = [f"{path}:{hit}" for path, nodes in _sources(folder) for hit in documented_empty_names(nodes)]
     assert not hits, "these name values that were renamed:\n" + "\n".join(hits)
@@ -307,3 +325,8 @@ def test_a_docstring_with_an_empty_name_is_found() -> None:
 )
 def test_names_that_say_nothing_are_found(code: str, hits: list[str]) -> None:
     assert empty_names(nodes_in(code)) == hits
+
+
+def test_a_metaphor_in_a_name_is_found() -> None:
+    assert forbidden("_poll_stirred", PRODUCT_NAMES) == ["stirred"]
+    assert forbidden("_poll_requested", PRODUCT_NAMES) == []

@@ -16,7 +16,7 @@ RACK = 1 << 14
 BUDGET = 60_000_000
 
 
-def cheapen(counts: ClassCounts, foreign: BoolArray) -> None:
+def reduce_cost(counts: ClassCounts, foreign: BoolArray) -> None:
     """Cancels rings in place until none saves anything or the budget is spent. Two classes may swap loads that differ
     by one, but the multiset of loads stays the same."""
     budget = BUDGET

@@ -13,7 +13,7 @@ import numpy as np
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.consumer.derived import Component, mismatched, rack_matters, subscriptions
 from bellwether_kafka.assignors.consumer.sticky.constrained import spread
-from bellwether_kafka.assignors.consumer.sticky.cycles import cheapen
+from bellwether_kafka.assignors.consumer.sticky.cycles import reduce_cost
 from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts, level_rows, pour, pour_within
 from bellwether_kafka.assignors.consumer.sticky.steal import StealGraph
 from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, BoolArray, ClusterView, GroupView, IntArray, LongArray
@@ -97,7 +97,7 @@ def _level(counts: ClassCounts, foreign: BoolArray) -> None:
     StealGraph(counts, foreign).settle()
     # Keeps the balance, but with fewer foreign racks and moves.
     if foreign.any() or (counts.partitions < counts.stuck).any():
-        cheapen(counts, foreign)
+        reduce_cost(counts, foreign)
 
 
 def _with_racks(

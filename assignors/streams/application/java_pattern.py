@@ -117,8 +117,8 @@ class _Reader:
     def flagged(self, flags: re.Match[str], depth: int) -> str | None:
         """Handles flags for the rest of the group, or for a group of their own."""
         on, off, before = flags[1], flags[2] or "", self.caseless
-        if strange := sorted({*on, *off} - _WITHOUT_EFFECT - {"i"}):
-            raise PatternError(f"flag {strange[0]!r} of {flags[0]!r} has no translation")
+        if unexpected := sorted({*on, *off} - _WITHOUT_EFFECT - {"i"}):
+            raise PatternError(f"flag {unexpected[0]!r} of {flags[0]!r} has no translation")
         self.caseless = "i" not in off and (self.caseless or "i" in on)
         if flags[3] == ")":
             return None

@@ -46,7 +46,7 @@ def named_internal(name: str) -> bool:
     return _INTERNAL.fullmatch(name) is not None
 
 
-def surely_internal(topic: str, writers: Sequence[TopologyNode], readers: Sequence[TopologyNode]) -> bool | None:
+def created_by_streams(topic: str, writers: Sequence[TopologyNode], readers: Sequence[TopologyNode]) -> bool | None:
     """Returns whether Streams created a topic with such a name that the application itself writes, None if undecided.
     For topics that Streams created, nodes carry the topic's name, or the topic has a number, except for a table that is
     regrouped. Before 2.5 the nodes of named topics had numbers too; then the store behind it may have its name."""

@@ -15,13 +15,13 @@ from bellwether_kafka.assignors.streams.application.stores import (
     CHANGELOG,
     REPARTITION,
     StoreKind,
+    created_by_streams,
     is_table,
     joined,
     kind_of,
     may_be_sized,
     named_internal,
     substitute,
-    surely_internal,
 )
 from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
@@ -86,11 +86,11 @@ def _not_in_the_text(topology: Topology, topics: Collection[str]) -> Iterable[st
     """Yields a note on existing internal topics that no subtopology of the text has; a text that was cut off after a
     whole subtopology may lack them."""
     prefix, named = f"{topology.application_id}-", {*topology.topics}
-    strange = sorted(t for t in topics if t.startswith(prefix) and t.endswith((CHANGELOG, REPARTITION)))
-    strange = [t for t in strange if t not in named]
-    if strange:
+    unexpected = sorted(t for t in topics if t.startswith(prefix) and t.endswith((CHANGELOG, REPARTITION)))
+    unexpected = [t for t in unexpected if t not in named]
+    if unexpected:
         yield (
-            f"the text has no store or repartition topic of {', '.join(strange)}: an earlier version or another"
+            f"the text has no store or repartition topic of {', '.join(unexpected)}: an earlier version or another"
             " application has left them, or the text is cut off"
         )
 
@@ -106,14 +106,14 @@ def _find_internal(reading: _Reading) -> None:
         elif topic in written:
             writers = [node for part in reading.parts for node in part.sinks.values() if topic in node.topics]
             readers = [node for part in reading.parts for node in part.readers(topic)]
-            sure = surely_internal(topic, writers, readers)
-            reading.internal |= {topic} if sure is not False else set()
-            if sure is None:
+            created = created_by_streams(topic, writers, readers)
+            reading.internal |= {topic} if created is not False else set()
+            if created is None:
                 reading.notes.append(
                     f"{topic} is taken for the internal topic {prefixed}; if it is a topic of your own, write"
                     f" `- {topic}` under SourceTopics, and remove the other from both lists of repartition topics"
                 )
-            elif sure is False:
+            elif created is False:
                 reading.notes.append(
                     f"{topic} is taken for a topic of your own; if Kafka Streams makes it, as versions before 2.5 wrote"
                     f" it, write `- {prefixed}` under RepartitionSourceTopics of its reader and RepartitionSinkTopics"

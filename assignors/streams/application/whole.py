@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from bellwether_kafka.assignors.streams.application.description import Part
-from bellwether_kafka.assignors.streams.application.stores import named_internal, surely_internal
+from bellwether_kafka.assignors.streams.application.stores import created_by_streams, named_internal
 from bellwether_kafka.assignors.streams.application.topology import TopologyError
 
 _REMEDY = "copy the whole text of Topology.describe(), with its arrows"
@@ -81,7 +81,7 @@ def _one_sided(parts: Sequence[Part], application_id: str, topics: Collection[st
     for topic in sorted(written - read):
         writers = [node for part in parts for node in part.sinks.values() if topic in node.topics]
         own = topic in topics and f"{application_id}-{topic}" not in topics
-        if surely_internal(topic, writers, ()) is not False and not own:
+        if created_by_streams(topic, writers, ()) is not False and not own:
             yield f"no subtopology reads {topic}, which {writers[0].name} writes and is named as a repartition topic"
     for topic in sorted(read - written):
         readers = {node.name for part in parts for node in part.sources.values() if topic in node.topics}

@@ -27,7 +27,7 @@ def check_members(decoded: DecodedStreams, process_map: ProcessMap) -> None:
     """Raises RefusalError if no member can be read, if one uses named topologies, or if members newer than Bellwether
     meet ones too old for version probing."""
     if not process_map.processes:
-        row, reason = next(iter(process_map.outsiders.items()))
+        row, reason = next(iter(process_map.left_out.items()))
         raise RefusalError(RefusalCause.MEMBERS, f"no member can be read; {decoded.members[row].member_id}: {reason}")
     if decoded.infos.named:
         member = decoded.members[min(decoded.infos.named)].member_id
@@ -139,10 +139,10 @@ def _own_changelogs(topology: application.Topology) -> Iterable[str]:
 def member_warnings(decoded: DecodedStreams, process_map: ProcessMap) -> list[str]:
     """Returns warnings about unreadable members, contradictions within a process, and old and new versions."""
     ids = [m.member_id for m in decoded.members]
-    degraded = {m: reason for m, reason in decoded.bad.items() if m not in process_map.outsiders}
+    degraded = {m: reason for m, reason in decoded.bad.items() if m not in process_map.left_out}
     lines = list(process_map.warnings)
-    for rows, fate in ((process_map.outsiders, "gets no tasks"), (degraded, "keeps its place and its tasks")):
-        lines += [f"member {ids[m]} cannot be read ({rows[m]}) and {fate}" for m in list(rows)[:_LISTED]]
+    for rows, consequence in ((process_map.left_out, "gets no tasks"), (degraded, "keeps its place and its tasks")):
+        lines += [f"member {ids[m]} cannot be read ({rows[m]}) and {consequence}" for m in list(rows)[:_LISTED]]
     if process_map.version < _DEADLINE_FROM and process_map.processes:
         lines.append(f"the group uses version {process_map.version}, which cannot carry the time of the next rebalance")
     if process_map.future:

@@ -1,6 +1,6 @@
 """Which process runs which task now: the partitions that threads own, without impossible claims.
 
-A thread owns what it claims, if `shared.believe` accepts it, as for consumers. A thread that cannot have claimed
+A thread owns what it claims, if `shared.check_claims` accepts it, as for consumers. A thread that cannot have claimed
 anything (static and not rejoined, or unreadable) owns what was last delivered to it.
 
 A consumer reports a generation as its own from its JoinGroup on. If the next rebalance begins before it receives that
@@ -21,7 +21,7 @@ from bellwether_kafka.assignors.shared import (
     IntArray,
     LongArray,
     Refused,
-    believe,
+    check_claims,
     digest,
     distinct,
 )
@@ -58,25 +58,25 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
     remembered = memory.plan.owner_in(cluster, keys)
     silent = _silent(decoded, memory)
     member, flat = owned_partitions(columns, cluster)
-    spoken = ~silent[member]
-    claims = Claims(member[spoken], flat[spoken], columns.generation)
+    reporting = ~silent[member]
+    claims = Claims(member[reporting], flat[reporting], columns.generation)
     delivered = replace(
         Delivered.of(memory.plan, cluster, keys, remembered),
         holder=memory.owned.owner_in(cluster, keys),
         asked=memory.owned.asked_in(cluster),
     )
-    believed = believe(claims, delivered, ClaimKind.CONSUMED, generation=raw.generation, resting=raw.resting)
-    member, flat = claims.member[believed.kept], claims.flat[believed.kept]
+    checked = check_claims(claims, delivered, ClaimKind.CONSUMED, generation=raw.generation, resting=raw.resting)
+    member, flat = claims.member[checked.kept], claims.flat[checked.kept]
     asked = np.zeros(cluster.partition_total, dtype=np.int32)
-    asked[flat] = believed.asked[believed.kept]
-    generation = believed.generation.copy()
+    asked[flat] = checked.asked[checked.kept]
+    generation = checked.generation.copy()
     given: LongArray = np.flatnonzero((remembered != NOBODY) & silent[remembered] if silent.any() else False)
     member = np.concatenate([member, remembered[given]]).astype(np.int64)
     flat = np.concatenate([flat, given]).astype(np.int64)
     generation[silent] = memory.generation
     total = max(1, cluster.partition_total)
     member, flat = np.divmod(distinct(member * total + flat), total)
-    return ThreadClaims(member, flat, generation, silent, asked, believed.refused)
+    return ThreadClaims(member, flat, generation, silent, asked, checked.refused)
 
 
 def still_held(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:

@@ -47,7 +47,7 @@ class DecodedStreams:
 @dataclass(frozen=True, slots=True, eq=False)
 class ProcessMap:
     """The threads and processes of a group. Threads are numbered as in StreamsView: `member[thread]` is the row of its
-    member, `process[thread]` its process. `thread[row]` is the thread of a member, -1 for an outsider. `outsiders` has
+    member, `process[thread]` its process. `thread[row]` is the thread of a member, -1 for an outsider. `left_out` has
     rows and reasons. `version` is the lowest version used in the group, `common` the lowest of its latest versions.
     `future`: a member is newer than Bellwether."""
 
@@ -55,7 +55,7 @@ class ProcessMap:
     member: IntArray
     process: IntArray
     thread: IntArray
-    outsiders: Mapping[int, str]
+    left_out: Mapping[int, str]
     version: int
     common: int
     future: bool
@@ -91,7 +91,7 @@ def gather(decoded: DecodedStreams, memory: StreamsMemory) -> ProcessMap:
     infos, bad = decoded.infos, decoded.bad
     substitute = future_process(decoded.raw.group_id)
     rows: dict[ProcessId, list[int]] = {}
-    outsiders: dict[int, str] = {}
+    left_out: dict[int, str] = {}
     used: set[int] = set()
     latest: set[int] = set()
     for m, raw in enumerate(decoded.members):
@@ -102,7 +102,7 @@ def gather(decoded: DecodedStreams, memory: StreamsMemory) -> ProcessMap:
             continue
         record = memory.threads.get(raw.key)
         if record is None:
-            outsiders[m] = bad[m]
+            left_out[m] = bad[m]
             continue
         rows.setdefault(record.process_id, []).append(m)
         used.add(record.version)
@@ -118,7 +118,7 @@ def gather(decoded: DecodedStreams, memory: StreamsMemory) -> ProcessMap:
         member=member,
         process=np.repeat(np.arange(len(ordered), dtype=np.int32), [len(mine) for _, mine in ordered]),
         thread=thread,
-        outsiders=outsiders,
+        left_out=left_out,
         version=min({STREAMS_VERSION_MAX, *used}),
         common=min({STREAMS_VERSION_MAX, *latest}),  # versions 1 and 2 do not send theirs, which Java records as -1
         future=bool(infos.future.any()),

@@ -163,11 +163,11 @@ def contradictions(
     Bellwether leads: a thread closes its tasks before it joins under a new id, so it runs nothing, whatever it reports.
     Members with refused claims are ignored too.
     """
-    speaks = (decoded.infos.version >= _RUNNING_SINCE) & ~claims.silent & ~decoded.infos.future
+    reports_running = (decoded.infos.version >= _RUNNING_SINCE) & ~claims.silent & ~decoded.infos.future
     if memory.led:
-        speaks &= np.array([m.key in memory.threads for m in decoded.members], dtype=np.bool_)
-    speaks[list(claims.refused.reasons)] = False
-    running: LongArray = np.flatnonzero((reports.offset_sum == LATEST_OFFSET) & speaks[reports.member])
+        reports_running &= np.array([m.key in memory.threads for m in decoded.members], dtype=np.bool_)
+    reports_running[list(claims.refused.reasons)] = False
+    running: LongArray = np.flatnonzero((reports.offset_sum == LATEST_OFFSET) & reports_running[reports.member])
     member, task = reports.member[running], reports.task[running]
     infos, table = decoded.infos, tasks.table
     ids = np.stack([infos.sum_subtopology[running], infos.sum_partition[running]], axis=1)

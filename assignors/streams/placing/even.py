@@ -187,11 +187,11 @@ class Evener:
         lags, home = self._lags.choices(process), self._lags.home
 
         def harm(task: int) -> tuple[bool, bool, bool, int, int, int]:
-            astray = not len(home) or int(home[task]) != process
+            misplaced = not len(home) or int(home[task]) != process
             running = int(self._lags.least[task]) == LATEST_OFFSET
             foreign = self.remote(task, process) - self.remote(task, int(self.owner[task]))
             late = lags[task] > self._lags.acceptable_lag != PINNED
-            return (astray, late, running != late, foreign, lags[task], task)
+            return (misplaced, late, running != late, foreign, lags[task], task)
 
         return sorted(tasks, key=harm)
 

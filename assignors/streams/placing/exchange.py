@@ -71,10 +71,10 @@ class StandbyExchange:
         for first in range(size):
             at = first + 1
             while at < size:
-                promising = self._promising(first, at)
-                if not len(promising):
+                candidates = self._candidates(first, at)
+                if not len(candidates):
                     break
-                for second in promising.tolist():
+                for second in candidates.tolist():
                     at = second + 1
                     if self._pair(first, second):
                         moved = True
@@ -83,7 +83,7 @@ class StandbyExchange:
                     break
         return moved
 
-    def _promising(self, first: int, at: int) -> IntArray:
+    def _candidates(self, first: int, at: int) -> IntArray:
         """Returns processes from `at` on that might swap something with `first`."""
         rack = self._rack
         gain = self._best[first, rack[at:]] + self._best[at:, rack[first]]
@@ -178,13 +178,13 @@ class _Pair:
 
     def cycle(self) -> bool:
         """Swaps the two tasks that Java swaps next, one of each side. Returns False if no swap gains."""
-        best_a, gain_a, dear_a = self._best(0)
-        best_b, gain_b, dear_b = self._best(1)
+        best_a, gain_a, highest_a = self._best(0)
+        best_b, gain_b, highest_b = self._best(1)
         if gain_a + gain_b <= 0:
             return False
         far_a, far_b = _distances(gain_a, gain_b, self._passes)
         before_a, before_b = _distances(gain_a, gain_b, self._passes - 1)
-        source = min(0, before_a - dear_a, before_b - dear_b)
+        source = min(0, before_a - highest_a, before_b - highest_b)
         # A task relaxes the source node if it costs enough, the other process if it gains enough.
         most_a, most_b, apart = far_a - source, far_b - source, far_a - far_b
         first = None
@@ -204,7 +204,7 @@ class _Pair:
     def _best(self, on_b: int) -> tuple[tuple[int, int], int, int]:
         """Returns (the group whose first task gains most by leaving this side, the first of equals; that gain; the
         highest cost)."""
-        best, gain, dearest, lowest = (0, 0), _NEVER, _NEVER, -1
+        best, gain, highest, lowest = (0, 0), _NEVER, _NEVER, -1
         for key, sides in self.groups.items():
             mine = sides[on_b]
             if not mine:
@@ -213,8 +213,8 @@ class _Pair:
             gained = here - key[not on_b]
             if gained > gain or (gained == gain and mine[0] < lowest):
                 best, gain, lowest = key, gained, mine[0]
-            dearest = max(dearest, here)
-        return best, gain, dearest
+            highest = max(highest, here)
+        return best, gain, highest
 
 
 def _distances(gain_a: int, gain_b: int, passes: int) -> tuple[int, int]:

@@ -30,14 +30,14 @@ class KeepingRule(LabelRule):
         if not self._plain:
             kept = {task: near for task in tasks if (near := self._clear_repeated(place, task))}
             self.spread(place, [task for task in tasks if len(place.standbys[task]) < replicas], replicas)
-            self._undo_in_vain(place, kept)
+            self._undo_useless(place, kept)
         left = {task: replicas - len(place.standbys[task]) for task in tasks}
         fill_lightest(place, left)
 
     def _keep(self, place: Placement, tasks: Sequence[int], replicas: int) -> None:
         """Keeps replicas where the state is. If more processes have caught up than there should be replicas, those on
         the least loaded processes stay, as long as labels remain equally diverse."""
-        crowded = []
+        with_surplus = []
         for task in tasks:
             active = place.active[task]
             near = [(lag, process) for lag, process in self._lags.holders(task) if process != active]
@@ -45,8 +45,8 @@ class KeepingRule(LabelRule):
                 if number < replicas or lag <= self._lags.acceptable_lag:
                     place.add_standby(task, process)
             if len(place.standbys[task]) > replicas:
-                crowded.append(task)
-        for task in crowded:
+                with_surplus.append(task)
+        for task in with_surplus:
             while len(place.standbys[task]) > replicas:
                 place.remove_standby(task, self._least_wanted(place, task))
 
@@ -76,7 +76,7 @@ class KeepingRule(LabelRule):
             place.add_standby(task, process)
         return []
 
-    def _undo_in_vain(self, place: Placement, kept: dict[int, list[int]]) -> None:
+    def _undo_useless(self, place: Placement, kept: dict[int, list[int]]) -> None:
         """Restores replicas that made way for others if that did not make labels more diverse."""
         for task, before in kept.items():
             active, copies = place.active[task], list(place.standbys[task])

@@ -53,11 +53,11 @@ def validate_threads(
     count = len(process_map.member)
     if (threads.active < NOBODY).any() or (threads.active >= count).any() or _outside(threads.standby, count):
         return ("a task is given to a thread that is not there",)
-    astray = lookup(process_map.process, threads.active, NOBODY) != plan.active
-    standby_astray = process_map.process[threads.standby] != plan.standby_process
+    misplaced = lookup(process_map.process, threads.active, NOBODY) != plan.active
+    standby_misplaced = process_map.process[threads.standby] != plan.standby_process
     return (
-        *_tasks(view, np.flatnonzero(astray), "task {} is on a wrong thread"),
-        *_tasks(view, plan.standby_task[standby_astray], "a standby of task {} is on a wrong thread"),
+        *_tasks(view, np.flatnonzero(misplaced), "task {} is on a wrong thread"),
+        *_tasks(view, plan.standby_task[standby_misplaced], "a standby of task {} is on a wrong thread"),
     )
 
 

@@ -21,7 +21,7 @@ class HostAffinity:
     def apply(self, problem: TaskProblem, owner: IntArray) -> IntArray:
         exchange = Exchange(problem, owner)
         home = problem.home
-        for task in problem.tasks[_astray(problem, owner)].tolist():
+        for task in problem.tasks[_misplaced(problem, owner)].tolist():
             there = int(home[task])
             other = next((t for t in exchange.offers(task, there) if home[t] != there), None)
             if other is not None:
@@ -29,13 +29,13 @@ class HostAffinity:
         return exchange.owner
 
     def score(self, problem: TaskProblem, owner: IntArray) -> float:
-        return float(_astray(problem, owner).sum())
+        return float(_misplaced(problem, owner).sum())
 
 
-def _astray(problem: TaskProblem, owner: IntArray) -> BoolArray:
+def _misplaced(problem: TaskProblem, owner: IntArray) -> BoolArray:
     home = problem.home[problem.tasks]
-    astray: BoolArray = (home != NOBODY) & (owner[problem.tasks] != home)
-    return astray
+    misplaced: BoolArray = (home != NOBODY) & (owner[problem.tasks] != home)
+    return misplaced
 
 
 def reserved(problem: TaskProblem, owner: IntArray) -> BoolArray:

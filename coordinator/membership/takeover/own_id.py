@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.membership.error_codes import Code
 from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinAnswer
 from bellwether_kafka.coordinator.membership.requests import Kind
-from bellwether_kafka.coordinator.membership.table_growth import CHOOSY
+from bellwether_kafka.coordinator.membership.table_growth import SORTS_FIRST_SHARE
 from bellwether_kafka.coordinator.membership.takeover.growth import TableGrowing
 from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState, refused
 from bellwether_kafka.coordinator.membership.transitions import Step
@@ -131,8 +131,8 @@ class OwnId:
         coming = (1, 2) if state.reopens else (1,)
         if state.listing.puts_first(member_id, coming):
             return True
-        choosy_until = state.limit - (1 - CHOOSY) * state.config.roll_ms_max / 1000
-        late = state.config.instance_id is not None and state.now > choosy_until
+        sorts_first_until = state.limit - (1 - SORTS_FIRST_SHARE) * state.config.roll_ms_max / 1000
+        late = state.config.instance_id is not None and state.now > sorts_first_until
         return late and state.listing.puts_behind(member_id, coming) < state.evictions
 
     def _not_found(self) -> Failed:

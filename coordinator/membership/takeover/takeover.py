@@ -30,7 +30,7 @@ When a group's leader leaves, the broker elects the first member in the order of
 4. Checks the answer. If it names another leader, removes that too if the limit allows it; otherwise the attempt failed.
 
 `growth` implements step 0, `own_id` step 1, `removal` the others. `transitions` declares the steps and edges. The
-caller must give back the pending ids in `debts`.
+caller must give back the pending ids in `ids_to_give_back`.
 """
 
 from bellwether_kafka.coordinator.membership import events
@@ -98,7 +98,7 @@ class Takeover:
         return self._state.listing.own if self._state.step is Step.PARKED else ""
 
     @property
-    def debts(self) -> tuple[str, ...]:
+    def ids_to_give_back(self) -> tuple[str, ...]:
         """Ids of Bellwether's that the broker may still wait for."""
         return (*self._state.pending.all, *self._growth.temporary.ids)
 

@@ -12,8 +12,8 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     DoctorFacts,
     has_no_members,
 )
+from bellwether_kafka.coordinator.observation.message_versions import how_to_name_racks, message_versions
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.observation.spoken_versions import how_to_name_racks, spoken_versions
 from bellwether_kafka.coordinator.planning import RackSource, listed
 
 NAMES_SHOWN = 4
@@ -67,7 +67,7 @@ def _versions(facts: DoctorFacts) -> list[Check]:
     if facts.seen.shadow is None:
         return []
     streams = facts.seen.protocol == STREAMS_PROTOCOL
-    versions = spoken_versions(facts.seen.shadow.decision.raw.others, streams=streams)
+    versions = message_versions(facts.seen.shadow.decision.raw.others, streams=streams)
     if versions is None:
         return []
     return [

@@ -19,7 +19,7 @@ class MemberRacks:
         self._descriptions = 0  # that have brought something new
         self._shown: dict[str, DescribedMember] = {}  # by member id, and by instance id, which outlives a restart
 
-    def saw(self, members: Iterable[DescribedMember]) -> None:
+    def observe(self, members: Iterable[DescribedMember]) -> None:
         """Remembers these members of a DescribeGroups answer, and forgets those that are not in it."""
         shown = [*members] if self.rules else []
         if not shown:

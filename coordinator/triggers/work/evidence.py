@@ -84,8 +84,8 @@ class Evidence:
         keys = {(f.member_id, f.task, f.statement): now_ms for f in facts if not f.certain}
         certain = [f for f in facts if f.certain or self._claimed_before(f, now_ms)]
         # Threads that did not join again have reported nothing new.
-        heard = {thread.member_id for thread in claims}
-        kept = {key: at for key, at in self._once.items() if key[0] not in heard or key in keys}
+        reporting = {thread.member_id for thread in claims}
+        kept = {key: at for key, at in self._once.items() if key[0] not in reporting or key in keys}
         self._once = keys | kept
         self._runs = frozenset(
             (t.member_id, task) for t in claims for task, value in t.sums.items() if value == LATEST_OFFSET

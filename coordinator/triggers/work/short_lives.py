@@ -60,15 +60,15 @@ class ShortLives:
         if {s.id for s in plan.topology.subtopologies} <= self._proven:
             self._lives = {}
             return
-        spoke = dict(_spoke(decision, self._bytes))
+        reports = dict(_thread_reports(decision, self._bytes))
         self._bytes = {m.member_id: m.metadata for m in plan.joined}
         lives: dict[ProcessId, _Life] = {}
         for process in plan.process_map.processes:
             members = frozenset(process.members)
-            joins = min((spoke[m].joins for m in members if m in spoke), default=0)
+            joins = min((reports[m].joins for m in members if m in reports), default=0)
             before = self._lives.get(process.process_id)
             if before is not None and (members & before.members or joins > before.joins):
-                self._prove(spoke[m].owned & before.given.keys() for m in members if m in spoke)
+                self._prove(reports[m].owned & before.given.keys() for m in members if m in reports)
                 lives[process.process_id] = replace(before, members=members, joins=max(joins, before.joins))
                 del self._lives[process.process_id]
             else:
@@ -134,19 +134,19 @@ class ShortLives:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoke:
+class _ThreadReport:
     """The JoinGroup of one thread."""
 
     joins: int
     owned: frozenset[int]  # subtopologies of the partitions that it owns
 
 
-def _spoke(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterator[tuple[str, _Spoke]]:
+def _thread_reports(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterator[tuple[str, _ThreadReport]]:
     """Yields the reports that are new in this rebalance."""
     owners = decision.plan.topology.subtopology_of
     for member_id, subscription, info in new_reports(decision, before):
         owned = frozenset(owners[tp.topic] for tp in subscription.owned_partitions if tp.topic in owners)
-        yield member_id, _Spoke(info.unique_field, owned)
+        yield member_id, _ThreadReport(info.unique_field, owned)
 
 
 def _taken(lives: dict[ProcessId, _Life]) -> tuple[_Life, ...]:

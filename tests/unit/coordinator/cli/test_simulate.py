@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.cli.cost import Scales, costs_of
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.cli.simulate import Imagined, draw_rebalances, print_absences, task_bytes
+from bellwether_kafka.coordinator.cli.simulate import SimulatedRebalance, draw_rebalances, print_absences, task_bytes
 from bellwether_kafka.coordinator.observation.absence_cost import Ending, Pace
 from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings
@@ -74,7 +74,7 @@ def test_cost_is_drawn_once_something_is_weighed(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     now, made = imagined(Change(without_racks=("az2",)))
-    found = [Imagined(one, picture_of(one, now), {}) for one in made]
+    found = [SimulatedRebalance(one, picture_of(one, now), {}) for one in made]
     draw_rebalances(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made), (3, 0))
     drawn = capsys.readouterr().out
     assert "now, reading from leaders: 0.0 B/s of 4.00 MB/s cross racks, 0.0000 EUR per hour" in drawn
@@ -90,7 +90,7 @@ def test_what_crosses_racks_is_unknown_where_no_rack_is_known(capsys: pytest.Cap
     one = decide(live_group([LiveMember("a", ("t",))], 1, "range"), rackless, Memory.empty(), Policy(), 0)
     found = picture_of(one)
     assert found.cross_rack is None
-    draw_rebalances([Imagined(one, found, {})], [], (None, 0))
+    draw_rebalances([SimulatedRebalance(one, found, {})], [], (None, 0))
     assert [line.split()[-2:] for line in capsys.readouterr().out.splitlines()[1:3]] == [["unknown", "0"]] * 2
 
 

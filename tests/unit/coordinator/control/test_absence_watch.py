@@ -253,7 +253,7 @@ def test_a_group_is_refreshed_when_its_membership_says_something(monkeypatch: py
     async def scenario() -> None:
         watching = asyncio.create_task(channel.watch.run())
         await asyncio.wait_for(refreshes.get(), 60)
-        channel.watch.stir()
+        channel.watch.poll_now()
         assert await asyncio.wait_for(refreshes.get(), 60) == "orders"
         watching.cancel()
 

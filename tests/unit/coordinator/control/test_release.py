@@ -65,11 +65,11 @@ class Released:
         return self
 
     def members_join(self) -> "Released":
-        self.scenario.machine._core.sighting.heard(others=True)
+        self.scenario.machine._core.sighting.shows(others=True)
         return self
 
     def members_leave(self) -> "Released":
-        self.scenario.machine._core.sighting.heard(others=False)
+        self.scenario.machine._core.sighting.shows(others=False)
         return self
 
     @property

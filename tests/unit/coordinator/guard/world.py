@@ -167,7 +167,7 @@ class Process(Guarded):
         self._end()
 
     def sigterm(self) -> None:
-        self._heard_sigterm()
+        self._on_sigterm()
 
     def is_own(self, process: int) -> bool:
         return self._own

@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.membership.broker_order import (
     HashOrder,
     MemberTable,
     buckets_for,
-    rivals,
+    sorting_before,
     sorts_first,
     spread_hash,
     tables,
@@ -67,7 +67,7 @@ def test_a_broker_with_another_order_is_recognized() -> None:
 def test_who_comes_before_a_new_id() -> None:
     first, second, late = id_in(0, 16, 1), id_in(5, 16, 2), id_in(9, 16, 3)
     mine = id_in(3, 16, 4)
-    assert rivals([first, second, late], mine, JAVA16) == (first,)
+    assert sorting_before([first, second, late], mine, JAVA16) == (first,)
     assert sorts_first([second, late], mine, [JAVA16, SCALA16])
     assert sorts_first([first, second], mine, [JAVA16]), "nobody can pass the first bucket's first"
     assert not sorts_first([second, late], id_in(7, 16, 5), [JAVA16])
@@ -77,13 +77,13 @@ def test_who_comes_before_a_new_id() -> None:
 def test_every_bucket_before_bellwethers_comes_first_and_none_behind_it(table: MemberTable) -> None:
     each = [id_in(bucket, 16, bucket) for bucket in range(16)]
     for bucket, mine in enumerate(each):
-        assert rivals(each, mine, table) == tuple(each[:bucket])
+        assert sorting_before(each, mine, table) == tuple(each[:bucket])
 
 
 def test_in_the_same_bucket_java_keeps_the_order_of_arrival_and_scala_sorts_by_hash() -> None:
     there = id_in(0, 16, 1, negative=False)
     lower = id_in(0, 16, 2, negative=True)
-    assert rivals([there], lower, JAVA16) == (there,)
-    assert rivals([there], lower, SCALA16) == ()
+    assert sorting_before([there], lower, JAVA16) == (there,)
+    assert sorting_before([there], lower, SCALA16) == ()
     assert unavoidable([there], JAVA16) == (there,)
     assert unavoidable([there], SCALA16) == ()

@@ -379,8 +379,8 @@ def test_heartbeats_that_come_while_leaving_change_nothing() -> None:
 
 
 def test_a_runtime_that_cannot_go_on_can_still_leave() -> None:
-    assert Play().machine.farewell("a bug") is None
-    leave = Play().stable().machine.farewell("a bug")
+    assert Play().machine.final_leave("a bug") is None
+    leave = Play().stable().machine.final_leave("a bug")
     assert leave is not None
     assert (leave.member_id, leave.reason) == (ME, "a bug")
 

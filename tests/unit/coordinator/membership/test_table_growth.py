@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.membership.broker_order import (
     buckets_for,
     chance,
     on_the_way,
-    rivals,
+    sorting_before,
     sorts_first,
     spread_hash,
     tables,
@@ -140,7 +140,7 @@ def test_the_chance_of_an_id_is_that_of_random_ids(groups: int) -> None:
         first = sum(sorts_first(ids, own, known) for own in others) / len(others)
         assert abs(chance(ids, known, 0) - first) < 0.05
         second = sum(
-            all(len(set(rivals(ids, own, table)).difference(unavoidable(ids, table))) <= 1 for table in known)
+            all(len(set(sorting_before(ids, own, table)).difference(unavoidable(ids, table))) <= 1 for table in known)
             for own in others
         )
         assert abs(chance(ids, known, 1) - second / len(others)) < 0.05

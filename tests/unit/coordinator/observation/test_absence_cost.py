@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.observation.absence_cost import (
     Ending,
     Pace,
     absence_cost,
-    dearest_crash,
+    costliest_crash,
 )
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 from tests.unit.coordinator.web.test_picture import decided, member
@@ -107,11 +107,11 @@ def test_a_static_consumer_does_not_leave() -> None:
 
 def test_the_dearest_crash_is_that_of_whom_most_is_to_be_restored() -> None:
     decision = application(t0=1000)
-    found = dearest_crash(decision, decision.plan.owner)
+    found = costliest_crash(decision, decision.plan.owner)
     assert found is not None
     assert (found.items, found.restored) == (8, 3000)
-    assert dearest_crash(decision, np.full(8, -1, dtype=np.int32)) is None
+    assert costliest_crash(decision, np.full(8, -1, dtype=np.int32)) is None
     consumers = decided(member("a-1", None), member("b-1", None))
-    most = dearest_crash(consumers, np.array([1, 1, 1, 0], dtype=np.int32))
+    most = costliest_crash(consumers, np.array([1, 1, 1, 0], dtype=np.int32))
     assert most is not None
     assert (most.member, most.items) == ("b-1", 3)

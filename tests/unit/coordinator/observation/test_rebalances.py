@@ -23,7 +23,7 @@ def refresh(at_s: int, *members: ObservedMember, state: str = "Stable") -> Obser
 def found(*refreshes: Observation) -> tuple[SeenRebalance, ...]:
     rebalances = Rebalances()
     for seen in refreshes:
-        rebalances.saw(seen)
+        rebalances.observe(seen)
     return rebalances.lines()
 
 

@@ -87,7 +87,7 @@ class Known:
         self.topology = topology
         self.creates = dict(creates or {})
         self.mismatch = ""
-        self.witnesses: frozenset[str] = frozenset()
+        self.learned_from_members: frozenset[str] = frozenset()
         self.observed: list[tuple[AssignedMember, ...]] = []
         self.completed: list[Topology] = []
         self.cluster: Cluster | None = None

@@ -254,10 +254,10 @@ def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
 
     async def scenario() -> None:
         app = App(known=Known(learned))
-        app.known.witnesses = frozenset({"a"})
+        app.known.learned_from_members = frozenset({"a"})
         with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 1, A, B)
-        app.known.witnesses = frozenset({"a", "b"})
+        app.known.learned_from_members = frozenset({"a", "b"})
         await lead(app, 2, A, B)
         app.known.mismatch = "subtopology 1 of the application has another changelog"
         with pytest.raises(RefusalError, match="another changelog"):
@@ -270,7 +270,7 @@ def test_members_that_a_topology_was_not_learned_from_are_no_acquaintances() -> 
     async def scenario() -> None:
         first = await lead(App(), 1, A, B)
         app = App(known=Known(replace(SHOP, source="learned")))
-        app.known.witnesses = frozenset({"a", "before"})
+        app.known.learned_from_members = frozenset({"a", "before"})
         await app.planner.observed(shown(first, A, B), None)
         assert not app.kind.memory.threads
         with pytest.raises(RefusalError, match="has restarted"):
@@ -286,7 +286,7 @@ def test_a_leader_that_bellwether_removed_to_lead_has_not_restarted(source: str)
     async def scenario() -> None:
         first = await lead(App(), 1, A, B)
         app = App(known=Known(replace(SHOP, source=source)))
-        app.known.witnesses = frozenset({"a", "b"})
+        app.known.learned_from_members = frozenset({"a", "b"})
         await app.planner.observed(shown(first, A, B), None)
         command = order(app, 2, *after(first, A), RETURNED)
         with pytest.raises(RefusalError, match="has restarted"):

@@ -63,7 +63,7 @@ def test_without_hosts_a_plan_is_made_without_racks_and_is_worth_a_rebalance_onc
     planning = planner(BY_HOST)
     assert delivered(planning, 1) == {IN_AZ1: {0, 2}, IN_AZ2: {1, 3}}
     assert not planning.racks_changed(MEMBERS[1:])
-    planning.racks.saw(SHOWN)
+    planning.racks.observe(SHOWN)
     assert planning.racks_changed(MEMBERS[1:])
     assert run(planning.gain_of_racks(decide(1, dry=True))) == (
         "by the racks of members that are known now, 0 partitions instead of 2 are read from another rack"
@@ -75,7 +75,7 @@ def test_without_hosts_a_plan_is_made_without_racks_and_is_worth_a_rebalance_onc
 def test_racks_are_worth_no_rebalance_under_a_policy_that_ignores_them() -> None:
     planning = planner(BY_HOST, "sticky-min-churn")
     delivered(planning, 1)
-    planning.racks.saw(SHOWN)
+    planning.racks.observe(SHOWN)
     assert planning.racks_changed(MEMBERS[1:])
     assert run(planning.gain_of_racks(decide(1, dry=True))) == ""
 
@@ -99,14 +99,14 @@ def test_after_a_return_without_a_plan_racks_are_compared_with_the_present_assig
 
 def test_before_the_first_plan_no_rack_has_changed() -> None:
     planning = planner(BY_HOST)
-    planning.racks.saw(SHOWN)
+    planning.racks.observe(SHOWN)
     assert not planning.racks_changed(MEMBERS[1:])
 
 
 def test_the_previous_answer_can_be_sent_again_although_racks_have_become_known() -> None:
     planning = planner(BY_HOST)
     delivered(planning, 1)
-    planning.racks.saw(SHOWN)
+    planning.racks.observe(SHOWN)
     planning.kind._reader.trouble = OSError("no broker answers")  # type: ignore[attr-defined]
     again = run(planning.plan(replace(decide(2), deadline=time.monotonic() + 1)))
     assert again.chosen.source is Source.PREVIOUS

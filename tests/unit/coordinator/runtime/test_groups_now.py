@@ -29,7 +29,7 @@ def seen_as(*refreshes: Observation) -> GroupNow:
     observer, trends = Refreshes(), LagTrends()
     for seen in refreshes:
         observer.last = seen
-        observer.rebalances.saw(seen)
+        observer.rebalances.observe(seen)
         trends.on_observation(seen)
     members = len(refreshes[-1].members) if refreshes else 0
     status = GroupStatus("g", "observe", "stable", False, None, -1, members)

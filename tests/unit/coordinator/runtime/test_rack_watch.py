@@ -127,7 +127,7 @@ def test_members_are_described_while_they_join_so_that_the_plan_knows_their_host
 def test_a_rebalance_that_begins_is_not_waited_for() -> None:
     async def scenario(watched: Watched) -> None:
         running = asyncio.create_task(watched.watch.run())
-        watched.watch.stir()
+        watched.watch.poll_now()
         async with asyncio.timeout(TICK_S / 2):
             await watched.brokers.answered.wait()
         running.cancel()
@@ -150,7 +150,7 @@ def test_another_rack_of_a_member_is_noticed_where_something_else_has_described_
     watched = Watched()
     watched.turns(1)
     swapped = [replace(m, client_host=other.client_host) for m, other in zip(SHOWN, reversed(SHOWN), strict=True)]
-    watched.planner.racks.saw(swapped)
+    watched.planner.racks.observe(swapped)
     watched.turns(1)
     assert len(watched.wanted) == 2
     assert OWN not in {m.member_id for m in swapped}

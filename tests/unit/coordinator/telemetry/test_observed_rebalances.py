@@ -49,7 +49,7 @@ def values(*refreshes: Observation) -> list[bytes]:
 
     observed = ObservedRebalances(later)
     for seen in refreshes:
-        ended = rebalances.saw(seen)
+        ended = rebalances.observe(seen)
         if ended is not None:
             observed.on_rebalance(seen, ended)
         observed.on_observation(seen)
@@ -138,8 +138,8 @@ def test_a_group_that_is_gone_begins_anew() -> None:
     observed, rebalances = ObservedRebalances(lambda _, work: kept.extend(work())), Rebalances()
     observed.on_observation(at(10, SKEWED))
     observed.on_gone("g")
-    rebalances.saw(at(10, SKEWED))
-    ended = rebalances.saw(at(20, LEFT))
+    rebalances.observe(at(10, SKEWED))
+    ended = rebalances.observe(at(20, LEFT))
     assert ended is not None
     observed.on_rebalance(at(20, LEFT), ended)
     assert (kept[0][1]["moved"], kept[0][1]["members_before"]) == (UNKNOWN, None)

@@ -48,7 +48,7 @@ def test_a_full_queue_drops_and_counts_at_once() -> None:
 
 @pytest.mark.slow
 def test_a_token_endpoint_that_is_down_at_the_start_does_not_end_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "REVIVAL_S", 0.05)
+    monkeypatch.setattr(publish, "RECREATE_S", 0.05)
     asked: list[float] = []
 
     def token(_: object = None) -> tuple[str, float, str, dict[str, str]]:

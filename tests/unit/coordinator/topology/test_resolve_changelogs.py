@@ -153,7 +153,7 @@ def test_state_that_fits_no_changelog_leaves_it_open() -> None:
 
 def open_app() -> App:
     app = App(known=Known(OPEN))
-    app.known.witnesses = frozenset({"a", "b"})
+    app.known.learned_from_members = frozenset({"a", "b"})
     return app
 
 
@@ -193,7 +193,7 @@ class Ends(Log):
 def app_of_two(ends: Mapping[str, int]) -> App:
     """Two subtopologies, both with state, and two changelogs of equal size; lags and standbys count."""
     app = App(known=Known(replace(TWO, application_id="app")), log=Ends(ends), assignors=STOCK, num_standby_replicas=1)
-    app.known.witnesses = frozenset({"a", "b"})
+    app.known.learned_from_members = frozenset({"a", "b"})
     app.cluster.counts = dict(EQUAL)
     return app
 

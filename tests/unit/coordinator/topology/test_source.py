@@ -104,7 +104,7 @@ def test_a_topology_is_learned_from_a_settled_group() -> None:
     assert found.topology is not None
     assert found.topology.source == "learned"
     assert found.topology.changelogs == (CHANGELOG,)
-    assert found.witnesses == {"a", "b"}
+    assert found.learned_from_members == {"a", "b"}
     assert found.mismatch == ""
 
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_learned_leaves_everything_as_it_was() -> None:
     run(found.observe((first, replace(second, assignment=b""))))
     assert found.topology is None
     run(found.observe(()))
-    assert found.witnesses == frozenset()
+    assert found.learned_from_members == frozenset()
 
 
 def test_what_is_open_is_refreshed_again_after_a_while_and_may_be_settled() -> None:
@@ -151,7 +151,7 @@ def test_other_members_are_learned_from_at_once() -> None:
     found.settle(replace(SHOP, source="learned"))
     run(found.observe((first, replace(second, member_id="b'"))))
     assert learned == [{"a", "b"}, {"a", "b'"}]
-    assert found.witnesses == {"a", "b'"}
+    assert found.learned_from_members == {"a", "b'"}
 
 
 def test_what_could_not_be_learned_is_tried_again_after_a_while() -> None:
@@ -459,4 +459,4 @@ def test_a_learned_topology_that_is_unconfirmed_is_learned_anew() -> None:
     found.distrust()
     assert found.mismatch == UNCONFIRMED
     run(found.observe(shown()))
-    assert (found.mismatch, found.witnesses) == ("", {"a", "b"})
+    assert (found.mismatch, found.learned_from_members) == ("", {"a", "b"})

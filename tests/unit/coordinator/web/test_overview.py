@@ -8,14 +8,14 @@ import pytest
 from bellwether_kafka.coordinator.membership import NotLeading, Role
 from bellwether_kafka.coordinator.observation import Anomaly, AnomalyKind, LagSummary, LagVerdict
 from bellwether_kafka.coordinator.web.overview import (
-    AT_PEACE,
+    NO_PROBLEM,
     OFTEN,
     PASSING,
     RULES,
     GroupNow,
     OverviewReason,
     overview,
-    pains_of,
+    problems_of,
     values_of_row,
 )
 from bellwether_kafka.coordinator.web.status import GroupStatus, role_status
@@ -61,7 +61,7 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("reason", OverviewReason)
 def test_each_reason_has_a_rule_and_holds_alone(reason: OverviewReason) -> None:
-    (pain,) = pains_of(EXAMPLES[reason])
+    (pain,) = problems_of(EXAMPLES[reason])
     assert pain.reason == reason
     assert pain.words
     assert pain.detail
@@ -78,23 +78,23 @@ def test_the_documentation_has_the_rules_in_their_order() -> None:
 
 
 def test_nothing_is_wrong_with_a_group_that_reads() -> None:
-    assert pains_of(WELL) == ()
-    assert pains_of(replace(WELL, rebalances=OFTEN - 1, lag=None)) == ()
-    assert pains_of(replace(NOBODY, lag=replace(LAG, lag=0))) == (), "nobody is missing where all is read"
-    assert pains_of(replace(NOBODY, unowned=3, lag=None)) == (), "what nobody knows is no reason"
+    assert problems_of(WELL) == ()
+    assert problems_of(replace(WELL, rebalances=OFTEN - 1, lag=None)) == ()
+    assert problems_of(replace(NOBODY, lag=replace(LAG, lag=0))) == (), "nobody is missing where all is read"
+    assert problems_of(replace(NOBODY, unowned=3, lag=None)) == (), "what nobody knows is no reason"
 
 
 @pytest.mark.parametrize("reason", [None, *NotLeading])
 def test_every_reason_not_to_lead_is_somebodys_work_or_passes_or_is_at_peace(reason: NotLeading | None) -> None:
-    found = {pain.reason for pain in pains_of(to_lead(reason))}
-    if reason is None or reason in AT_PEACE:
+    found = {pain.reason for pain in problems_of(to_lead(reason))}
+    if reason is None or reason in NO_PROBLEM:
         assert found == set()
     else:
         assert found == {OverviewReason.WAITS if reason in PASSING else OverviewReason.NOT_LED}
 
 
 def test_a_group_that_should_be_led_and_is_not_says_why_and_what_to_do() -> None:
-    (pain,) = pains_of(to_lead(NotLeading.FENCED))
+    (pain,) = problems_of(to_lead(NotLeading.FENCED))
     assert "a reason" in pain.detail
     assert "instance_id" in pain.detail
 
@@ -117,7 +117,7 @@ def test_the_most_painful_is_first_then_lag_in_time_then_in_records_then_the_nam
 def test_a_group_with_several_reasons_is_shown_at_its_worst() -> None:
     both = replace(judged(LagVerdict.STALLED), unowned=1)
     (row, _) = overview([named("x", EXAMPLES[OverviewReason.FALLING_BEHIND]), named("both", both)])
-    assert [pain.reason for pain in row.pains] == [OverviewReason.STALLED, OverviewReason.NO_OWNER]
+    assert [pain.reason for pain in row.problems] == [OverviewReason.STALLED, OverviewReason.NO_OWNER]
 
 
 def test_values_keep_the_unknown_apart_from_zero() -> None:
@@ -129,7 +129,7 @@ def test_values_keep_the_unknown_apart_from_zero() -> None:
 
 
 def test_consumers_that_assign_themselves_are_shown_with_their_lag_and_progress() -> None:
-    (pain,) = pains_of(EXAMPLES[OverviewReason.SELF_ASSIGNED])
+    (pain,) = problems_of(EXAMPLES[OverviewReason.SELF_ASSIGNED])
     assert pain.level == "info"
     assert pain.detail == (
         "Consumers assign themselves partitions: offsets are committed without members."

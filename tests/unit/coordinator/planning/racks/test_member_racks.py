@@ -29,7 +29,7 @@ def test_the_client_id_of_a_dynamic_member_is_in_its_member_id() -> None:
 def test_the_client_id_of_a_static_member_is_known_once_it_was_shown_and_outlives_a_restart() -> None:
     racks, member = MemberRacks(BY_CLIENT), joined(f"orders-a-{UUID}", "orders-a")
     assert (racks.of(member).rack, racks.lacks([member])) == (None, True), "this one has its instance id in it"
-    racks.saw([shown(member.member_id, "/10.1.0.1", "orders-a", client_id="orders-a1")])
+    racks.observe([shown(member.member_id, "/10.1.0.1", "orders-a", client_id="orders-a1")])
     assert racks.of(joined(f"orders-a-again-{UUID}", "orders-a")).rack == "az1"
     assert not racks.lacks([member])
 
@@ -37,30 +37,30 @@ def test_the_client_id_of_a_static_member_is_known_once_it_was_shown_and_outlive
 def test_a_host_is_known_once_it_was_shown() -> None:
     racks = MemberRacks(BY_HOST)
     assert (racks.of(joined("a")).rack, racks.lacks([joined("a")])) == (None, True)
-    racks.saw([shown("a", "/10.1.0.1"), shown("b", "/10.2.0.1")])
+    racks.observe([shown("a", "/10.1.0.1"), shown("b", "/10.2.0.1")])
     assert [racks.of(joined(name)).rack for name in "abc"] == ["az1", "az2", None]
     assert [racks.lacks([joined(name)]) for name in "abc"] == [False, False, True]
 
 
 def test_a_static_member_that_restarts_is_taken_to_be_on_its_last_host_until_it_is_shown() -> None:
     racks = MemberRacks(BY_HOST)
-    racks.saw([shown("a-1", "/10.1.0.1", "a")])
+    racks.observe([shown("a-1", "/10.1.0.1", "a")])
     assert racks.of(joined("a-2", "a")).rack == "az1"
-    racks.saw([shown("a-2", "/10.2.0.1", "a")])
+    racks.observe([shown("a-2", "/10.2.0.1", "a")])
     assert racks.of(joined("a-2", "a")).rack == "az2"
 
 
 def test_members_that_are_gone_are_forgotten_but_an_empty_answer_is_no_description() -> None:
     racks = MemberRacks(BY_HOST)
-    racks.saw([shown("a", "/10.1.0.1"), shown("b", "/10.2.0.1")])
-    racks.saw([])
-    racks.saw([shown("b", "/10.2.0.1")])
+    racks.observe([shown("a", "/10.1.0.1"), shown("b", "/10.2.0.1")])
+    racks.observe([])
+    racks.observe([shown("b", "/10.2.0.1")])
     assert [racks.of(joined(name)).rack for name in "ab"] == [None, "az2"]
 
 
 def test_without_rules_nothing_is_kept_and_nothing_is_lacking() -> None:
     racks = MemberRacks()
-    racks.saw([shown("a", "/10.1.0.1")])
+    racks.observe([shown("a", "/10.1.0.1")])
     assert (racks.of(joined("a")).rack, racks.lacks([joined("a")])) == (None, False)
 
 
@@ -68,6 +68,6 @@ def test_the_version_changes_with_what_is_known_only() -> None:
     racks = MemberRacks(BY_HOST)
     versions = [racks.version]
     for host in ("/10.1.0.1", "/10.1.0.1", "/10.2.0.1"):
-        racks.saw([shown("a", host)])
+        racks.observe([shown("a", host)])
         versions.append(racks.version)
     assert [before != after for before, after in pairwise(versions)] == [True, False, True]

@@ -13,7 +13,7 @@ RACK_VERSION = 3  # the first version of a subscription that has the member's ra
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenVersion:
+class MessageVersions:
     """A sentence on the versions. `remedy` is "" if Bellwether knows all of them."""
 
     message: str
@@ -44,7 +44,7 @@ OF_STREAMS = _Words(
 )
 
 
-def spoken_versions(members: Iterable[RawMember], *, streams: bool) -> SpokenVersion | None:
+def message_versions(members: Iterable[RawMember], *, streams: bool) -> MessageVersions | None:
     """Returns the sentence, or None if no member's bytes can be read."""
     version_of = {
         m.member_id: version for m in members if (version := _version(m.metadata, streams=streams)) is not None
@@ -54,10 +54,10 @@ def spoken_versions(members: Iterable[RawMember], *, streams: bool) -> SpokenVer
     words = OF_STREAMS if streams else OF_CONSUMERS
     newer = [member for member, version in version_of.items() if version > words.highest]
     if newer:
-        return SpokenVersion(f"{listed(newer)} send {words.what} newer than Bellwether knows.", words.newer)
+        return MessageVersions(f"{listed(newer)} send {words.what} newer than Bellwether knows.", words.newer)
     versions = sorted({*version_of.values()})
     shown = ", ".join(f"v{version}" for version in versions)
-    return SpokenVersion(f"Members send {words.what} {shown}{words.mixed * (len(versions) > 1)}.")
+    return MessageVersions(f"Members send {words.what} {shown}{words.mixed * (len(versions) > 1)}.")
 
 
 CONFIGURE = "For clients that never send a rack, configure [racks] (docs/guides/policies.md#clients-that-send-no-rack)."
