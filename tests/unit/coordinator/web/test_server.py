@@ -121,7 +121,7 @@ def test_groups_are_json() -> None:
                 "reason": "empty", "detail": "no other member is in the group", "remedy": REMEDIES[NotLeading.EMPTY],
                 "since_ms": 1_700_000_005_000, "next_attempt_ms": 1_700_000_007_500,
             },
-            "emptying": [],
+            "emptying": [], "applied_plan": "",
         }  # fmt: skip
 
     served(talk)
