@@ -42,8 +42,9 @@ EMPTYING = (
     Emptying("member:app-1", "guard on app-1 has ordered evacuate of member:app-1 in 'lost' (SIGTERM)", "empty", 0),
     Emptying("rack:az1", f"ann has ordered evacuate of rack:az1 in 'lost' ({EVIL})", "", None),
 )
+APPLIED = f"ann has ordered apply of the plan 967a8959b2af5f5d to 'g' until its members change ({EVIL})"
 GROUPS = [
-    GroupStatus("g", "lead", "stable", True, LEADING, 2, 3),
+    GroupStatus("g", "lead", "stable", True, LEADING, 2, 3, applied_plan=APPLIED),
     GroupStatus("shop", "lead", "stable", True, LEADING, 2, 3),
     GroupStatus("lost", "lead", "stopped", False, FENCED, -1, 0, EMPTYING),
     GroupStatus("watched", "observe", "stable", False, None, -1, 4),

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.browser import Browser
-from tests.unit.coordinator.web.shown import EVIL, GROUPS, LONG, application, served
+from tests.unit.coordinator.web.shown import APPLIED, EVIL, GROUPS, LONG, application, served
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -138,6 +138,10 @@ def test_what_an_observer_does_not_know_is_reported_to_be_unknown(browser: Brows
     assert "no shadow plan: the brokers are silent" in text
     assert "Cost now and under Bellwether: not known, for want of a plan." in text
     assert "Bellwether would" not in text.replace("what Bellwether would assign", "")
+
+
+def test_an_applied_plan_is_named(browser: Browser, page: str) -> None:
+    assert APPLIED in opened(browser, page, "g", str(reported(page, "groups/g")["generation"]))
 
 
 def test_a_group_that_is_not_led_says_why_and_what_to_do_without_hovering(browser: Browser, page: str) -> None:
