@@ -56,6 +56,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX
 HERE = Path(__file__).parent
 RULES = HERE.parent / "deploy" / "prometheus" / "rules.yml"
 WIDTH = 120  # of a line of PromQL
+MOST = 0.75  # of all commands: their options are not listed with each
 COMMON = 3  # commands with the same option, from which on it is described once
 NESTED = {"kafka", "groups", "events", "weights", "cost", "racks"}
 FIXED = "a fixed list"
@@ -310,14 +311,22 @@ def commands_page() -> str:
     }
     users = Counter(row for rows in shown.values() for row in rows)
     common = [row for row in users if users[row] >= COMMON]
-    lines += ["", "## Common options", "", "| argument or option | what it is |", "|---|---|", *sorted(common)]
+    most = {row for row in common if users[row] >= MOST * len(shown)}
+    lines += ["", "## Common options", ""]
+    lines += [_with_exceptions(row, shown) if row in most else row for row in sorted(common)]
     for words, command in commands:
-        lines += ["", f"## `bellwether {words}`", "", " ".join((command.help or "").split()), ""]
+        lines += ["", f"## `bellwether {words}`", "", " ".join((command.help or "").split())]
         own = [row for row in shown[words] if row not in common]
-        lines += ["| argument or option | what it is |", "|---|---|", *own, ""] if own else []
-        if also := [row.split("`")[1] for row in shown[words] if row in common]:
-            lines.append(f"[Common](#common-options): {', '.join(f'`{name}`' for name in also)}.")
+        lines += ["", *own] if own else []
+        if also := [row.split("`")[1] for row in shown[words] if row in common and row not in most]:
+            lines += ["", f"[Common](#common-options): {', '.join(f'`{name}`' for name in also)}."]
     return "\n".join([*lines, ""])
+
+
+def _with_exceptions(row: str, shown: Mapping[str, list[str]]) -> str:
+    """The row of an option of most commands, with those that lack it or describe one of the same name themselves."""
+    others = ", ".join(f"`{words}`" for words, rows in shown.items() if row not in rows)
+    return f"{row} All commands have it but {others}."
 
 
 def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -333,8 +342,8 @@ def _parameter(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         names = f"`{parameter.metavar or parameter.name.upper()}`"
     values = f" ({', '.join(map(str, type(parameter.default)))})" if isinstance(parameter.default, Output) else ""
-    text = " ".join((getattr(parameter, "help", None) or "").split()).replace("|", "\\|")
-    return f"| {names} | {text}{values} |"
+    text = " ".join((getattr(parameter, "help", None) or "").split())
+    return f"- {names}: {text}{values}"
 
 
 def states_page() -> str:
