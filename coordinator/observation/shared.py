@@ -284,6 +284,7 @@ class SharedOffsets(kafka.OffsetReader):
             if isinstance(answer, BaseException):
                 if not isinstance(answer, TransportError):
                     raise answer
+                self._nodes = {}  # a broker that was replaced has its number, but another address
                 continue  # the ends of its partitions remain unknown
             for topic, partitions in answer.items():
                 ends[topic].update(partitions)

@@ -242,6 +242,25 @@ def test_a_leader_that_is_silent_is_the_trouble_of_its_partitions_only() -> None
     )
 
 
+def test_a_broker_that_was_replaced_is_asked_at_its_new_address() -> None:
+    class Replaced(Reader):
+        now = TWO
+
+        async def nodes(self) -> tuple[Node, ...]:
+            return ONE, self.now
+
+    brokers, reader = Brokers(), Replaced(t=2)
+    brokers.ends = {"t": {0: (0, 10), 1: (0, 11)}}
+    offsets = SharedOffsets(cast("SharedReader", reader), cast("Transport", brokers), groups_of(brokers))
+    together(offsets.known_ends({"t": 2}, 5.0))
+    brokers.fails[TWO], reader.now = TransportError(Failure.TIMED_OUT, "no answer"), Node(2, "replacement", 9092)
+    (missing,) = together(offsets.known_ends({"t": 2}, 5.0))
+    (whole,) = together(offsets.known_ends({"t": 2}, 5.0))
+    assert isinstance(missing, Ends)
+    assert isinstance(whole, Ends)
+    assert (missing.offsets["t"].tolist(), whole.offsets["t"].tolist()) == ([10, NO_END], [10, 11])
+
+
 def test_one_partition_without_a_leader_leaves_all_others_their_ends() -> None:
     orders = dict.fromkeys(range(12), (0, 1000)) | {7: (5, -1)}
     ends, unknown = ends_of_topic("orders", orders, 12)
