@@ -36,7 +36,7 @@ from bellwether_kafka.coordinator.on_demand import on_demand
 
 _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
-    "feasibility": ("absence_of", "heard", "objection", "policy_of"),
+    "feasibility": ("absence_of", "heard", "objection", "policy_of", "unfollowed"),
     "controller": ("Controller", "ControlReport", "OnControl", "ServedGroups"),
     "local": ("LocalChannel", "LocalOrders", "LocalProcess", "local_processes", "state_file", "write_state"),
     "topic": (
@@ -52,7 +52,7 @@ _HEAVY = {
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl, ServedGroups
-    from bellwether_kafka.coordinator.control.feasibility import absence_of, heard, objection, policy_of
+    from bellwether_kafka.coordinator.control.feasibility import absence_of, heard, objection, policy_of, unfollowed
     from bellwether_kafka.coordinator.control.local import (
         LocalChannel,
         LocalOrders,

@@ -16,8 +16,11 @@ from bellwether_kafka.coordinator.control.records import (
     absence_key,
     traits_of,
 )
+from bellwether_kafka.coordinator.names import for_shell
 
 HEARD = f"within {HEARD_MS // 1000} s"
+OWN_ASSIGNORS = "bellwether"  # the beginning of the names of the assignors in deploy/broker-assignor
+PLUGIN_GUIDE = "docs/guides/beyond-classic.md#with-the-plug-in"
 
 
 def heard(records: Mapping[str, Record], now_ms: int) -> list[InstanceHeartbeat]:
@@ -70,6 +73,23 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
         why = "'bellwether top --url http://HOST:9790' shows why"
         return f"Bellwether does not lead '{order.target}' now; {why}. Repeat the order when it leads."
     return ""
+
+
+def unfollowed(group: str, protocol: str, assignor: str, *, served: bool) -> str:
+    """Returns sentences on why the broker of a group that it assigns would not follow an order, with the remedy; "" if
+    it would. `served`: a live process reports that it has served the group a plan."""
+    if protocol == "streams":
+        if served:
+            return ""
+        remedy = f"'bellwether convert {for_shell(group)}' has the way back to a group that Bellwether leads"
+        return f"'{group}' has the protocol streams, whose broker places its tasks without asking Bellwether; {remedy}."
+    if not assignor.startswith(OWN_ASSIGNORS):
+        remedy = "let its members name one that asks Bellwether, such as group.remote.assignor=bellwether-rack-first"
+        return f"The broker of '{group}' assigns with {assignor}, which follows no orders; {remedy} ({PLUGIN_GUIDE})."
+    if served:
+        return ""
+    remedy = "set the same control_topic for the Bellwether beside each broker, and let a member join or leave"
+    return f"The broker of '{group}' assigns with {assignor}, but no Bellwether reports that it was asked; {remedy}."
 
 
 def _nobody_to_drain(target: str, living: list[InstanceHeartbeat]) -> str:

@@ -17,6 +17,7 @@ import typer
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.options import settings_for
+from bellwether_kafka.coordinator.cli.orders.by_broker import unfollowed_by_broker
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement, not_evacuated
 from bellwether_kafka.coordinator.cli.orders.follow import follow, outdated, unread, unseen
 from bellwether_kafka.coordinator.cli.output import Exit, Output, echo, fail, print_document
@@ -75,7 +76,7 @@ class OrderService:
         """Writes an order and follows it for `wait_s`. Ends the process if the order cannot be carried out, unless
         `force` is set. With `dry_run` it only prints the plan."""
         records = self.read()
-        objection = control.objection(order, records, now_ms())
+        objection = self._unfollowed(order, records) or control.objection(order, records, now_ms())
         placed = None
         if (control.traits_of(order).places or dry_run) and not (objection and not force):
             placed = self._placed(order, records) if force else self._at_rest(order, records, wait_s)
@@ -100,6 +101,15 @@ class OrderService:
             )
         if done is False:
             raise typer.Exit(Exit.UNEXPECTED)
+
+    def _unfollowed(self, order: control.AnyOrder, records: Mapping[str, control.Record]) -> str:
+        """Returns why the group's broker would not follow an order for the next plan, "" if it would or no broker
+        assigns. Nothing is asked about a group that Bellwether leads."""
+        places = isinstance(order, control.PlacementOrder) or order.kind is control.OrderKind.REBALANCE
+        if not places or any(order.target in heartbeat.leads for heartbeat in control.heard(records, now_ms())):
+            return ""
+        settings, _ = settings_for(self.bootstrap, self.config, order.target)
+        return unfollowed_by_broker(settings, order.target, served=self.is_served(order.target))
 
     def in_full(self, group: str, where: str) -> str:
         """Returns the full id of a place that was given in short, as leaders know it."""

@@ -3,7 +3,7 @@
 import pytest
 
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
-from bellwether_kafka.coordinator.control.feasibility import HEARD_MS, objection, policy_of
+from bellwether_kafka.coordinator.control.feasibility import HEARD_MS, objection, policy_of, unfollowed
 from bellwether_kafka.coordinator.control.records import (
     NO_END_MS,
     InstanceHeartbeat,
@@ -109,3 +109,30 @@ def test_a_group_that_its_broker_assigns_by_plans_of_bellwether_can_be_given_ord
     for kind in (OrderKind.LEAVE, OrderKind.PAUSE, OrderKind.RELEASE):
         message = objection(order(kind, "served"), topic(serves), NOW_MS)
         assert message == f"Bellwether is not in 'served', whose broker assigns, so there is nothing to {kind.value}."
+
+
+@pytest.mark.parametrize(
+    ("protocol", "assignor", "served", "words"),
+    [
+        ("consumer", "uniform", False, "assigns with uniform, which follows no orders; let its members name one"),
+        ("consumer", "range", True, "assigns with range, which follows no orders"),
+        (
+            "consumer",
+            "bellwether-rack-first",
+            False,
+            "no Bellwether reports that it was asked; set the same control_topic",
+        ),
+        ("streams", "", False, "'bellwether convert shop' has the way back to a group that Bellwether leads"),
+    ],
+)
+def test_an_order_that_a_broker_would_not_follow_is_refused_with_the_remedy(
+    protocol: str, assignor: str, served: bool, words: str
+) -> None:
+    message = unfollowed("shop", protocol, assignor, served=served)
+    assert words in message
+    assert message.count("'shop'") == 1
+
+
+def test_a_broker_that_was_served_a_plan_follows_orders() -> None:
+    assert unfollowed("shop", "consumer", "bellwether", served=True) == ""
+    assert unfollowed("shop", "streams", "", served=True) == ""

@@ -46,6 +46,7 @@ from tests.support.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
 from tests.support.embedded_transport import API_VERSION
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.cli import in_process
+from tests.unit.coordinator.cli.test_every_command import Described
 from tests.unit.coordinator.cli.test_groups import FIRST, SECOND, Uneven
 from tests.unit.coordinator.control.test_controller import Group
 
@@ -222,6 +223,17 @@ def test_an_order_that_nobody_hears_is_refused_and_not_written(channel: Channel,
     assert "No Bellwether with the group 'orders' has reported" in channel.refused(*arguments)
     channel.heartbeat(at_ms=1)
     assert "Nothing was ordered; --force orders it all the same." in channel.refused(*arguments)
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("serves", [(), ("converted",)], ids=["never served", "served before"])
+def test_an_order_on_placement_that_the_groups_broker_does_not_follow_is_refused(
+    channel: Channel, serves: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "Transport", Described)
+    channel.heartbeat(serves=serves)
+    for order in (("rebalance", "converted"), ("evacuate", "converted", "rack:az1")):
+        assert "The broker of 'converted' assigns with uniform, which follows no orders;" in channel.refused(*order)
 
 
 @pytest.mark.embedded

@@ -1,0 +1,30 @@
+"""Asks the broker of a group by which assignor it assigns, so that an order that this assignor would not follow is
+refused with the remedy."""
+
+import asyncio
+
+from bellwether_kafka.coordinator import control, kafka
+from bellwether_kafka.coordinator.cli.read_groups import CONNECT_TIMEOUT_MS
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerProtocol
+from bellwether_kafka.coordinator.settings import Settings
+
+PROTOCOLS: tuple[BrokerProtocol, ...] = ("consumer", "streams")
+
+
+def unfollowed_by_broker(settings: Settings, group: str, *, served: bool) -> str:
+    """Returns why the broker of this group would not follow an order, as sentences with the remedy; "" if a member
+    assigns, or if that cannot be read. `served`: a Bellwether reports that it has served the group a plan."""
+    described = asyncio.run(_described(settings, group))
+    return "" if described is None else control.unfollowed(group, described.protocol, described.assignor, served=served)
+
+
+async def _described(settings: Settings, group: str) -> BrokerGroup | None:
+    transport = kafka.Transport(settings.properties)
+    try:
+        await transport.start(CONNECT_TIMEOUT_MS)
+        answers = [await transport.describe_by_broker(group, protocol) for protocol in PROTOCOLS]
+    except kafka.TransportError:
+        return None  # an older broker, which has no such groups, or a silent one
+    finally:
+        await transport.close()
+    return next((answer for answer in answers if not answer.error), None)
