@@ -56,15 +56,18 @@ class ConfluentMember(HostedMember):
             "bootstrap.servers": fields["bootstrap"],
             "group.id": fields["group"],
             "client.id": self.name,
-            "partition.assignment.strategy": fields["assignors"],
-            "session.timeout.ms": int(fields["session_ms"]),
-            "heartbeat.interval.ms": int(fields.get("heartbeat_ms", "500")),
             "max.poll.interval.ms": max(30_000, int(fields["session_ms"])),
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 500,
             "enable.auto.offset.store": False,
             "log_level": 0,
         }
+        if fields.get("protocol") == "consumer":
+            config["group.protocol"] = "consumer"
+        else:
+            config["partition.assignment.strategy"] = fields["assignors"]
+            config["session.timeout.ms"] = int(fields["session_ms"])
+            config["heartbeat.interval.ms"] = int(fields.get("heartbeat_ms", "500"))
         if "rack" in fields:
             config["client.rack"] = fields["rack"]
         if "instance" in fields:
