@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,15 +12,20 @@ from tests.conftest import missing_tool
 from tests.interop.support.bellwether import Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError, java
-from tests.interop.support.members import QUIET_S, Flock, Member, partitions_of, wait_until
-from tests.patience import PATIENCE
-
-TOPIC, PARTITIONS = "served", 30
-RACKS = ("az1", "az2", "az3")
-ASSIGNORS = "uniform,bellwether.broker.BellwetherAssignor,bellwether.broker.RackFirstAssignor"
-SETTLE_S = 60.0
-PROBED_S = 3.0
-JOINED_S = 3.0  # the broker joins changes for a second, and a heartbeat comes every second
+from tests.interop.support.members import Flock, wait_until
+from tests.interop.support.scenes.served import (
+    RACKS,
+    SETTLE_S,
+    TOPIC,
+    address_in,
+    asking_cluster,
+    create_topic,
+    crossing,
+    joined,
+    settled,
+    settled_with_shares,
+    started,
+)
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 
@@ -37,48 +42,13 @@ def brokers(request: pytest.FixtureRequest, folder: Path) -> Iterator[KafkaClust
         java()
     except MissingToolError as missing:
         missing_tool(request.config, f"{missing}: no real broker")
-    properties = {
-        "group.consumer.assignors": ASSIGNORS,
-        "bellwether.assignor.address": f"unix:{folder / 'assignor.sock'}",
-        "bellwether.assignor.deadline.ms": "500",  # of a busy machine; how fast plans come is measured elsewhere
-        "group.consumer.heartbeat.interval.ms": "1000",
-        "group.consumer.min.heartbeat.interval.ms": "1000",
-    }
-    with KafkaCluster(properties=properties) as cluster:
-        cluster.create_topic(TOPIC, assignment=[[1 + p % 3] for p in range(PARTITIONS)])
+    with asking_cluster(folder) as cluster:
+        create_topic(cluster)
         yield cluster
-
-
-def joined(flock: Flock, group: str, assignor: str, rack: str) -> Member:
-    more = {"property.group.remote.assignor": assignor}
-    return flock.member("java", group, [TOPIC], [], protocol="consumer", rack=rack, more=more)
-
-
-def settled(members: Sequence[Member]) -> None:
-    """Waits until these members have every partition once, for a while."""
-
-    def complete() -> bool:
-        owned = [partition for member in members for partition in member.owned()]
-        whole = len(owned) == PARTITIONS and set(owned) == partitions_of({TOPIC: PARTITIONS})
-        return whole and all(member.quiet_s > JOINED_S + QUIET_S for member in members)
-
-    wait_until(complete, SETTLE_S, lambda: str({member.name: sorted(member.owned()) for member in members}))
-
-
-def crossing(members: Sequence[Member]) -> int:
-    return sum(RACKS[p % 3] != member.fields["rack"] for member in members for _, p in member.owned())
 
 
 def served(bellwether: Bellwether) -> int:
     return len(bellwether.log("plan_served"))
-
-
-def started(bellwether: Bellwether) -> None:
-    """Waits until brokers, which probe twice a second, know that it answers."""
-    before = len(bellwether.log("plans_for_brokers"))
-    bellwether.start(wait=False)
-    wait_until(lambda: len(bellwether.log("plans_for_brokers")) > before, SETTLE_S, bellwether.tail)
-    time.sleep(PROBED_S * PATIENCE)
 
 
 def fallbacks(brokers: KafkaCluster) -> int:
@@ -88,7 +58,7 @@ def fallbacks(brokers: KafkaCluster) -> int:
 def test_a_broker_assigns_by_rack_while_bellwether_answers_and_moves_nothing_while_it_does_not(
     brokers: KafkaCluster, folder: Path
 ) -> None:
-    group, address = "served-by-rack", f"unix:{folder / 'assignor.sock'}"
+    group, address = "served-by-rack", address_in(folder)
     bellwether = Bellwether(brokers, [group], options={"mode": "observe"}, assignor_address=address)
     with Flock(brokers.bootstrap) as flock, ExitStack() as ends:
         ends.push(bellwether)
@@ -136,7 +106,7 @@ def test_orders_on_placement_hold_in_a_group_that_the_broker_assigns(brokers: Ka
     """An evacuated rack stays empty through a further rebalance and a restart of Bellwether, and has its share again
     when the order is withdrawn. Each time the broker asks at once, because a temporary member joins and leaves."""
     group, control = "served-orders", "served-control"
-    address = f"unix:{folder / 'assignor.sock'}"
+    address = address_in(folder)
     settings = {"assignor_address": address, "control_topic": control}
     bellwether = Bellwether(brokers, [group], options={"mode": "observe"}, **settings)
 
@@ -178,8 +148,3 @@ def test_orders_on_placement_hold_in_a_group_that_the_broker_assigns(brokers: Ka
 
         ordered(brokers, control, "unpin", group, "--all")
         settled_with_shares(members)
-
-
-def settled_with_shares(members: Sequence[Member]) -> None:
-    wait_until(lambda: all(member.owned() for member in members), SETTLE_S, lambda: str(members))
-    settled(members)
