@@ -76,7 +76,7 @@ class OrderService:
         """Writes an order and follows it for `wait_s`. Ends the process if the order cannot be carried out, unless
         `force` is set. With `dry_run` it only prints the plan."""
         records = self.read()
-        objection = self._unfollowed(order, records) or control.objection(order, records, now_ms())
+        objection = ("" if force else self._unfollowed(order, records)) or control.objection(order, records, now_ms())
         placed = None
         if (control.traits_of(order).places or dry_run) and not (objection and not force):
             placed = self._placed(order, records) if force else self._at_rest(order, records, wait_s)
