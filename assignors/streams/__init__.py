@@ -5,4 +5,4 @@ from bellwether_kafka.assignors.streams.plugin_runner import PluginError, Plugin
 from bellwether_kafka.assignors.streams.report import ProcessSummary, Report, WorstLag, report, short
 from bellwether_kafka.assignors.streams.slimming import without_host_maps
 from bellwether_kafka.assignors.streams.task_plan import TASKS, TaskPlan
-from bellwether_kafka.assignors.streams.whatif import HeldTasks, rebalances_of_tasks
+from bellwether_kafka.assignors.streams.whatif import HeldTasks, next_rebalance, rebalances_of_tasks

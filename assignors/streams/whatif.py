@@ -125,6 +125,33 @@ def rebalances_of_tasks(
     return tuple(made)
 
 
+def next_rebalance(
+    present: shared.Decision[TaskPlan], policy: str, now_ms: int, assignors: Assignors = STOCK
+) -> shared.Decision[TaskPlan] | None:
+    """Returns what a rebalance of the same members would decide now. All have what `present` sent them, and all copies
+    have caught up. None if that is not known, or if the application could not be led."""
+    if not present.plan.lags_known or present.plan.shutdown:
+        return None
+    threads, generation = _threads(present, {}), present.raw.generation
+    if len(threads) < len(present.raw.others):
+        return None
+    members = tuple(_after(thread, present, frozenset()).joined(generation) for thread in threads)
+    nobody: frozenset[str] = frozenset()
+    decision = decide_streams(
+        replace(present.raw, generation=generation + 1, members=members, own_member_ids=nobody, resting=False),
+        present.cluster,
+        _ends(present),
+        present.plan.topology,
+        present.plan.memory,
+        present.plan.configs,
+        policy,
+        now_ms,
+        present.seed,
+        assignors=assignors,
+    )
+    return None if isinstance(decision, shared.Refusal) else decision
+
+
 def _threads(present: shared.Decision[TaskPlan], tasks_by_member: Mapping[str, HeldTasks]) -> tuple[_Thread, ...]:
     table = present.plan.view.tasks
     end = {table.task_id(t): int(table.end_sum[t]) for t in range(table.size)}

@@ -125,6 +125,11 @@ class StreamsKind:
         return self.config.policy
 
     @property
+    def assignors(self) -> Assignors:
+        """Returns the assignors of the configured policy, without an operator's rules."""
+        return self._assignors
+
+    @property
     def rules_refused(self) -> str:
         if self.config.policy == STREAMS_HA:
             return ""

@@ -1,7 +1,8 @@
-"""Requests a rebalance when a group led by `load-aware` has become uneven enough for its policy to move partitions.
+"""Requests a rebalance when a group led by `load-aware` has become uneven enough for its policy to move something.
 
 It makes the plan that would be made now, so it requests nothing that this plan would not do; the policy's own dead band
-and charge for moves decide. At most one request per group and PAUSE_S.
+and charge for moves decide. At most one request per group and PAUSE_S. Of applications `streams_watch` makes the
+request, because only it knows whether a rebalance would stop one.
 """
 
 import asyncio
@@ -12,9 +13,11 @@ from dataclasses import replace
 import structlog
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Load, PartitionPlan, Policy, holding
-from bellwether_kafka.assignors.shared import Decision, Weights, moves
+from bellwether_kafka.assignors.shared import NOBODY, Decision, Weights, moves
+from bellwether_kafka.assignors.streams import Assignors, TaskPlan, next_rebalance
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.protocol.primitives import ProcessId
 
 INTERVAL_S = 5.0
 PAUSE_S = 60.0
@@ -34,9 +37,29 @@ def would_move(decision: Decision[PartitionPlan], policy: Policy, weights: Weigh
     return moves(owner, load.assign(group, decision.cluster)).moved
 
 
+def tasks_to_move(decision: Decision[TaskPlan], policy: str, assignors: Assignors, now_ms: int) -> int:
+    """Returns how many active tasks would get another destination now if members have what the decision assigned to
+    them. 0 while tasks are still on their way, without usable weights, or if that is not known. Pure, but for the
+    weights that `assignors` read."""
+    if decision.followup or decision.probing_at_ms is not None:
+        return 0
+    now = next_rebalance(decision, policy, now_ms, assignors)
+    if now is None or not now.plan.target.weights:
+        return 0
+    pairs = zip(_destinations(decision.plan), _destinations(now.plan), strict=True)
+    return sum(before != after for before, after in pairs)
+
+
+def _destinations(plan: TaskPlan) -> list[ProcessId | None]:
+    """Returns the process where each task is to end up."""
+    target = plan.target.destination if len(plan.target.destination) else plan.target.active
+    processes = plan.view.processes
+    return [processes[p].process_id if p != NOBODY else None for p in target.tolist()]
+
+
 class LoadWatch:
-    """Watches all groups led by `load-aware`. Its `on_*` methods are observers for the runtime. `weights` returns those
-    of a group; `policies` is by group; `wanted` is called with (group, reason)."""
+    """Watches all groups of consumers led by `load-aware`. Its `on_*` methods are observers for the runtime. `weights`
+    returns those of a group; `policies` is by group; `wanted` is called with (group, reason)."""
 
     def __init__(
         self,

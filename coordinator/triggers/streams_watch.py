@@ -1,5 +1,5 @@
-"""What the leader of a Streams application does between rebalances: probing rebalances, checks of lagging standbys and
-of tasks without progress, and the creation of internal topics before they are needed.
+"""What the leader of a Streams application does between rebalances: probing rebalances, checks of lagging standbys, of
+tasks without progress and of uneven load, and the creation of internal topics before they are needed.
 
 `probing` and `progress` have the rules; this module reads offsets, keeps time and posts events. It acts only while the
 group is stable.
@@ -17,6 +17,7 @@ import structlog
 from bellwether_kafka.assignors.shared import Decision, LongArray
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import end_sums, wanted_offsets
+from bellwether_kafka.assignors.streams.policies import LOAD_AWARE
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, OffsetReader, Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership import (
     Event,
@@ -28,6 +29,7 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.planning import PlannedRebalance, StreamsKind
 from bellwether_kafka.coordinator.topology import TopicCreationError
+from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move
 from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
 from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
 from bellwether_kafka.coordinator.triggers.work import HandBack, Verdict, WorkWatch
@@ -36,6 +38,7 @@ from bellwether_kafka.protocol.primitives import TaskId
 TICK_S = 0.5
 ENDS_INTERVAL_S = 30.0
 PREPARE_INTERVAL_S = 30.0
+LOAD_INTERVAL_S = 60.0
 HELD_BACK_S = 30.0  # how long a probe that would stop the application is held back
 LIMIT_S = 5.0
 SHOWN = 3
@@ -78,6 +81,7 @@ class StreamsWatch:
         self._stuck: tuple[TaskId, ...] = ()  # tasks that an alert has named
         self._stall_ms = config.task_stall_ms
         self._ends_at = self._progress_at = self._prepare_at = self._held_back_at = float("-inf")
+        self._load_at = float("-inf")
         self._ends: dict[TaskId, int] = {}
         self._ordered = False  # an operator ordered what is planned but not reached yet
 
@@ -123,7 +127,7 @@ class StreamsWatch:
             await self._prepare()
             return
         shown, self._pending = self._pending, None
-        events = [await self._probe(), *self._events(shown), *await self._check_work()]
+        events = [await self._probe(), *self._events(shown), *await self._check_work(), await self._check_load()]
         if led.membership.generation == membership.generation:
             for due in events:
                 if due is not None:
@@ -155,6 +159,19 @@ class StreamsWatch:
             self._held_back_at = self._clock()
             log.warning("probe_held_back", group=self.group_id, probe=reason, reason=objection)
         return bool(objection)
+
+    async def _check_load(self) -> Event | None:
+        """Returns a request for a rebalance if `load-aware` would now give tasks other destinations."""
+        decision = self._progress.decision
+        if self._kind.policy != LOAD_AWARE or decision is None or not self._due(self._load_at, LOAD_INTERVAL_S):
+            return None
+        self._load_at = self._clock()
+        by = self._kind.policy, self._kind.assignors
+        moved = await asyncio.to_thread(tasks_to_move, decision, *by, self._now_ms())
+        reason = f"the load of processes is uneven, {moved} tasks would move"
+        if not moved or self._progress.decision is not decision or await self._would_stop_application(reason):
+            return None
+        return RebalanceWanted(reason)
 
     async def _check_work(self) -> list[Event]:
         decision = self._progress.decision

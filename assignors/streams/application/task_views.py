@@ -243,7 +243,8 @@ class StreamsPlan:
     each time. `stages` are the reports of the configured stages; they made `deferred` tasks wait for a later rebalance.
     `destination[t]` is the process where task t should end up; () if that is `active`. `waiting` tasks could move there
     now, but wait so that all leave their processes together. `evacuated[p]`: an order evacuates process p; () if none.
-    `suspended`: nothing is evened out, because a process is handing over everything or is expected back."""
+    `suspended`: nothing is evened out, because a process is handing over everything or is expected back. `weights` is
+    what the weights of tasks are made of, "" if counts were balanced."""
 
     active: IntArray
     standby_task: IntArray
@@ -259,6 +260,7 @@ class StreamsPlan:
     destination: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     evacuated: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     suspended: bool = False
+    weights: str = ""
 
     @classmethod
     def of_active(cls, active: IntArray) -> "StreamsPlan":

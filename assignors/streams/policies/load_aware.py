@@ -6,7 +6,7 @@ of `streams-ha` competes with the kept one under the same score, as for consumer
 tasks are those of `streams-ha`; a target that moves a stateful task is reached through KIP-441's warm-ups.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -149,4 +149,5 @@ def assign_load_aware(
     weight, _ = task_weights(view, load)
     if weight is None:
         return StreamsHighAvailability(view, configs, racks).assign()
-    return StreamsLoadAware(view, configs, racks, load, weight).assign()
+    plan = StreamsLoadAware(view, configs, racks, load, weight).assign()
+    return replace(plan, weights=load.weights.source or "measured")

@@ -1,24 +1,33 @@
-"""The watch asks for a rebalance exactly when the policy would move something, and not again at once."""
+"""A rebalance is requested exactly when the policy would move something, and not again at once."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer.load_aware import LoadAware
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.dense_views import ClusterView
+from bellwether_kafka.assignors.shared.group import RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.decide import STOCK
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
+from bellwether_kafka.assignors.streams.policies.assign import assign_streams
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
-from bellwether_kafka.coordinator.triggers.load_watch import LoadWatch, would_move
+from bellwether_kafka.coordinator.triggers.load_watch import LoadWatch, tasks_to_move, would_move
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.unit.assignors.streams.world import NOW_MS, SHOP_COUNTS, Thread, group, led, sent
 
 POLICY = Policy(LOAD_AWARE)
+SOURCES = "orders", "shop-by-user-repartition"  # of the subtopologies 0 and 1
 EVEN = Weights({TopicPartition("t", p): 10.0 for p in range(8)})
 
 
@@ -68,3 +77,79 @@ def test_weights_that_are_not_known_any_more_move_nothing(known: int) -> None:
     assert counts != [4, 4], "by counts others would have the partitions"
     lost = Weights(dict(list(skewed.of.items())[:known]))
     assert would_move(decision, POLICY, lost) == 0
+
+
+class Shop:
+    """An application of two processes, at rest under `load-aware` while all partitions weigh 100."""
+
+    def __init__(self) -> None:
+        self.weights = {TopicPartition(topic, p): 100.0 for topic in SOURCES for p in range(SHOP_COUNTS[topic])}
+        self.assignors = replace(STOCK, assign=self._assign)
+        self.threads, self.memory, self.generation = [Thread("a", 1), Thread("b", 2)], StreamsMemory.empty(), 0
+        self.come_to_rest()
+
+    def come_to_rest(self) -> None:
+        for _ in range(6):
+            self.generation += 1
+            raw = group(*self.threads, generation=self.generation)
+            at_ms = NOW_MS + 60_000 * self.generation
+            self.decision = led(raw, memory=self.memory, assignors=self.assignors, policy=LOAD_AWARE, now_ms=at_ms)
+            self.memory, self.threads = self.decision.plan.memory, [t.after(self.decision) for t in self.threads]
+
+    def _assign(self, view: StreamsView, configs: AssignmentConfigs, policy: str) -> StreamsPlan:
+        return assign_streams(view, configs, policy, load=LoadAware(Weights(self.weights)))
+
+    def weigh_tasks_of_a(self, weight: float) -> None:
+        """Gives this weight to the partitions that the tasks of process a read."""
+        tasks = set(sent(self.decision, "a")[1].active_tasks)
+        self.weights |= {TopicPartition(SOURCES[t.subtopology], t.partition): weight for t in tasks}
+
+    @property
+    def to_move(self) -> int:
+        return tasks_to_move(self.decision, LOAD_AWARE, self.assignors, NOW_MS + 3_600_000)
+
+
+def test_tasks_move_once_the_load_of_processes_is_uneven() -> None:
+    shop = Shop()
+    assert shop.to_move == 0
+    shop.weigh_tasks_of_a(105.0)
+    assert shop.to_move == 0, "within the dead band"
+    shop.weigh_tasks_of_a(400.0)
+    assert shop.to_move > 0
+
+
+def test_no_task_gets_another_destination_while_tasks_are_on_their_way() -> None:
+    shop = Shop()
+    shop.weigh_tasks_of_a(400.0)
+    shop.decision = replace(shop.decision, probing_at_ms=NOW_MS + 60_000)
+    assert shop.to_move == 0
+
+
+def test_rebalances_that_uneven_load_asks_for_come_to_an_end() -> None:
+    shop = Shop()
+    shop.weigh_tasks_of_a(400.0)
+    shop.come_to_rest()
+    assert shop.decision.probing_at_ms is None
+    assert not shop.decision.followup
+    assert shop.to_move == 0
+
+
+def test_weights_that_are_not_known_any_more_move_no_task() -> None:
+    """The process with the heavy task has fewer tasks than the other; by counts it would get more."""
+    shop = Shop()
+    shop.weights[TopicPartition("orders", 0)] = 600.0
+    shop.come_to_rest()
+    counts = sorted(len(set(sent(shop.decision, process)[1].active_tasks)) for process in "ab")
+    assert counts[0] < counts[1]
+    shop.weights.clear()
+    assert shop.to_move == 0
+
+
+def test_members_that_cannot_be_read_leave_tasks_where_they_are() -> None:
+    shop = Shop()
+    shop.weigh_tasks_of_a(400.0)
+    unreadable = RawMember("c", None, b"\xff")
+    shop.decision = replace(
+        shop.decision, raw=replace(shop.decision.raw, members=(*shop.decision.raw.members, unreadable))
+    )
+    assert shop.to_move == 0
