@@ -56,7 +56,8 @@ contracts: setup
 PYTEST := $(BIN)/python -m pytest -q --durations=10 --durations-min=5
 PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
-SIDE_BY_SIDE := @$(MAKE) --no-print-directory --keep-going --jobs=$(shell getconf _NPROCESSORS_ONLN) \
+# One more than there are cores: some tests wait.
+SIDE_BY_SIDE := @$(MAKE) --no-print-directory --keep-going --jobs=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
 	$(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 # Plain processes, one for each part: two workers of pytest-xdist take half as much CPU time again, as they send each other

@@ -27,7 +27,12 @@ FILES = {"replay": "history", "topology parse": "described"}  # what FILE is, by
 SILENT = "127.0.0.1:1"
 
 
-@pytest.mark.parametrize("line", LINES)
+WAITS = "plan GROUP"  # for brokers, 5 s
+
+
+@pytest.mark.parametrize(
+    "line", [pytest.param(line, marks=[pytest.mark.slow] if line.startswith(WAITS) else []) for line in LINES]
+)
 def test_a_line_of_the_readme_works(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a group called GROUP on brokers that do not answer, and in a folder that has what the lines name."""
     write_files(tmp_path)

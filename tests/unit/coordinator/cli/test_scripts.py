@@ -129,6 +129,7 @@ def test_a_narrow_terminal_folds_long_words() -> None:
     assert shown.get().count("m") == 50 + "member".count("m")
 
 
+@pytest.mark.slow
 def test_logs_of_a_command_go_to_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
     ended = bellwether("plan", "orders", "--bootstrap", NOBODY, "-o", "json")
     assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")

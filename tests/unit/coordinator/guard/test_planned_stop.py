@@ -202,6 +202,7 @@ def test_an_order_is_given_as_soon_as_the_brokers_answer_again() -> None:
     assert on.brokers.removed == ["a"]
 
 
+@pytest.mark.slow
 def test_an_order_whose_answer_was_lost_is_withdrawn_as_well() -> None:
     """It may stand: the one that is given again is the same."""
     on = led(grace_s=3.0)
