@@ -1,5 +1,5 @@
 """The exporter's files, read by Bellwether, are what Kafka Streams' own builder gives its partition assignor; more of
-them and more versions: `python -m tests.measure.exported_topologies`."""
+them and more versions: `python -m tests.differential.exported_topologies`."""
 
 import subprocess
 import textwrap

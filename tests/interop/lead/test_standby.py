@@ -1,5 +1,5 @@
-"""Instances that stand by for one another, and operators' orders, on real brokers. `make failover` and `make faults
-ROWS="deaths nodes"` try each many times and print figures."""
+"""Instances that stand by for one another, and operators' orders, on real brokers. `make failover` tries each many
+times and prints figures, `make faults` tries each step of a rebalance."""
 
 import json
 from collections.abc import Iterator

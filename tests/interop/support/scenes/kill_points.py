@@ -1,5 +1,5 @@
 """kill -9 of Bellwether at each step of a rebalance, SIGTERM, an error of its own, and the end of the coordinator node
-at each step, on real brokers with Java members. `make faults ROWS="deaths nodes"` tries them all.
+at each step, on real brokers with Java members. `make faults` tries them all.
 
 A death may cost the session timeout of Bellwether, and then what the same rebalance takes among the members themselves,
 which is measured first. With a standby it costs three missed heartbeats and a little more.

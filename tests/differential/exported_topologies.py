@@ -1,4 +1,4 @@
-"""The exporter on each version of Kafka Streams: `python -m tests.measure.exported_topologies --count 200`.
+"""The exporter on each version of Kafka Streams: `python -m tests.differential.exported_topologies --count 200`.
 
 Random topologies, each exported, read by Bellwether, and compared with what the builder of an equal one gives the
 partition assignor (tests/differential/exported.py).

@@ -1,1 +1,0 @@
-"""What goes wrong around an instance, row by row: `python -m tests.measure.faults`."""
