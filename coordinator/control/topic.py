@@ -193,25 +193,32 @@ class ControlTopic:
     # ---- in the thread -------------------------------------------------------------------------------------------
 
     def _read(self, call_back: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
-        while not self._stopping.is_set():
-            try:
-                ensure_topic(self._properties, self.topic)
-                break
-            except ControlTopicError as error:
-                self._troubled(str(error))
-                self._stopping.wait(RETRY_S)
+        while not self._stopping.is_set() and not self._is_ensured():
+            self._stopping.wait(RETRY_S)
         asyncio.run(self._follow(call_back, on_record, on_caught_up))
+
+    def _is_ensured(self) -> bool:
+        """Creates the topic unless it exists. Returns whether it can be used; if not, the reason is logged."""
+        try:
+            ensure_topic(self._properties, self.topic)
+        except ControlTopicError as error:
+            self._troubled(str(error))
+            return False
+        return True
 
     async def _follow(
         self, call_back: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]
     ) -> None:
-        """Reads until stopped, with new connections after a failure. Only a repeated failure is reported."""
+        """Reads until stopped, with new connections after a failure. Only a repeated failure is reported. A topic that
+        was deleted meanwhile is created again: without it no standby would notice that the active instance dies."""
         while not self._stopping.is_set():
             try:
                 await self._read_on(Transport(self._given), call_back, on_record, on_caught_up)
             except (ClientConfigError, TransportError, TopicLogError) as trouble:
                 if self._failed:
                     self._troubled(f"cannot be read: {_why(trouble, self.topic)}")
+                    if getattr(trouble, "code", None) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        self._is_ensured()
                 self._failed = True
             self._tend_writer()
             self._stopping.wait(RETRY_S)

@@ -2,15 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.controller import Controller, ControlReport
 from bellwether_kafka.coordinator.control.records import (
     ControlSettings,
@@ -42,6 +44,7 @@ from tests.unit.coordinator.membership.playbook import Play
 pytestmark = pytest.mark.embedded
 
 LIMIT_S = 30.0
+FETCH = 1  # Kafka's key of the request
 HEARTBEAT_S = 0.5  # three silent beats must not pass on a busy machine
 
 
@@ -170,6 +173,33 @@ def test_what_is_written_is_heard_by_everybody_and_what_makes_no_sense_is_not(
         assert heard[1:] == [("beat/pod-1", InstanceHeartbeat("pod-1")), ("leave/orders", None)]
         await control.close()
         assert read_now(brokers, topic) == {"beat/pod-1": InstanceHeartbeat("pod-1")}
+
+    scenario(run())
+
+
+def test_a_topic_that_was_deleted_is_created_again(
+    brokers: EmbeddedCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """These brokers create no topic on request, so that request alone is replaced."""
+    created: list[str] = []
+
+    def ensure(_properties: Mapping[str, str], name: str) -> None:
+        created.append(name)
+        brokers.set_topic_error(name, 0)
+
+    async def run() -> None:
+        heard: list[str] = []
+        caught_up = asyncio.Event()
+        control = ControlTopic(kafka(brokers), topic)
+        control.start(lambda key, _: heard.append(key), caught_up.set)
+        await asyncio.wait_for(caught_up.wait(), LIMIT_S)
+        monkeypatch.setattr(control_topic, "ensure_topic", ensure)
+        brokers.set_topic_error(topic, KafkaError.UNKNOWN_TOPIC_OR_PART)
+        brokers.push_errors(FETCH, *[KafkaError.UNKNOWN_TOPIC_OR_PART] * 3)
+        await until(lambda: created == [topic])
+        control.write(InstanceHeartbeat("pod-1"))
+        await until(lambda: heard == ["beat/pod-1"])
+        await control.close()
 
     scenario(run())
 
