@@ -22,7 +22,6 @@ from bellwether_kafka.assignors.shared import (
     BoolArray,
     IntArray,
     LongArray,
-    Members,
     MemberView,
     Plan,
     Rule,
@@ -30,10 +29,9 @@ from bellwether_kafka.assignors.shared import (
     behind,
     known_racks,
     ordered,
-    yielding_last,
 )
 
-NO_MEMBER: BoolArray = np.zeros(1, dtype=np.bool_)
+PLACE = "member:"
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
@@ -52,6 +50,9 @@ class OperatorRules:
         wrong = allowed.violations(owner)
         if not len(wrong):
             return plan
+        of_plan = wrong[allowed.placed[wrong] != NOBODY]
+        owner[of_plan] = allowed.placed[of_plan]
+        wrong = np.setdiff1d(wrong, of_plan)
         remaining = owner.copy()
         remaining[wrong] = NOBODY
         partition_counts: LongArray = np.bincount(remaining[remaining != NOBODY], minlength=problem.group.size).astype(
@@ -77,7 +78,7 @@ class OperatorRules:
         done = f"{wrong:g} partitions are placed elsewhere" if wrong else "They hold"
         pins_and_bans = [rule for rule in self.rules if rule.kind != "plan"]
         idle = [reason for rule in pins_and_bans if (reason := infeasible(problem, rule, ()))]
-        yielding = len(_Allowed(problem, self.rules).yielding)
+        yielding = _Allowed(problem, self.rules).yielding
         idle += [f"the applied plan for {yielding} partitions, which its member may not have"] * bool(yielding)
         return f"{done}{behind(self.orders(problem))}.{''.join(f' Not carried out: {reason}.' for reason in idle)}"
 
@@ -114,49 +115,50 @@ def against(problem: Problem, rules: Sequence[Rule], owner: IntArray) -> IntArra
 
 
 class _Allowed:
-    """Which members may have which partitions, computed once. Partitions under the same rules share one row.
-    `yielding` are the partitions whose place in an applied plan has no effect."""
+    """Which members may have which partitions, computed once. Partitions under the same pins and bans share one row.
+
+    `placed` is the member of each partition in an applied plan, NOBODY for none. `yielding` is how many partitions of
+    the plan its members may not have.
+    """
 
     def __init__(self, problem: Problem, rules: Sequence[Rule]) -> None:
         group, cluster = problem.group, problem.cluster
+        rules = applicable(rules, group.members)
         self._subscribed = subscriptions(group, len(cluster.topics))[group.topic_set]  # member x topic
         self._topic = cluster.topic_of()
-        self._row = np.zeros(cluster.partition_total, dtype=np.int64)
-        self._masks: list[BoolArray] = [np.ones(group.size, dtype=np.bool_)]
-        self._joined: dict[tuple[int, bool, str], int] = {}  # a row and a rule on it: the row under both
-        self.yielding: list[int] = []
-        applied: dict[str, BoolArray] = {}
-        for rule in yielding_last(applicable(rules, group.members)):
+        row = np.zeros(cluster.partition_total, dtype=np.int64)
+        masks: list[BoolArray] = [np.ones(group.size, dtype=np.bool_)]
+        for rule in (rule for rule in rules if rule.kind != "plan"):
+            meant = np.array([matches(member, rule.where) for member in group.members], dtype=np.bool_)
+            if not meant.any():
+                continue
+            mask = meant if rule.kind == "pin" else ~meant
             flats = _flats(problem, rule.item)
-            if rule.kind == "plan":
-                applied = applied or _by_id(group.members)
-                meant = applied.get(rule.where, NO_MEMBER)
-                flats = self._not_yielding(flats, meant)
-            else:
-                meant = np.array([matches(member, rule.where) for member in group.members], dtype=np.bool_)
-            if meant.any():
-                self._limit(rule, flats, meant)
+            new_row = {old: len(masks) + i for i, old in enumerate(np.unique(row[flats]).tolist())}
+            masks += [masks[old] & mask for old in new_row]
+            row[flats] = [new_row[old] for old in row[flats].tolist()]
+        self._row, self._masks = row, masks
+        self.placed: IntArray = np.full(cluster.partition_total, NOBODY, dtype=np.int32)
+        self.yielding = self._place(problem, [rule for rule in rules if rule.kind == "plan"])
 
-    def _limit(self, rule: Rule, flats: IntArray, meant: BoolArray) -> None:
-        """Limits partitions to the members that the rule allows in addition to those before it."""
-        ban = rule.kind == "ban"
-        rows = self._row[flats]
-        for row in np.unique(rows).tolist():
-            if (row, ban, rule.where) not in self._joined:
-                self._joined[row, ban, rule.where] = len(self._masks)
-                self._masks.append(self._masks[row] & (~meant if ban else meant))
-        self._row[flats] = [self._joined[row, ban, rule.where] for row in rows.tolist()]
-
-    def _not_yielding(self, flats: IntArray, meant: BoolArray) -> IntArray:
-        """Returns those of `flats` that a subscriber among `meant` may have, and records the others."""
-        may = [bool((self._subscribed[:, self._topic[f]] & self._masks[self._row[f]] & meant).any()) for f in flats]
-        self.yielding += flats[~np.array(may, dtype=np.bool_)].tolist()
-        kept: IntArray = flats[np.array(may, dtype=np.bool_)]
-        return kept
+    def _place(self, problem: Problem, plan: Sequence[Rule]) -> int:
+        """Sets `placed` and returns `yielding`. All places at once: a plan can name every partition of the group."""
+        members, cluster = problem.group.members, problem.cluster
+        at = {f"{PLACE}{name}": i for i, name in enumerate(members.ids)}
+        at |= {f"{PLACE}{name}": i for i, name in enumerate(members.instance_ids) if name is not None}
+        pairs = [(flat, at[rule.where]) for rule in plan if rule.where in at for flat in cluster.flats_of(rule.item)]
+        if not pairs:
+            return 0
+        flats, owner = np.array(pairs, dtype=np.int32).T
+        may = self._subscribed[owner, self._topic[flats]] & np.array(self._masks)[self._row[flats], owner]
+        self.placed[flats[may]] = owner[may]
+        return int((~may).sum())
 
     def members(self, flat: int) -> IntArray:
-        """Returns the members that may have a partition: the subscribers that the rules allow, or all subscribers if
-        the rules allow none."""
+        """Returns the members that may have a partition: its place in an applied plan, else the subscribers that the
+        rules allow, or all subscribers if the rules allow none."""
+        if self.placed[flat] != NOBODY:
+            return self.placed[flat : flat + 1]
         subscribed = self._subscribed[:, self._topic[flat]]
         left = np.flatnonzero(subscribed & self._masks[self._row[flat]])
         chosen = left if len(left) else np.flatnonzero(subscribed)
@@ -172,18 +174,11 @@ class _Allowed:
 
     def violations(self, owner: IntArray) -> IntArray:
         """Returns the partitions whose owner may not have them although another member may."""
-        constrained = np.flatnonzero((self._row != 0) & (owner != NOBODY))
-        return np.array([f for f in constrained.tolist() if owner[f] not in self.members(f)], dtype=np.int32)
-
-
-def _by_id(members: Members) -> dict[str, BoolArray]:
-    """Returns a mask of the one member by each place that its member id or instance id makes."""
-    masks: dict[str, BoolArray] = {}
-    for i, member in enumerate(members):
-        mask = np.zeros(len(members), dtype=np.bool_)
-        mask[i] = True
-        masks |= {f"member:{name}": mask for name in (member.member_id, member.instance_id) if name is not None}
-    return masks
+        has_place = self.placed != NOBODY
+        elsewhere = np.flatnonzero(has_place & (owner != NOBODY) & (owner != self.placed))
+        constrained = np.flatnonzero((self._row != 0) & ~has_place & (owner != NOBODY))
+        banned = [f for f in constrained.tolist() if owner[f] not in self.members(f)]
+        return np.sort(np.append(elsewhere, banned)).astype(np.int32)
 
 
 def _flats(problem: Problem, item: str) -> IntArray:

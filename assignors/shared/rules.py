@@ -1,7 +1,7 @@
 """Operators' placement rules, as they are written in orders."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 EVERYTHING = "*"
@@ -39,14 +39,13 @@ class Identified(Protocol):
 
 
 def applicable(rules: Sequence[Rule], members: Iterable[Identified]) -> tuple[Rule, ...]:
-    """Returns the rules that have an effect in a group with these members, no longer limited to them."""
+    """Returns the rules that have an effect in a group with these members."""
     limits = {rule.among for rule in rules if rule.among}
     if not limits:
         return tuple(rules)
     present = tuple(members)
     fitting = {limit for limit in limits if not changed(limit, present)}
-    kept = (rule for rule in rules if not rule.among or rule.among in fitting)
-    return tuple(replace(rule, among=frozenset()) if rule.among else rule for rule in kept)
+    return tuple(rule for rule in rules if not rule.among or rule.among in fitting)
 
 
 def changed(expected: frozenset[str], members: Iterable[Identified]) -> str:

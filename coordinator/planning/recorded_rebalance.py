@@ -32,7 +32,8 @@ _RECORDS: dict[str, Callable[..., object]] = {
     kind.__name__: kind
     for kind in (*_VIEWS, *_TOPOLOGY, *_REPORTED, *_REMEMBERED, *_CONFIGS, *_IDS, Arrivals, TaskRequest, World)
 }
-_LEFT_OUT = {"clock"}  # measures stages; not part of the plan's input
+# A clock measures stages. The rules in a request are those that have an effect on its members.
+_LEFT_OUT = {"clock", "among"}
 _ARRAYS = {"<i4", "<i8", "|b1", "<f8"}
 BYTES_MAX = 256 << 20  # limit of a rebalance that is read; a million partitions need about a tenth
 

@@ -94,6 +94,15 @@ CONTROL = tuple(
             orders.Order(orders.OrderKind.DRAIN, "*", "me", 1, 2),
             orders.PlacementOrder(orders.PlacementKind.PIN, "g", "t-0", "rack:az1", "me", 1, 2),
             orders.PlacementOrder(orders.PlacementKind.BAN, "g", "t-0", "member:a", "me", 1, 2),
+            orders.AppliedPlan(
+                target="g",
+                digest="d",
+                members=("a",),
+                items={"a": ("t-0",)},
+                owner="me",
+                at_ms=1,
+                expires_ms=2,
+            ),
             orders.Absence("g", "member:a", 1, 2, orders.Stage.EMPTY, 1, ("a-1",), ("a",)),
             orders.InstanceHeartbeat("one", ("g",), ("h",), ("i",), ("g",), 5),
         )

@@ -4,9 +4,13 @@ import asyncio
 import time
 from dataclasses import replace
 
+import numpy as np
+
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import stock
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
@@ -73,3 +77,42 @@ def test_the_end_of_an_evacuation_is_worth_a_rebalance_where_the_process_is_back
 
 def in_a_minute() -> float:
     return time.monotonic() + 60
+
+
+def test_an_applied_plan_of_tasks_is_followed_in_each_rebalance_of_its_threads_and_in_no_other() -> None:
+    async def scenario() -> None:
+        app = App()
+        configs = AssignmentConfigs(acceptable_recovery_lag=100, num_standby_replicas=1)
+        config = StreamsConfig("shop", policy="streams-ha", configs=configs)
+        parts = (app.cluster, app.log, app.known, stock(config.stages))
+        planner = Planner("shop", StreamsKind("shop", config, *parts, wall_clock=lambda: app.at_s))
+        generation = 0
+
+        async def settled(*threads: Thread) -> tuple[tuple[Thread, ...], PlannedRebalance[TaskPlan]]:
+            nonlocal generation
+            followup = True
+            while followup:
+                generation += 1
+                planned = await planner.plan(app.order(generation, *threads, deadline=in_a_minute()))
+                assert planner.delivered(generation) is not None
+                decision = planned.chosen.decision
+                threads, followup = tuple(thread.after(decision) for thread in threads), decision.followup
+            return threads, planned
+
+        threads, planned = await settled(Thread("a", 1), Thread("b", 2))
+        plan = planned.chosen.decision.plan
+        names = plan.names(np.arange(len(plan.owner), dtype=np.int32))
+        exchanged = {name: f"member:{ProcessId(0, 2 - int(at))}" for name, at in zip(names, plan.owner, strict=True)}
+        among = frozenset(thread.member_id for thread in threads)
+        rules = tuple(Rule("plan", name, where, "eve", among) for name, where in exchanged.items())
+        planner.rule(rules)
+        for _ in range(2):
+            threads, planned = await settled(*threads)
+            of_plan = planned.chosen.decision.plan
+            assert not len(of_plan.against(rules, of_plan.owner))
+            assert (of_plan.owner == 1 - plan.owner).all()
+            assert planned.rules == rules
+        _, planned = await settled(*threads, Thread("c", 3))
+        assert planned.rules == ()
+
+    asyncio.run(scenario())

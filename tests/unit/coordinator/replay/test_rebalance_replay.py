@@ -60,8 +60,15 @@ def test_a_rebalance_with_configured_racks_is_replayed_with_them(tmp_path: Path)
     assert (found.same, decision.cost.cross_rack) == (True, 0)
 
 
-def test_a_rebalance_under_orders_is_replayed_under_them(tmp_path: Path) -> None:
-    rule = Rule("ban", "*", "rack:az1", "eve has ordered evacuate of rack:az1 in 'g'")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule("ban", "*", "rack:az1", "eve has ordered evacuate of rack:az1 in 'g'"),
+        Rule("plan", "t-0", "member:m2", "eve has ordered apply", frozenset({"m0", "m1", "m2"})),
+    ],
+    ids=["evacuation", "applied-plan"],
+)
+def test_a_rebalance_under_orders_is_replayed_under_them(tmp_path: Path, rule: Rule) -> None:
     policy = Policy("kafka", stages=(OperatorRules((rule,)),))
     members = [LiveMember(f"m{i}", ("t",), RACKS[i]) for i in range(3)]
     raw, cluster = live_group(members, 1, "range"), ClusterView.of({"t": [[RACKS[p // 4]] for p in range(12)]})
