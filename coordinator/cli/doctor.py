@@ -34,7 +34,7 @@ from bellwether_kafka.coordinator.topology import topic_counts, topology_of_appl
 
 LIMIT_S = 10.0
 DETAILS_MAX = 20
-ASSIGNORS = "group.consumer.assignors"
+ASSIGNORS = {"consumer": "group.consumer.assignors", "streams": "group.streams.assignors"}
 NOBODY = "bellwether-doctor"  # a member id that no broker assigns
 COLOURS = {"n/a": "dim", "pass": "green", "warn": "yellow", "fail": "red"}
 
@@ -100,7 +100,9 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
             topology=topology,
             topic_counts=await asyncio.to_thread(_counts, admin) if topology is not None and not seen.members else None,
             policy=leading.policy,
-            assignors=await asyncio.to_thread(settings_of_brokers, admin, ASSIGNORS) if seen.kind == "consumer" else {},
+            assignors=await asyncio.to_thread(settings_of_brokers, admin, ASSIGNORS[seen.kind])
+            if seen.kind in ASSIGNORS
+            else {},
             weights_topic=settings.weights.topic if settings.weights is not None else "",
         )
         if not facts.by_load or facts.weights_topic:

@@ -47,9 +47,9 @@ class DoctorFacts:
     `broker_version` is () if unknown. `streams` are the settings of an application, `policy` that of plain consumers.
     `ghosts` are the settings of their removal, None if none are removed. `topology` is from the configured file.
     `topic_counts` are the partition counts of all topics, read if there is a file but no members, else None.
-    `assignors` are group.consumer.assignors of each broker, read if the group's broker assigns. `weights_topic` is the
-    topic of weights, "" without one. `log_sizes` is whether brokers report the sizes of the group's logs, None if that
-    was not asked.
+    `assignors` are group.consumer.assignors or group.streams.assignors of each broker, read if the group's broker
+    assigns. `weights_topic` is the topic of weights, "" without one. `log_sizes` is whether brokers report the sizes of
+    the group's logs, None if that was not asked.
     """
 
     seen: Observation

@@ -31,6 +31,10 @@ ALLOWED = frozenset(
 SESSION_MIN, SESSION_MAX = BROKER_CONFIGS
 SIZE_MAX = "group.max.size"
 PLUG_IN = "bellwether"  # how the names of the assignors of deploy/broker-assignor begin
+TASK_ASSIGNOR = "bellwether.broker.BellwetherTaskAssignor"
+ASK_AGAIN = (
+    "Grant Bellwether's principal the ACL DESCRIBE_CONFIGS on the cluster, or ask again when all brokers answer."
+)
 
 
 def joining_checks(facts: DoctorFacts) -> list[Check]:
@@ -45,6 +49,7 @@ def joining_checks(facts: DoctorFacts) -> list[Check]:
         _size(facts),
         _brokers(facts),
         *_assignor(facts),
+        *_task_assignor(facts),
     ]
 
 
@@ -219,9 +224,30 @@ def _assignor(facts: DoctorFacts) -> list[Check]:
         return [Check("assignor", CheckVerdict.FAIL, message, remedy)]
     if len(lists) < len(facts.assignors) or not lists:
         message = f"The members name {name}; whether each broker lists {class_name} is not known."
+        return [Check("assignor", CheckVerdict.WARN, message, ASK_AGAIN)]
+    return [Check("assignor", CheckVerdict.PASS, f"The members name {name}, and each broker lists {class_name}.")]
+
+
+def _task_assignor(facts: DoctorFacts) -> list[Check]:
+    """Checks that every broker has the assignor of tasks if one has it. A broker before 4.4 has no such setting. Which
+    assignor a group has is in its configuration, so this may be another one."""
+    if facts.seen.kind != "streams":
+        return []
+    settings = {node: text for node, text in facts.assignors.items() if text is None or isinstance(text, str)}
+    listing = {
+        node for node, classes in settings.items() if TASK_ASSIGNOR in map(str.strip, (classes or "").split(","))
+    }
+    if not listing:
+        return []
+    if without := sorted(settings.keys() - listing):
+        message = f"Another broker lists {TASK_ASSIGNOR}, and broker {listed([*map(str, without)])} does not list it."
         remedy = (
-            "Grant Bellwether's principal the ACL DESCRIBE_CONFIGS on the cluster, or ask again when all brokers"
-            " answer."
+            "Copy the jar to it, add the class to its group.streams.assignors and restart it; until then it assigns by"
+            " its own when it becomes the group's coordinator node."
         )
         return [Check("assignor", CheckVerdict.WARN, message, remedy)]
-    return [Check("assignor", CheckVerdict.PASS, f"The members name {name}, and each broker lists {class_name}.")]
+    if len(settings) < len(facts.assignors):
+        return [
+            Check("assignor", CheckVerdict.WARN, f"Whether each broker lists {TASK_ASSIGNOR} is not known.", ASK_AGAIN)
+        ]
+    return [Check("assignor", CheckVerdict.PASS, f"In this cluster each broker lists {TASK_ASSIGNOR}.")]

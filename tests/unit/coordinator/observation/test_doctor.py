@@ -140,6 +140,32 @@ def test_every_broker_must_have_the_assignor_that_members_name(
     assert (found.verdict, words in found.message) == (verdict, True), found
 
 
+TASKS = "bellwether.broker.BellwetherTaskAssignor,sticky"
+
+
+@pytest.mark.parametrize(
+    ("lists", "verdict", "words"),
+    [
+        ({1: TASKS, 2: TASKS}, CheckVerdict.PASS, "each broker lists bellwether.broker.BellwetherTaskAssignor"),
+        ({1: TASKS, 2: "sticky", 3: None}, CheckVerdict.WARN, "broker 2, 3 does not list"),
+        ({1: TASKS, 2: DENIED}, CheckVerdict.WARN, "is not known"),
+    ],
+)
+def test_if_one_broker_lists_the_assignor_of_tasks_every_broker_should(
+    lists: dict[int, SettingOfBroker], verdict: CheckVerdict, words: str
+) -> None:
+    seen = replace(consumers(3).seen, kind="streams", protocol=STREAMS_PROTOCOL)
+    found = check(replace(consumers(3), seen=seen, assignors=lists), "assignor")
+    assert (found.verdict, words in found.message) == (verdict, True), found
+
+
+@pytest.mark.parametrize("lists", [{}, {1: "sticky", 2: None}, {1: DENIED}])
+def test_brokers_without_the_assignor_of_tasks_need_no_check(lists: dict[int, SettingOfBroker]) -> None:
+    seen = replace(consumers(3).seen, kind="streams", protocol=STREAMS_PROTOCOL)
+    checks = examine(replace(consumers(3), seen=seen, assignors=lists))
+    assert not [one for one in checks if one.name == "assignor"]
+
+
 def test_the_assignors_of_the_broker_itself_need_no_check() -> None:
     for name in ("uniform", "bellwether"):
         seen = replace(consumers(3).seen, kind="consumer", protocol=name)
