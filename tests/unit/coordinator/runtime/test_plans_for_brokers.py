@@ -13,7 +13,9 @@ from structlog.testing import capture_logs
 from bellwether_kafka.assignors.consumer import policy
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
-from bellwether_kafka.coordinator.membership import Code
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
@@ -21,7 +23,10 @@ from bellwether_kafka.coordinator.serving import wire
 from tests.interop.support.members import wait_until
 from tests.support.answering_brokers import Size
 from tests.support.observing_process import running
+from tests.unit.assignors.streams.world import SHOP, Thread, group, led
 from tests.unit.coordinator.serving.requests import Asking, owners
+from tests.unit.coordinator.serving.task_requests import AskingForTasks
+from tests.unit.coordinator.serving.task_requests import Thread as Threads
 from tests.unit.coordinator.web.test_observed import SKEWED
 
 MEMBERS = [member.member_id for member in SKEWED.members]
@@ -29,7 +34,7 @@ BROKER_MEMBER = BrokerMember("m", None, None, "c", "/h", ("clicks",), ())
 ASKING = Asking([[["a"]] * 6], {member: ("a", {}) for member in MEMBERS}, assignor="bellwether")
 
 
-def ask(path: Path, asking: Asking = ASKING) -> list[int]:
+def ask(path: Path, asking: Asking | AskingForTasks = ASKING) -> list[int]:
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(str(path))
         request = asking.encode()
@@ -139,6 +144,47 @@ def test_a_group_that_was_converted_back_gets_no_orders_any_more(tmp_path: Path)
             await served.stop()
 
     asyncio.run(run())
+
+
+def test_an_application_is_planned_with_the_topics_that_its_observation_shows(tmp_path: Path) -> None:
+    """Until it is gone: a group that has another topology later is not planned by the former one."""
+    decided = led(group(Thread("thread-1"), Thread("thread-2", process=2)))
+    seen = Observation(
+        "shop",
+        "streams",
+        "Stable",
+        STREAMS_PROTOCOL,
+        0,
+        members=tuple(ObservedMember(name, None, "c", "/h") for name in ("thread-1", "thread-2")),
+        shadow=shadow_of(decided, decided.plan.owner),
+    )
+    asking = AskingForTasks(
+        {"0": (4, False), "1": (4, True)},
+        {f"thread-{n}": Threads(f"00000000-0000-0000-0000-00000000000{n}") for n in (1, 2)},
+    )
+    path, reported = tmp_path / "a.sock", list[PlannedRebalance[GroupPlan]]()
+
+    async def run() -> None:
+        served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), reported.append)
+        await served.start()
+        try:
+            served.on_observation(seen)
+            assert len(await asyncio.to_thread(ask, path, asking)) == 8
+            await until(lambda: len(reported) == 1)
+            served.on_observation(replace(seen, shadow=None))
+            await asyncio.to_thread(ask, path, asking)
+            await until(lambda: len(reported) == 2)
+            served.on_gone("shop")
+            served.on_observation(replace(seen, shadow=None))
+            await asyncio.to_thread(ask, path, asking)
+            await until(lambda: len(reported) == 3)
+            assert served.policies() == {}, "no order reaches its broker"
+        finally:
+            await served.stop()
+
+    asyncio.run(run())
+    topics = [planned.topics.subscribed for planned in reported]
+    assert topics == [SHOP.source_topics, SHOP.source_topics, ("subtopology-0", "subtopology-1")]
 
 
 def test_without_an_address_nothing_is_noted() -> None:
