@@ -15,7 +15,7 @@ import structlog
 from bellwether_kafka.assignors.shared import RefusalError
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import TransportError
-from bellwether_kafka.coordinator.planning import Planner, RackRules
+from bellwether_kafka.coordinator.planning import Planner, RackFile, RackRules
 from bellwether_kafka.coordinator.runtime.rest_watch import DescribesGroups, LedGroup
 
 TICK_S = 1.0
@@ -56,6 +56,12 @@ class RackWatch:
 
     async def run(self) -> None:
         """Runs until cancelled. Logs its own errors and goes on."""
+        watching = [self._watch_groups()]
+        if self._rules.file is not None:
+            watching.append(self._watch_file(self._rules.file))
+        await asyncio.gather(*watching)
+
+    async def _watch_groups(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(TICK_S):
@@ -63,15 +69,24 @@ class RackWatch:
             except TimeoutError:
                 pass
             self._poll_requested.clear()
+            await self.turn()
+
+    async def _watch_file(self, file: RackFile) -> None:
+        """Reads the file beside the groups, which do not wait for it: its file system may hang."""
+        while True:
             try:
-                if self._rules.file is not None:
-                    await asyncio.to_thread(self._rules.file.refresh, self._clock())
-                await self.turn()
+                await asyncio.to_thread(file.refresh, self._clock())
             except Exception:
-                log.exception("racks_not_watched")
+                log.exception("rack_file_not_watched")
+            await asyncio.sleep(TICK_S)
 
     async def turn(self) -> None:
-        await asyncio.gather(*map(self._turn, self._led))
+        """Describes and compares the groups that are due. An error in one is logged and does not stop others."""
+        groups = list(self._led)
+        errors = await asyncio.gather(*map(self._turn, groups), return_exceptions=True)
+        for group, error in zip(groups, errors, strict=True):
+            if isinstance(error, Exception):
+                log.error("racks_not_watched", group=group, exc_info=error)
 
     def on_shown(self, group: str, described: membership.ShownGroup) -> None:
         """Receives a description that something else has requested."""

@@ -72,12 +72,12 @@ class Reload:
     async def refresh(self, *, asked: bool = False) -> None:
         """Reads the file if it has changed since the last check and rests, or if `asked`. One that is still being
         written is left to the next check: groups that it does not have yet would count as removed."""
-        stamp = self._stamp(self._file.path)
+        stamp = await asyncio.to_thread(self._stamp, self._file.path)  # its file system may hang
         if stamp == self._seen and not asked:
             return
         if not asked:
             await asyncio.sleep(self._rest_s)
-            if self._stamp(self._file.path) != stamp:
+            if await asyncio.to_thread(self._stamp, self._file.path) != stamp:
                 return
         self._seen = stamp
         try:

@@ -1,10 +1,12 @@
 """A leader learns where its members are between rebalances, and asks for one only where that is worth it."""
 
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.coordinator.kafka.transport import TransportError
@@ -136,6 +138,39 @@ def test_a_rebalance_that_begins_is_not_waited_for() -> None:
     watched.state(State.JOINING)
     asyncio.run(scenario(watched))
     assert [watched.planner.racks.of(member).rack for member in MEMBERS[1:]] == ["az1", "az2"]
+
+
+def test_groups_do_not_wait_for_a_rack_file_whose_file_system_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, answers = tmp_path / "racks", threading.Event()
+    path.write_text("10.1.0.0/16 az1\n10.2.0.0/16 az2")
+    rules = RackSettings(file=path).rules()
+    monkeypatch.setattr(rules.file, "refresh", lambda _now: answers.wait())
+
+    async def scenario(watched: Watched) -> None:
+        running = asyncio.create_task(watched.watch.run())
+        watched.watch.poll_now()
+        try:
+            async with asyncio.timeout(10 * TICK_S):
+                await watched.brokers.answered.wait()
+        finally:
+            answers.set()
+            running.cancel()
+
+    watched = Watched(rules)
+    watched.state(State.JOINING)
+    asyncio.run(scenario(watched))
+    assert [watched.planner.racks.of(member).rack for member in MEMBERS[1:]] == ["az1", "az2"]
+
+
+def test_an_error_in_one_group_is_logged_and_stops_no_other() -> None:
+    watched = Watched()
+    watched.watch._led = {"broken": watched.group, "orders": watched.group}  # the first has no planner
+    with capture_logs() as logs:
+        watched.turns(1)
+    assert [(line["event"], line["group"]) for line in logs] == [("racks_not_watched", "broken")]
+    assert watched.wanted == [("orders", REASON)]
 
 
 @pytest.mark.parametrize("state", [State.WATCHING, State.DECIDING, State.SYNCING, State.LEAVING])

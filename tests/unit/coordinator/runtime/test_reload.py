@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,19 @@ def test_a_file_that_is_being_written_removes_no_group(tmp_path: Path) -> None:
     file.path.write_text(whole + '[[groups]]\nname = "c"\n')
     (line,) = file.refresh()
     assert (line["event"], line["added"], line.get("removed")) == ("configuration_read", ["c"], None)
+
+
+def test_a_file_system_that_hangs_does_not_hold_up_the_event_loop(file: Watched) -> None:
+    threads: list[int] = []
+
+    def stamp(_: Path) -> tuple[int, int, int]:
+        threads.append(threading.get_ident())
+        return len(threads), 0, 0
+
+    file.reload._stamp = stamp
+    file.refresh()
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
 
 
 def test_a_mistake_keeps_what_is_in_force_and_is_logged_once(file: Watched) -> None:

@@ -29,6 +29,7 @@ from tests.unit.assignors.streams.world import SHOP_COUNTS, SIMPLE, Thread, alwa
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 from tests.unit.coordinator.planning.applications import App, Cluster, Known, Log
 
+STARTED_S = 500.0  # by the monotonic clock, which has nothing in common with the wall clock
 A, B = Thread("a", 1), Thread("b", 2)
 REPARTITION = "shop-by-user-repartition"
 PROBING = always(replace(placed([0, 1, 0, 1, 0, 1, 0, 1], [(4, 1)], probing=True), warmup=np.array([True])))
@@ -42,7 +43,7 @@ class Led:
         self.app.kind._assignors = assignors
         self.play = Play(protocols=("stream",)).joining().joined(member(ME), member("a"), protocol="stream")
         self.message: list[Event] = []
-        self.set_by_s = 0.0  # by how much the wall clock was set
+        self.set_by_s = self.app.at_s - STARTED_S  # by how much the wall clock is ahead of the monotonic one
         self.watch = StreamsWatch(
             self.app.kind,
             self.app.log,
