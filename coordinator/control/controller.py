@@ -98,7 +98,7 @@ class ServedGroups(Protocol):
         """Returns the groups whose newest plan could not follow all orders, because the group or a topic was not known
         yet. A group is returned once, when both are known."""
 
-    def begin_rebalance(self, group: str, order: str) -> None: ...
+    def begin_rebalance(self, group: str, cause: str) -> None: ...
 
 
 @dataclass(slots=True)

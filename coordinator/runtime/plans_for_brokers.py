@@ -1,6 +1,7 @@
 """Creates the server of plans for brokers from the settings, with its sources and the observers of its plans."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from bellwether_kafka.coordinator.membership import Code, name_of
 from bellwether_kafka.coordinator.observation import Observation, notify
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed
 from bellwether_kafka.coordinator.runtime.observers import DecisionObserver
+from bellwether_kafka.coordinator.runtime.plans_in_force import PlansInForce
 from bellwether_kafka.coordinator.serving import (
     Answers,
     AssignorServer,
@@ -53,7 +55,8 @@ class PlansForBrokers:
         rules_of: Callable[[str], tuple[Rule, ...] | None] | None = None,
         application_of: Callable[[str], StreamsConfig | None] | None = None,
     ) -> None:
-        self._groups, self._topics = KnownGroups(), TopicNames()
+        self._groups, self._topics, self._in_force = KnownGroups(), TopicNames(), PlansInForce()
+        self._rules_of = rules_of
         self._applications: dict[str, KnownApplication] = {}
         self._transport: kafka.Transport | None = None
         self._begun: set[asyncio.Task[None]] = set()
@@ -99,6 +102,15 @@ class PlansForBrokers:
             self._topics.expect({topic for member in seen.members for topic in member.topics})
         elif seen.shadow is not None and isinstance(plan := seen.shadow.decision.plan, TaskPlan):
             self._applications[seen.group_id] = KnownApplication(plan.topology, plan.cluster)
+        self._follow_up(seen)
+
+    def _follow_up(self, seen: Observation) -> None:
+        """Has the broker ask again where it had no plan in time."""
+        rules = () if self._rules_of is None else self._rules_of(seen.group_id)
+        newest = self._answers.newest(seen.group_id)
+        lacking = self._in_force.lacking(seen, newest, time.monotonic(), ruled=rules != ())
+        if lacking:
+            self.begin_rebalance(seen.group_id, lacking)
 
     # ---- orders, from the controller ---------------------------------------------------------------------------------
 
@@ -108,13 +120,13 @@ class PlansForBrokers:
     def planned_unaware(self) -> set[str]:
         return self._answers.planned_unaware()
 
-    def begin_rebalance(self, group: str, order: str) -> None:
+    def begin_rebalance(self, group: str, cause: str) -> None:
         """Has the broker of the group compute its assignment anew."""
-        task = asyncio.create_task(self._begin_rebalance(group, order))
+        task = asyncio.create_task(self._begin_rebalance(group, cause))
         self._begun.add(task)
         task.add_done_callback(self._begun.discard)
 
-    async def _begin_rebalance(self, group: str, order: str) -> None:
+    async def _begin_rebalance(self, group: str, cause: str) -> None:
         transport = self._transport
         if transport is None or not self._groups.has_members(group):
             return  # the next plan follows the orders
@@ -128,9 +140,9 @@ class PlansForBrokers:
         except kafka.TransportError as failure:
             reason = str(failure)
         if reason:
-            log.warning("rebalance_not_begun", group=group, order=order, reason=reason)
+            log.warning("rebalance_not_begun", group=group, cause=cause, reason=reason)
         else:
-            log.info("rebalance_begun", group=group, order=order)
+            log.info("rebalance_begun", group=group, cause=cause)
 
     # ---- what is observed --------------------------------------------------------------------------------------------
 
@@ -138,6 +150,7 @@ class PlansForBrokers:
         self._groups.forget(group)
         self._applications.pop(group, None)
         self._answers.forget(group)
+        self._in_force.forget(group)
 
     async def beside(self, _: kafka.OffsetReader, transport: kafka.Transport, admin: AdminClient) -> None:
         """Reads the names of topics that brokers identified by id. Runs until cancelled."""

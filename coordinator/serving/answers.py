@@ -8,8 +8,10 @@ reports the result without delaying the broker.
 import threading
 import time
 import zlib
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, Policy
@@ -49,6 +51,22 @@ class Served:
     took_s: float
     refusal: str = ""
     planned: PlannedRebalance[GroupPlan] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class NewestPlan:
+    """The newest plan that this process has made for a group, at `made_at`, in seconds of a monotonic clock."""
+
+    plan: GroupPlan
+    made_at: float
+
+    @cached_property
+    def owned(self) -> dict[str, frozenset[str]]:
+        """The partitions of each member."""
+        names, owned = self.plan.names(self.plan.item_of), defaultdict[int, set[str]](set)
+        for name, owner in zip(names, self.plan.owner.tolist(), strict=True):
+            owned[owner].add(name)
+        return {member.name: frozenset(owned[number]) for number, member in enumerate(self.plan.owners)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +109,8 @@ class Answers:
         self._application_of = application_of
         self._observed = observed
         self._previous: dict[str, Decision[GroupPlan]] = {}
-        self._policies: dict[str, str] = {}  # of the newest plan of each known group of consumers
+        self._newest: dict[str, NewestPlan] = {}  # of each known group of consumers, as `_policies`
+        self._policies: dict[str, str] = {}
         self._nameless: dict[tuple[str, ...], str] = {}  # policies of plans by members, before their group was known
         self._unaware: dict[str, tuple[bytes, ...]] = {}  # by group: the unknown topics of its newest plan, if any
         self._reporting = threading.Lock()
@@ -218,6 +237,7 @@ class Answers:
         elif has_room:
             self._recognise()  # plans from before this one
             self._previous[group], self._policies[group] = decision, decision.policy
+            self._newest[group] = NewestPlan(decision.plan, made.timings.joined_at)
             self._unaware.pop(group, None)
             if not self._topics.are_known(request.topics):
                 self._unaware[group] = request.topics
@@ -229,6 +249,11 @@ class Answers:
             if group:
                 self._policies[group] = self._nameless.pop(members)
                 self._unaware[group] = ()
+
+    def newest(self, group: str) -> NewestPlan | None:
+        """Returns the newest plan of a known group; None if there was none."""
+        with self._reporting:
+            return self._newest.get(group)
 
     def policies(self) -> dict[str, str]:
         """Returns the policy of the newest plan of each group of consumers that is known by now: an application's
@@ -250,5 +275,5 @@ class Answers:
     def forget(self, group: str) -> None:
         """Forgets a group that is no longer observed, or that no broker assigns any more."""
         with self._reporting:
-            for of_group in (self._previous, self._policies, self._unaware):
+            for of_group in (self._previous, self._newest, self._policies, self._unaware):
                 of_group.pop(group, None)

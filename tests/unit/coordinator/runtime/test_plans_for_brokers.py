@@ -209,3 +209,23 @@ def test_a_whole_process_serves_and_counts(tmp_path: Path) -> None:
         wait_until(lambda: message in run.get("/metrics"), 30, (tmp_path / "log").read_text)
     assert "plan_served" in (tmp_path / "log").read_text()
     assert not path.exists()
+
+
+def test_a_member_that_joined_without_a_plan_makes_the_broker_ask_again(tmp_path: Path) -> None:
+    """It had nothing until the next member joined or left."""
+    coordinator = Coordinator(0, 3)
+    members = (*SKEWED.members, replace(SKEWED.members[0], member_id="late", owned=()))
+    idle = replace(SKEWED, group_id="g", kind="consumer", protocol="bellwether", epoch=4, members=members)
+
+    async def run() -> None:
+        served = PlansForBrokers(f"unix:{tmp_path}/a.sock", lambda _: None, CollectorRegistry(), lambda _: None)
+        beside = asyncio.create_task(served.beside(None, coordinator, None))  # type: ignore[arg-type]  # no names are read
+        await asyncio.sleep(0)
+        for _ in range(5):
+            served.on_observation(idle)
+        while len(asyncio.all_tasks()) > 2:  # noqa: ASYNC110 - the rebalance is begun in a task
+            await asyncio.sleep(0)
+        beside.cancel()
+
+    asyncio.run(run())
+    assert coordinator.joined == ["g"], "once"
