@@ -9,7 +9,8 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.control.absence import AbsenceUpdate, absence_update, left_behind
+from bellwether_kafka.coordinator.control.absence import absence_update, left_behind
+from bellwether_kafka.coordinator.control.absence_orders import AbsenceOrders
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder
 from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer
@@ -27,13 +28,6 @@ class Groups(Protocol):
 
     async def describe_group(self, group_id: str) -> DescribeAnswer: ...
     async def remove_from(self, group_id: str, reasons: Mapping[str, str]) -> RemovedMembers: ...
-
-
-class AbsenceOrders(Protocol):
-    """The part of `Controller` that is used here."""
-
-    def absences(self) -> Sequence[tuple[PlacementOrder, Absence | None]]: ...
-    def absence_seen(self, order: PlacementOrder, update: AbsenceUpdate) -> None: ...
 
 
 class AbsenceWatch:
@@ -66,10 +60,10 @@ class AbsenceWatch:
         """Polls each group that has such an order, or is still in the rebalance in which one ended. Returns the seconds
         until the next poll."""
         size, poll_s = 0, POLL_S
-        for group in dict.fromkeys(order.target for order, _ in (*self._back.values(), *self._orders.absences())):
+        for group in dict.fromkeys(order.target for order, _ in (*self._back.values(), *self._orders.in_force())):
             try:
                 answer = await self._groups.describe_group(group)
-                await self._judge(group, answer)
+                await self._check(group, answer)
             except TransportError as error:
                 self._warn_once(group, str(error))
             else:
@@ -78,15 +72,15 @@ class AbsenceWatch:
                 poll_s = MOVING_POLL_S if answer.state in REBALANCING else poll_s
         return max(poll_s, size / BYTES_PER_SECOND_MAX)
 
-    async def _judge(self, group: str, answer: DescribeAnswer) -> None:
+    async def _check(self, group: str, answer: DescribeAnswer) -> None:
         now_ms = int(self._wall_clock() * 1000)
         for order, absence in [back for back in self._back.values() if back[0].target == group]:
             await self._remove(order, left_behind(order, absence, answer))
             if answer.state not in REBALANCING:
                 del self._back[order.key]
-        for order, before in [item for item in self._orders.absences() if item[0].target == group]:
+        for order, before in [item for item in self._orders.in_force() if item[0].target == group]:
             update = absence_update(order, before, answer, now_ms)
-            self._orders.absence_seen(order, update)
+            self._orders.observe(order, update)
             await self._remove(order, update.remove)
             if update.ended and update.absence is not None:
                 self._back[order.key] = order, update.absence

@@ -22,7 +22,7 @@ HEARTBEATS_TO_FORGET = 600
 
 
 @dataclass(slots=True)
-class _Heard:
+class _LastHeartbeat:
     """The last heartbeat of an instance, with sets for fast look-up, since it may have thousands of groups."""
 
     instance: str
@@ -41,35 +41,35 @@ class Instances:
         self.own_id = own_id
         self._own = 0
         self._order = 0
-        self._heard: dict[str, _Heard] = {}
+        self._last: dict[str, _LastHeartbeat] = {}
         self._free_since: dict[str, int] = {}
 
-    def heard(self, heartbeat: InstanceHeartbeat) -> None:
+    def received(self, heartbeat: InstanceHeartbeat) -> None:
         self._order += 1
         if heartbeat.instance == self.own_id and not heartbeat.between:
             self._own += 1
         groups = (heartbeat.leads, heartbeat.claims, heartbeat.standby_for, heartbeat.hands_over)
         leads, claims, standby_for, gives = map(frozenset, groups)
-        self._heard[heartbeat.instance] = _Heard(
+        self._last[heartbeat.instance] = _LastHeartbeat(
             heartbeat.instance, leads, claims, standby_for, gives, self._own, self._order
         )
 
     def gone(self, instance: str) -> None:
         """Forgets an instance that stopped in an orderly way: its heartbeat was withdrawn."""
-        self._heard.pop(instance, None)
+        self._last.pop(instance, None)
 
     def started(self) -> None:
         """Starts to count, after the whole topic was read. Heartbeats read so far under the own id are of an earlier
         process and are dropped."""
-        self._heard.pop(self.own_id, None)
+        self._last.pop(self.own_id, None)
         self._own = 0
         self._free_since.clear()
-        for heard in self._heard.values():
-            heard.at = 0
+        for last in self._last.values():
+            last.at = 0
 
     def silence(self, instance: str) -> int:
         """Returns the number of own heartbeats read since the last one of the other instance."""
-        return self._own - self._heard[instance].at
+        return self._own - self._last[instance].at
 
     def holder(self, group: str) -> str | None:
         """Returns the other instance that leads or claims the group by the latest heartbeat. It may be silent.
@@ -100,7 +100,7 @@ class Instances:
             due = max(HEARTBEATS_TO_SETTLE, self._free_since.setdefault(group, self._own)) + rank
             return "no instance of Bellwether leads it" if self._own >= due else ""
         self._free_since.pop(group, None)
-        if group in self._heard[holder].hands_over:
+        if group in self._last[holder].hands_over:
             return f"{holder} hands it over" if self.silence(holder) >= rank else ""
         if self._own < HEARTBEATS_MISSED or self.silence(holder) < HEARTBEATS_MISSED + rank:
             return ""
@@ -111,11 +111,11 @@ class Instances:
         is fenced instead."""
         if leading:
             return ""
-        for heard in self._others():
-            name = heard.instance
-            if not self._lives(name) or group in heard.hands_over:
+        for last in self._others():
+            name = last.instance
+            if not self._lives(name) or group in last.hands_over:
                 continue
-            if group in heard.leads or (group in heard.claims and (fenced or name < self.own_id)):
+            if group in last.leads or (group in last.claims and (fenced or name < self.own_id)):
                 return name
         return ""
 
@@ -126,5 +126,5 @@ class Instances:
     def _lives(self, instance: str) -> bool:
         return self.silence(instance) < HEARTBEATS_MISSED
 
-    def _others(self) -> Iterator[_Heard]:
-        return (h for name, h in self._heard.items() if name != self.own_id)
+    def _others(self) -> Iterator[_LastHeartbeat]:
+        return (h for name, h in self._last.items() if name != self.own_id)

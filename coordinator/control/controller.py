@@ -10,26 +10,23 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 import structlog
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import records
-from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
+from bellwether_kafka.coordinator.control.absence_orders import AbsenceOrders
 from bellwether_kafka.coordinator.control.active_role import Instances
-from bellwether_kafka.coordinator.control.handed_back import HandedBack, renewed
+from bellwether_kafka.coordinator.control.controlled_groups import ControlledGroup, Runner, given_up, leads
+from bellwether_kafka.coordinator.control.handed_back import renewed
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import (
     ActiveRoleChanged,
-    Event,
-    Fatal,
     HandBackRemembered,
-    MembershipView,
     Note,
     OrdersInForce,
-    State,
 )
 
 HEARTBEAT_S = 1.0
@@ -70,24 +67,6 @@ class OrderSource(Protocol):
     async def close(self) -> None: ...
 
 
-class Runner(Protocol):
-    """The part of `runtime.GroupRunner` that is used here."""
-
-    fatal: Fatal | None
-
-    @property
-    def membership(self) -> MembershipView: ...
-    def post(self, event: Event) -> None: ...
-    @property
-    def policy(self) -> str: ...
-    @property
-    def rules_refused(self) -> str: ...
-    @property
-    def digest(self) -> str: ...
-    def rule(self, rules: tuple[Rule, ...], order: str) -> None: ...
-    def begin_rebalance(self, order: str) -> None: ...
-
-
 class ServedGroups(Protocol):
     """Groups that their brokers assign by plans of this process (`runtime.PlansForBrokers`)."""
 
@@ -99,19 +78,6 @@ class ServedGroups(Protocol):
         yet. A group is returned once, when both are known."""
 
     def begin_rebalance(self, group: str, cause: str) -> None: ...
-
-
-@dataclass(slots=True)
-class _GroupState:
-    """The state of one group of this process."""
-
-    runner: Runner
-    active: bool  # Bellwether leads it or tries to
-    handed_back: HandedBack | None = None
-    orders: OrdersInForce = field(default_factory=lambda: OrdersInForce("", ""))
-    placed: tuple[records.OnPlaces, ...] = ()
-    leads: bool = False
-    hands_over_until: float = 0.0  # monotonic; 0: not handing over
 
 
 class Controller:
@@ -139,19 +105,29 @@ class Controller:
         self._served = served
         self._placed_of_served: dict[str, tuple[records.PlacementOrder, ...]] = {}
         self._heartbeat_s = heartbeat_s
-        self._began = self._heard_at = clock()
+        self._began = self._own_heartbeat_at = clock()
         self._clock = clock
         self._wall_clock = wall_clock
         self._orders = records.OrderState()
         self._instances = Instances(settings.instance_name)
-        self._groups = {group: _GroupState(runner, active=not settings.standby) for group, runner in runners.items()}
+        self._groups = {
+            group: ControlledGroup(runner, active=not settings.standby) for group, runner in runners.items()
+        }
         self._caught_up = asyncio.Event()
         self._stopping = False
         self._ended: dict[str, str] = {}  # why an order has ended, by its key
+        self.absences = AbsenceOrders(
+            self._groups,
+            self._orders,
+            read=self._caught_up.is_set,
+            write=self._write,
+            end=self._end_absence,
+            now_ms=self._now_ms,
+        )
 
     async def run(self) -> None:
         """Reports, sends heartbeats and reviews all groups once per interval, until cancelled."""
-        self._topic.start(self._heard, self._all_read)
+        self._topic.start(self._on_record, self._all_read)
         while not self._caught_up.is_set():
             self._report()
             with contextlib.suppress(TimeoutError):
@@ -189,80 +165,47 @@ class Controller:
             await asyncio.sleep(STOP_POLL_S)
         return False
 
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)
+
     async def close(self) -> None:
         self._topic.withdraw(records.heartbeat_key(self.instance_name))
         await self._topic.close()
 
-    # ---- evacuations that end with an absence --------------------------------------------------------------------
-
-    def absences(self) -> tuple[tuple[records.PlacementOrder, records.Absence | None], ...]:
-        """Returns the orders that end with an absence, and the absence of each. If an application's member leads the
-        group, only orders whose member was already evacuated are included: its return is visible under any leader."""
-        if not self._caught_up.is_set():
-            return ()
-        now_ms = int(self._wall_clock() * 1000)
-        in_force = [order for group in self._groups for order in self._orders.placements(group, now_ms)]
-        tied = [order for order in in_force if order.until is not records.Until.EXPIRY]
-        return tuple((order, self._orders.absence(order)) for order in tied if self._watches(order))
-
-    def _watches(self, order: records.PlacementOrder) -> bool:
-        state, absence = self._groups[order.target], self._orders.absence(order)
-        evacuated = absence is not None and absence.stage is not records.Stage.EMPTYING
-        return leads(state.runner) or (evacuated and state.active and not given_up(state.runner))
-
-    def emptying(self, group: str) -> tuple[tuple[records.PlacementOrder, records.Absence | None], ...]:
-        """Returns the group's evacuations in force, with the absence of each that ends with one."""
-        now_ms = int(self._wall_clock() * 1000)
-        in_force = self._orders.placements(group, now_ms)
-        evacuations = [order for order in in_force if order.kind is records.PlacementKind.EVACUATE]
-        return tuple((order, self._orders.absence(order)) for order in evacuations)
+    def _end_absence(self, order: records.PlacementOrder, reason: str) -> None:
+        self._ended[order.key] = reason
+        self._withdraw(order.key)
+        self._withdraw(records.absence_key(order.target, order.where))
+        self.review()
 
     def rules_of(self, group: str) -> tuple[Rule, ...] | None:
         """Returns the rules of placement in force in any group, None before the topic has been read. Of a topic that
         cannot be read the rules are none after `UNREAD_S`. For a group that is not known, "", they are None just after
         the start if any are in force: they may be this group's. Any thread may call it."""
-        running_s, now_ms = self._clock() - self._began, int(self._wall_clock() * 1000)
+        running_s, now_ms = self._clock() - self._began, self._now_ms()
         if not self._caught_up.is_set() and running_s < UNREAD_S:
             return None
         if not group and running_s < UNOBSERVED_S and self._orders.any_placements(now_ms):
             return None
         return tuple(order.rule for order in self._orders.placements(group, now_ms))
 
-    def absence_seen(self, order: records.PlacementOrder, update: AbsenceUpdate) -> None:
-        """Takes the update of an absence. It is ignored if the order is no longer in force."""
-        state, now_ms = self._groups[order.target], int(self._wall_clock() * 1000)
-        if order not in self._orders.placements(order.target, now_ms) or not self._watches(order):
-            return
-        if update.ended:
-            self._ended[order.key] = update.ended
-            self._withdraw(order.key)
-            self._withdraw(records.absence_key(order.target, order.where))
-            self.review()
-        # If another leader assigns work to the member, the absence does not go back to an earlier stage.
-        elif leads(state.runner) and update.absence is not None and update.absence != self._orders.absence(order):
-            if update.absence.stage is records.Stage.EMPTY and state.runner.membership.hands_over:
-                return  # one more rebalance follows, which would wait for the member if it stopped now
-            log.info("absence", group=order.target, where=order.where, stage=update.absence.stage.value)
-            self._orders.apply(update.absence.key, update.absence)
-            self._topic.write(update.absence)
-
     def _report(self) -> None:
-        orders = self._orders.all_in_force(int(self._wall_clock() * 1000))
+        orders = self._orders.all_in_force(self._now_ms())
         own_targets = {*self._groups, self.instance_name, records.EVERYBODY}
         given = [order for order in orders if isinstance(order, records.AnyOrder)]
         own_orders = tuple(order for order in given if order.target in own_targets)
-        report = ControlReport(own_orders, len(self._instances.living()), self._clock() - self._heard_at)
+        report = ControlReport(own_orders, len(self._instances.living()), self._clock() - self._own_heartbeat_at)
         for observer in self._on_control:
             observer(report)
 
     # ---- what comes from the topic -------------------------------------------------------------------------------
 
-    def _heard(self, key: str, record: records.Record | None) -> None:
+    def _on_record(self, key: str, record: records.Record | None) -> None:
         kind, _, target = key.partition("/")
         if isinstance(record, records.InstanceHeartbeat):
-            self._instances.heard(record)
+            self._instances.received(record)
             if record.instance == self.instance_name:
-                self._heard_at = self._clock()
+                self._own_heartbeat_at = self._clock()
         elif record is None and kind == records.HEARTBEAT:
             self._instances.gone(target)
         elif isinstance(record, records.Stopped):
@@ -274,7 +217,7 @@ class Controller:
 
     def _members_stopped(self, record: records.Stopped) -> None:
         """Acts on stopped members if this instance is active and the record is new; an old one was handled before."""
-        state, now_ms = self._groups.get(record.target), int(self._wall_clock() * 1000)
+        state, now_ms = self._groups.get(record.target), self._now_ms()
         if state is not None and state.active and self._caught_up.is_set() and now_ms < record.expires_ms:
             self._on_stopped(record)
             self._topic.withdraw(record.key)
@@ -293,7 +236,7 @@ class Controller:
 
     def review(self) -> None:
         """Applies orders, rules, hand-backs and roles to every group. Cheap, and may be called at any time."""
-        now_ms = int(self._wall_clock() * 1000)
+        now_ms = self._now_ms()
         for group, state in self._groups.items():
             self._update_orders(group, state, now_ms)
             self._end_outdated_plan(group, state, now_ms)
@@ -320,7 +263,7 @@ class Controller:
                 self._done(again)
                 served.begin_rebalance(group, again.sentence)
 
-    def _update_orders(self, group: str, state: _GroupState, now_ms: int) -> None:
+    def _update_orders(self, group: str, state: ControlledGroup, now_ms: int) -> None:
         leave = self._orders.in_force(records.OrderKind.LEAVE, group, now_ms)
         pause = self._orders.in_force(records.OrderKind.PAUSE, group, now_ms)
         release = self._release(group, state, now_ms)
@@ -334,7 +277,7 @@ class Controller:
             self._done(again)
             state.runner.begin_rebalance(again.sentence)
 
-    def _release(self, group: str, state: _GroupState, now_ms: int) -> records.Order | None:
+    def _release(self, group: str, state: ControlledGroup, now_ms: int) -> records.Order | None:
         """Returns the release in force. Withdraws it once members have joined."""
         order = self._orders.in_force(records.OrderKind.RELEASE, group, now_ms)
         if order is None or not (state.active and state.runner.membership.has_members):
@@ -345,7 +288,7 @@ class Controller:
         self._done(order)
         return None
 
-    def _end_outdated_plan(self, group: str, state: _GroupState, now_ms: int) -> None:
+    def _end_outdated_plan(self, group: str, state: ControlledGroup, now_ms: int) -> None:
         """Withdraws an applied plan once the group that Bellwether leads has other members than the plan. Plans for
         such members do not follow it in any case."""
         plan, member = self._orders.applied_plan(group, now_ms), state.runner.membership
@@ -360,10 +303,10 @@ class Controller:
 
     def applied_plan(self, group: str) -> str:
         """Returns the sentence of the plan that is applied to the group, "" for none."""
-        plan = self._orders.applied_plan(group, int(self._wall_clock() * 1000))
+        plan = self._orders.applied_plan(group, self._now_ms())
         return plan.sentence if plan is not None else ""
 
-    def _update_rules(self, group: str, state: _GroupState, now_ms: int) -> None:
+    def _update_rules(self, group: str, state: ControlledGroup, now_ms: int) -> None:
         """Passes changed orders on places to the group, whose plans follow them from now on."""
         in_force, before = self._orders.on_places(group, now_ms), state.placed
         if [order.effect for order in in_force] == [order.effect for order in before]:
@@ -375,7 +318,7 @@ class Controller:
         for order in before:
             self._ended.pop(order.key, None)
 
-    def _update_hand_back(self, group: str, state: _GroupState, now_ms: int) -> None:
+    def _update_hand_back(self, group: str, state: ControlledGroup, now_ms: int) -> None:
         record = self._orders.handed_back(group, now_ms)
         if record is None or record == state.handed_back:
             return
@@ -386,7 +329,7 @@ class Controller:
     def hand_back(self, group: str, *, waits: bool) -> None:
         """Records for later restarts that the group was handed back (`waits`), or that Bellwether leads it again. The
         latter is ignored if an unprocessed hand-back was read, since the lead may be older than it."""
-        state, now_ms = self._groups[group], int(self._wall_clock() * 1000)
+        state, now_ms = self._groups[group], self._now_ms()
         last = self._orders.handed_back(group, now_ms)
         if not waits and last != state.handed_back:
             return
@@ -394,18 +337,21 @@ class Controller:
         record = renewed(last, group, reason, state.runner.digest, now_ms, waits=waits)
         if record is not None:
             state.handed_back = record
-            self._orders.apply(record.key, record)
-            self._topic.write(record)
+            self._write(record)
 
     def _done(self, order: records.Order) -> None:
         """Withdraws an order that has been carried out, so that no successor carries it out again."""
         self._withdraw(order.key)
 
+    def _write(self, record: records.Record) -> None:
+        self._orders.apply(record.key, record)
+        self._topic.write(record)
+
     def _withdraw(self, key: str) -> None:
         self._orders.apply(key, None)
         self._topic.withdraw(key)
 
-    def _update_role(self, group: str, state: _GroupState) -> None:
+    def _update_role(self, group: str, state: ControlledGroup) -> None:
         member, leading = state.runner.membership, leads(state.runner)
         if state.hands_over_until:
             self._watch_hand_over(group, state, leading=leading)
@@ -424,13 +370,13 @@ class Controller:
             state.leads = leading
             self._heartbeat()
 
-    def _activate(self, group: str, state: _GroupState, reason: str) -> None:
+    def _activate(self, group: str, state: ControlledGroup, reason: str) -> None:
         log.info("standby_takes_over", group=group, reason=reason, instance=self.instance_name)
         state.active = True
         self._heartbeat()  # before joining, so that the fenced instance knows its successor
         state.runner.post(ActiveRoleChanged(active=True, reason=reason))
 
-    def _deactivate(self, group: str, state: _GroupState, reason: str) -> None:
+    def _deactivate(self, group: str, state: ControlledGroup, reason: str) -> None:
         log.info("lead_released", group=group, reason=reason, instance=self.instance_name)
         state.active = False
         state.hands_over_until = 0.0
@@ -462,7 +408,7 @@ class Controller:
             state.runner.post(ActiveRoleChanged(active=False, reason=reason))
         self._heartbeat()
 
-    def _watch_hand_over(self, group: str, state: _GroupState, *, leading: bool) -> None:
+    def _watch_hand_over(self, group: str, state: ControlledGroup, *, leading: bool) -> None:
         if not leading:
             self._deactivate(group, state, "handed over")
         elif self._clock() >= state.hands_over_until:
@@ -470,8 +416,7 @@ class Controller:
             state.hands_over_until = 0.0
             state.runner.post(ActiveRoleChanged(active=True, reason="no standby has taken the group"))
 
-    # ---- heartbeats
-    # ---------------------------------------------------------------------------------------------------
+    # ---- heartbeats ------------------------------------------------------------------------------------------------
 
     def _heartbeat(self, *, between: bool = True) -> None:
         if not self._caught_up.is_set():
@@ -486,7 +431,7 @@ class Controller:
                 claims=tuple(group for group, state in groups if state.active and not leads(state.runner)),
                 standby_for=() if self._stopping else tuple(group for group, state in groups if not state.active),
                 hands_over=tuple(group for group, state in groups if state.hands_over_until),
-                at_ms=int(self._wall_clock() * 1000),
+                at_ms=self._now_ms(),
                 between=between,
                 policies={**served, **{group: state.runner.policy for group, state in groups}},
                 orders_for=(*(group for group, state in groups if not state.runner.rules_refused), *served),
@@ -498,7 +443,7 @@ class Controller:
         for instance in self._instances.forgotten():
             self._instances.gone(instance)
             self._topic.withdraw(records.heartbeat_key(instance))
-        for absence in self._orders.left_over(int(self._wall_clock() * 1000)):
+        for absence in self._orders.left_over(self._now_ms()):
             if absence.target in self._groups and leads(self._groups[absence.target].runner):
                 self._withdraw(absence.key)
 
@@ -520,14 +465,3 @@ def _news(
 
 def _sentence(order: records.Order | None) -> str:
     return order.sentence if order is not None else ""
-
-
-def given_up(runner: Runner) -> bool:
-    return runner.fatal is not None or runner.membership.state is State.STOPPED
-
-
-def leads(runner: Runner) -> bool:
-    """Returns whether Bellwether leads the group: it is a member, which it stays only while it leads."""
-    member = runner.membership
-    joined = bool(member.member_id) and member.generation >= 0 and member.state is not State.LEAVING
-    return joined and not given_up(runner)

@@ -220,7 +220,7 @@ class Service:
                 served=self._served,
             )
             watching.append(asyncio.create_task(self._controller.run()))
-            self._absences = AbsenceWatch(self._controller, transport)
+            self._absences = AbsenceWatch(self._controller.absences, transport)
             watching.append(asyncio.create_task(self._absences.run()))
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
         groups, on_shown = SharedGroups(transport), [self._owners.on_shown]
@@ -280,7 +280,7 @@ class Service:
 
     def emptying(self, group: str) -> tuple[tuple[PlacementOrder, Absence | None], ...]:
         """Returns the group's evacuations in force, each with its progress."""
-        return self._controller.emptying(group) if self._controller is not None else ()
+        return self._controller.absences.evacuations(group) if self._controller is not None else ()
 
     def applied_plan(self, group: str) -> str:
         """Returns the sentence of the plan that is applied to the group, "" for none."""

@@ -48,11 +48,11 @@ class Reader:
         self._instance, self._log = instance, log
         self._inbox: deque[Entry] = deque()
         self._free_at = 0.0
-        self._heard: OnRecord = lambda key, record: None
+        self._on_record: OnRecord = lambda key, record: None
         self._all_read: Callable[[], None] = lambda: None
 
     def start(self, heard: OnRecord, all_read: Callable[[], None]) -> None:
-        self._heard, self._all_read = heard, all_read
+        self._on_record, self._all_read = heard, all_read
         for entry in self._log.kept.items():
             self.receive(entry)
         self._log.readers.append(self)
@@ -68,7 +68,7 @@ class Reader:
 
     def _deliver(self) -> None:
         if self._inbox:
-            self._heard(*self._inbox.popleft())
+            self._on_record(*self._inbox.popleft())
 
     def write(self, record: Record) -> None:
         self._log.append(record.key, record)
@@ -92,7 +92,7 @@ class Channel:
             clock=instance.now,
             wall_clock=lambda: wall() / 1000,
         )
-        self._reader.start(self.real._heard, self._caught_up)
+        self._reader.start(self.real._on_record, self._caught_up)
 
     def _caught_up(self) -> None:
         self.real._all_read()

@@ -87,13 +87,13 @@ class Channel:
         topic: Any = self.topic  # it does what the controller asks of a topic, without Kafka
         self.controller = Controller(topic, settings, {"orders": self.group}, wall_clock=self._wall_clock)
         self.controller._all_read()
-        self.watch = AbsenceWatch(self.controller, self.brokers, self._wall_clock)
+        self.watch = AbsenceWatch(self.controller.absences, self.brokers, self._wall_clock)
 
     def _wall_clock(self) -> float:
         return self.now_ms / 1000
 
     def hears(self, record: Record) -> None:
-        self.controller._heard(record.key, record)
+        self.controller._on_record(record.key, record)
 
     def refreshes_at(self, *members: DescribedMember) -> None:
         self.now_ms += 1_000
@@ -200,15 +200,15 @@ def test_how_one_order_ended_is_not_reported_of_the_next() -> None:
     channel.refreshes_at(plain("a2"))
     again = replace(ORDER, at_ms=channel.now_ms)
     channel.hears(again)
-    channel.controller._heard(again.key, None)
+    channel.controller._on_record(again.key, None)
     assert [message.rpartition(": ")[2] for message in channel.group.ordered[1::2]] == ["it is back", "withdrawn"]
 
 
 def test_what_was_seen_for_an_order_that_has_been_withdrawn_meanwhile_counts_for_nothing() -> None:
     channel = Channel()
     channel.hears(ORDER)
-    channel.controller._heard(ORDER.key, None)
-    channel.controller.absence_seen(ORDER, AbsenceUpdate(None, "it is back"))
+    channel.controller._on_record(ORDER.key, None)
+    channel.controller.absences.observe(ORDER, AbsenceUpdate(None, "it is back"))
     assert channel.topic.reported == []
 
 
@@ -287,10 +287,10 @@ def test_the_page_is_reported_what_is_being_evacuated_and_how_far_that_has_come(
     channel.hears(ORDER)
     channel.hears(rack)
     channel.hears(replace(ORDER, kind=PlacementKind.BAN, item="orders-1", where="member:app-2", until=Until.EXPIRY))
-    assert channel.controller.emptying("orders") == ((ORDER, None), (rack, None)), "a ban empties nobody"
+    assert channel.controller.absences.evacuations("orders") == ((ORDER, None), (rack, None)), "a ban empties nobody"
     channel.refreshes_at(working(plain("a")))
-    ((_, absence), _) = channel.controller.emptying("orders")
+    ((_, absence), _) = channel.controller.absences.evacuations("orders")
     assert absence is not None
     assert absence.stage is Stage.EMPTYING
     channel.now_ms = ORDER.expires_ms
-    assert channel.controller.emptying("orders") == ()
+    assert channel.controller.absences.evacuations("orders") == ()

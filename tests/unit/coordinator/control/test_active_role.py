@@ -19,14 +19,14 @@ def waiting(name: str) -> InstanceHeartbeat:
 def started(name: str, *before: InstanceHeartbeat) -> Instances:
     view = Instances(name)
     for heartbeat in before:
-        view.heard(heartbeat)
+        view.received(heartbeat)
     view.started()
     return view
 
 
 def hear(view: Instances, *heartbeats: InstanceHeartbeat) -> None:
     for heartbeat in heartbeats:
-        view.heard(heartbeat)
+        view.received(heartbeat)
 
 
 def test_the_first_instance_waits_for_those_that_start_with_it() -> None:
@@ -183,7 +183,7 @@ def test_with_any_loss_of_instances_exactly_one_ends_up_leading() -> None:
                 heartbeat = active(name) if name in holds else waiting(name)
                 log.append(heartbeat)
                 for view in views.values():
-                    view.heard(heartbeat)
+                    view.received(heartbeat)
             for name, view in views.items():
                 if name in holds and len(holds & views.keys()) > 1:
                     continue

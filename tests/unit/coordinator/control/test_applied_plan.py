@@ -145,5 +145,5 @@ def test_members_that_the_broker_has_not_listed_end_nothing() -> None:
 def test_the_same_plan_given_again_changes_no_rules() -> None:
     led = Led()
     led.topic.records[PLAN.key] = again = replace(PLAN, at_ms=NOW_MS + 1, reason="again")
-    led.controller._heard(again.key, again)
+    led.controller._on_record(again.key, again)
     assert led.group.ordered == [PLAN.sentence]

@@ -131,15 +131,15 @@ class Topic:
 
     def __init__(self, *records: Record) -> None:
         self.records = {record.key: record for record in records}
-        self._hear: OnRecord = lambda _key, _record: None
+        self._on_record: OnRecord = lambda _key, _record: None
         self._caught_up: Callable[[], None] = lambda: None
 
     def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
-        self._hear, self._caught_up = on_record, on_caught_up
+        self._on_record, self._caught_up = on_record, on_caught_up
 
     def read(self) -> None:
         for record in list(self.records.values()):
-            self._hear(record.key, decode(*encode(record)))
+            self._on_record(record.key, decode(*encode(record)))
         self._caught_up()
 
     def write(self, record: Record) -> None:
