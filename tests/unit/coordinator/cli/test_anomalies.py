@@ -10,8 +10,8 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli.described import GROUPS, Described
 from tests.unit.coordinator.cli.in_process import bellwether
-from tests.unit.coordinator.cli.test_every_command import GROUPS, Described
 from tests.unit.coordinator.observation.test_observation import tp
 
 pytestmark = pytest.mark.embedded

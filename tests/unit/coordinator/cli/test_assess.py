@@ -17,8 +17,8 @@ from bellwether_kafka.coordinator.replay.history import write_history
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli.described import Described
 from tests.unit.coordinator.cli.in_process import bellwether
-from tests.unit.coordinator.cli.test_every_command import Described
 from tests.unit.coordinator.replay.test_policy_replay import LOADS, traffic
 from tests.unit.coordinator.replay.test_rebalance_replay import recorded
 

@@ -15,8 +15,8 @@ from bellwether_kafka.coordinator.cli.lazy import Exit
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli.described import CONVERTED, GROUPS, MISSING, Described
 from tests.unit.coordinator.cli.in_process import bellwether
-from tests.unit.coordinator.cli.test_every_command import CONVERTED, GROUPS, MISSING, Described
 
 PROGRESS = ConversionProgress(
     group="g",

@@ -1,7 +1,6 @@
 """Every command with `--output json`, on embedded brokers whose groups are in every condition."""
 
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,68 +8,9 @@ import pytest
 import yaml
 
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, ListedGroup
-from bellwether_kafka.coordinator.kafka.many_groups import GroupList
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.embedded_transport import EmbeddedTransport
+from tests.unit.coordinator.cli.described import GROUPS, Described
 from tests.unit.coordinator.cli.every_command import ARGUMENTS, PRINTING, WITH_A_DOCUMENT, judge, printed, write_files
-
-SUBSCRIPTION = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode()
-ASSIGNMENT = ConsumerProtocolAssignment(0, tuple(TopicPartition("orders", p) for p in range(3))).encode()
-MISSING = DescribeAnswer(0, 69)
-GROUPS = {
-    "stable": DescribeAnswer(
-        0, 0, "Stable", "consumer", "range", (DescribedMember("m1", None, SUBSCRIPTION, ASSIGNMENT, "app", "/h"),)
-    ),
-    "rebalancing": DescribeAnswer(
-        0, 0, "PreparingRebalance", "consumer", "", (DescribedMember("m1", None, client_id="app", client_host="/h"),)
-    ),
-    "missing": MISSING,
-    "converted": DescribeAnswer(0, 0, "Dead"),
-}
-CONVERTED = BrokerGroup(
-    "converted",
-    "consumer",
-    0,
-    state="Stable",
-    epoch=3,
-    assignor="uniform",
-    members=(BrokerMember("m1", None, "az1", "app", "/h", ("orders",), (("orders", (0, 1, 2)),)),),
-)
-
-
-class Described(EmbeddedTransport):
-    """Embedded brokers know no DescribeGroups and no ListGroups; these groups are told here."""
-
-    async def describe_group(self, group_id: str) -> DescribeAnswer:
-        return GROUPS[group_id]
-
-    async def describe_groups(self, _node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
-        return {group_id: await self.describe_group(group_id) for group_id in group_ids}
-
-    async def describe_by_broker(self, group_id: str, protocol: kafka.BrokerProtocol) -> BrokerGroup:
-        found = group_id == "converted" and protocol == "consumer"
-        return CONVERTED if found else BrokerGroup(group_id, protocol, 69)
-
-    async def list_groups(self, _node: Node) -> GroupList:
-        listed = (
-            ListedGroup(name, "consumer", answer.state, "consumer" if name == "converted" else "classic")
-            for name, answer in GROUPS.items()
-            if answer is not MISSING
-        )
-        return GroupList(0, tuple(listed))
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(brokers=1) as cluster:
-        cluster.create_topic("orders", 3)
-        for topic in ("bellwether-control", "bellwether.weights", "bellwether.events"):
-            cluster.create_topic(topic, 1)
-        yield cluster
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from bellwether_kafka.coordinator.membership.events import DescribeAnswer, Descr
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.coordinator.observation.observer import Sources
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli.described import GROUPS, Described
 from tests.unit.coordinator.cli.in_process import bellwether
-from tests.unit.coordinator.cli.test_every_command import GROUPS, Described
 
 pytestmark = pytest.mark.embedded
 

@@ -21,9 +21,9 @@ from bellwether_kafka.coordinator.cli.plan_file import (
     write_plan_file,
 )
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli.described import Described
 from tests.unit.coordinator.cli.documented import undocumented
 from tests.unit.coordinator.cli.in_process import bellwether
-from tests.unit.coordinator.cli.test_every_command import Described, brokers  # noqa: F401 - a fixture
 from tests.unit.coordinator.observation.test_absence_cost import application
 from tests.unit.coordinator.web.test_observed import SKEWED
 
@@ -151,7 +151,7 @@ def test_a_static_member_that_has_restarted_is_the_same() -> None:
 
 @pytest.mark.embedded
 def test_the_command_writes_the_file_beside_its_output(
-    brokers: EmbeddedCluster,  # noqa: F811
+    brokers: EmbeddedCluster,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:

@@ -17,9 +17,9 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignme
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.paths import ROOT
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli.described import Described
 from tests.unit.coordinator.cli.every_command import write_files
 from tests.unit.coordinator.cli.in_process import bellwether
-from tests.unit.coordinator.cli.test_every_command import Described
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = re.findall(r"^ {4}bellwether (.+)$", README, re.MULTILINE)

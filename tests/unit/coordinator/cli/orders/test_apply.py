@@ -14,9 +14,9 @@ from bellwether_kafka.coordinator.cli.plan_file import PlanFile, PlannedMember, 
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.records import NO_END_MS, Record
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.cli.described import Described
 from tests.unit.coordinator.cli.every_command import PLAN, STATE
-from tests.unit.coordinator.cli.orders.test_orders import Channel, channel  # noqa: F401 - a fixture
-from tests.unit.coordinator.cli.test_every_command import Described
+from tests.unit.coordinator.cli.orders.channel import Channel
 
 KEY = "apply/stable"
 
@@ -29,7 +29,7 @@ def brokers() -> Iterator[EmbeddedCluster]:
 
 
 @pytest.fixture
-def led(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> Channel:  # noqa: F811 - a fixture
+def led(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> Channel:
     """The channel of the group `stable`, which an instance leads."""
     monkeypatch.setattr(kafka, "Transport", Described)
     channel.heartbeat(leads=("stable",), policies={"stable": "rack-first"}, orders_for=("stable",))
@@ -144,7 +144,7 @@ def test_a_plan_is_refused_where_no_instance_leads_or_the_policy_ignores_it(led:
     assert "No Bellwether with the group 'stable'" in led.refused("apply", file)
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, channel: Channel) -> None:  # noqa: F811 - a fixture
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, channel: Channel) -> None:
     assert "cannot be read: No such file" in channel.run("apply", str(tmp_path / "none")).stderr
     (tmp_path / "text").write_text("owners")
     ended = channel.run("apply", str(tmp_path / "text"))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.unit.coordinator.cli.orders.test_orders import Channel, brokers, channel  # noqa: F401 - fixtures
+from tests.unit.coordinator.cli.orders.channel import Channel
 
 pytestmark = pytest.mark.embedded
 GIVEN = {"order", "warning", "in_effect", "message"}
@@ -22,7 +22,7 @@ AT_ONCE = ("--force", "--wait", "0", "-o", "json")
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_order_is_printed_with_what_became_of_it(channel: Channel, words: tuple[str, ...], kind: str) -> None:  # noqa: F811
+def test_an_order_is_printed_with_what_became_of_it(channel: Channel, words: tuple[str, ...], kind: str) -> None:
     channel.heartbeat()
     given = json.loads(channel.ordered(*words, *AT_ONCE).stdout)
     assert given.keys() == GIVEN
@@ -30,7 +30,7 @@ def test_an_order_is_printed_with_what_became_of_it(channel: Channel, words: tup
     assert given["in_effect"] is None, "nobody waited"
 
 
-def test_orders_are_listed_until_they_are_withdrawn(channel: Channel) -> None:  # noqa: F811
+def test_orders_are_listed_until_they_are_withdrawn(channel: Channel) -> None:
     channel.heartbeat()
     channel.ordered("leave", "orders", *AT_ONCE)
     channel.ordered("pause", "orders", *AT_ONCE)

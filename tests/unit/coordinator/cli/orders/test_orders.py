@@ -1,15 +1,11 @@
 """The commands that order: what is written, what is refused and leaves no trace, and what is said."""
 
-import asyncio
 import inspect
 import json
 import os
 import pwd
-import subprocess
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,84 +21,24 @@ from bellwether_kafka.coordinator.cli.orders import apply, follow, group_orders,
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement, left_alone
 from bellwether_kafka.coordinator.cli.output import Exit, Output
 from bellwether_kafka.coordinator.control import topic as control_topic
-from bellwether_kafka.coordinator.control.controller import Controller
-from bellwether_kafka.coordinator.control.local import LocalOrders, local_processes
 from bellwether_kafka.coordinator.control.records import (
     ORDER_TRAITS,
     Absence,
-    ControlSettings,
-    InstanceHeartbeat,
     Order,
     PlacementKind,
     PlacementOrder,
     Record,
     Stage,
     Until,
-    encode,
 )
 from bellwether_kafka.coordinator.control.topic import NoControlTopicError, SilentTopicError, read_all, write_now
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from tests.support.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
-from tests.support.embedded_transport import API_VERSION
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.cli import in_process
-from tests.unit.coordinator.cli.test_every_command import Described
+from tests.unit.coordinator.cli.described import Described
+from tests.unit.coordinator.cli.orders.channel import LIMIT_S, Channel, process_without_a_topic
 from tests.unit.coordinator.cli.test_groups import FIRST, SECOND, Uneven
-from tests.unit.coordinator.control.test_controller import Group
-
-LIMIT_S = 30.0
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster() as cluster:
-        yield cluster
-
-
-class Channel:
-    """A control topic and the commands that use it."""
-
-    def __init__(self, brokers: EmbeddedCluster, topic: str) -> None:
-        self.kafka = {"bootstrap.servers": brokers.bootstrap, **API_VERSION}
-        self.topic = topic
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return in_process.bellwether(*arguments, "--bootstrap", self.kafka["bootstrap.servers"], "--topic", self.topic)
-
-    def configured(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A command that takes its brokers and the topic from a file."""
-        return in_process.bellwether(*arguments)
-
-    def refused(self, *arguments: str) -> str:
-        """The sentence of a command that is refused, and writes nothing."""
-        before = self.read()
-        ended = self.run(*arguments)
-        assert ended.returncode == Exit.INPUT, ended.stdout + ended.stderr
-        assert self.read() == before
-        return ended.stderr
-
-    def ordered(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        ended = self.run(*arguments)
-        assert ended.returncode == Exit.DONE, ended.stderr
-        return ended
-
-    def read(self) -> dict[str, Record]:
-        return read_all(self.kafka, self.topic, LIMIT_S)
-
-    def write(self, record: Record) -> None:
-        write_now(self.kafka, self.topic, *encode(record))
-
-    def heartbeat(self, **fields: object) -> None:
-        self.write(
-            InstanceHeartbeat(**{"instance": "pod-1", "leads": ("orders",), "at_ms": int(time.time() * 1000), **fields})
-        )  # type: ignore[arg-type]  # by name
-
-
-@pytest.fixture
-def channel(brokers: EmbeddedCluster, request: pytest.FixtureRequest) -> Channel:
-    topic = f"desk-{abs(hash(request.node.name))}"
-    brokers.create_topic(topic, 1)
-    return Channel(brokers, topic)
 
 
 @pytest.mark.embedded
@@ -119,32 +55,6 @@ def test_orders_are_written_listed_and_withdrawn(channel: Channel) -> None:
     channel.ordered("resume", "orders")
     assert list(channel.read()) == ["beat/pod-1"]
     assert "no order to leave or pause" in channel.refused("resume", "orders")
-
-
-@contextmanager
-def process_without_a_topic(bootstrap: str) -> Iterator[Group]:
-    """A process of this machine that leads `orders`, in a thread of its own."""
-    group, ended = Group(standby=False), threading.Event()
-    group.lead()
-
-    async def run() -> None:
-        control = ControlSettings("", "pod-1")
-        controller = Controller(LocalOrders(bootstrap), control, {"orders": group}, heartbeat_s=0.05)
-        task = asyncio.create_task(controller.run())
-        await asyncio.to_thread(ended.wait)
-        task.cancel()
-        await controller.close()
-
-    thread = threading.Thread(target=asyncio.run, args=(run(),))
-    thread.start()
-    limit = time.monotonic() + LIMIT_S
-    try:
-        while not any(one.serves("orders") for one in local_processes(bootstrap)):
-            assert time.monotonic() < limit
-        yield group
-    finally:
-        ended.set()
-        thread.join()
 
 
 @pytest.mark.embedded

@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.membership import CLIENT_ID
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.cli import in_process
-from tests.unit.coordinator.cli.orders.test_orders import LIMIT_S, process_without_a_topic
+from tests.unit.coordinator.cli.orders.channel import LIMIT_S, process_without_a_topic
 from tests.unit.coordinator.control.test_controller import Group
 
 SERVERS = f"release-{os.getpid()}.test:9092"  # other processes of this machine may run the same tests

@@ -1,0 +1,16 @@
+"""Embedded brokers with the topics that commands read."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.embedded_brokers import EmbeddedCluster
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(brokers=1) as cluster:
+        cluster.create_topic("orders", 3)
+        for topic in ("bellwether-control", "bellwether.weights", "bellwether.events"):
+            cluster.create_topic(topic, 1)
+        yield cluster
