@@ -19,6 +19,7 @@ DOORS = {
         "assignors/streams/stages/capacity.py",  # a weight of at most ten digits
         "coordinator/guard/signals.py",  # whether an entry of /proc is a process
         "coordinator/planning/broker_assigned.py",  # whether every id is one
+        "coordinator/serving/task_request_views.py",  # the same
         "coordinator/topology/existing.py",  # whether a part of a name is one
         "coordinator/kafka/tokens.py",
     },

@@ -1,4 +1,4 @@
-"""Task assignors that starve an application or a member, as a plug-in may: for `tests.measure.hand_backs`."""
+"""Task assignors that starve an application or a member, as a plug-in may: for `streams/test_hand_backs.py`."""
 
 from collections.abc import Sequence
 
