@@ -34,7 +34,8 @@ class Member:
 
 @dataclass(slots=True)
 class DemoGroup:
-    """`names` is by member id, also of members that are gone; `shown` counts the plans that are on the screen."""
+    """`names` is by member id, also of members that are gone; `shown` counts the plans that are on the screen.
+    `plans_wanted`: the group is not settled before it has so many plans."""
 
     group_id: str
     protocol: str
@@ -43,6 +44,7 @@ class DemoGroup:
     names: dict[str, str] = field(default_factory=dict)
     plans: list[PlannedRebalance[PartitionPlan]] = field(default_factory=list)
     shown: int = 0
+    plans_wanted: int = 1
 
     @property
     def membership(self) -> MembershipConfig:
@@ -126,7 +128,7 @@ class DemoGroup:
         ended = [m.name for m in self.members.values() if m.process.returncode is not None]
         if ended:
             return f"{self.group_id}: {ended[0]} has ended by itself"
-        if not self.plans or not self._took_part(self.decisions[-1]):
+        if len(self.plans) < self.plans_wanted or not self._took_part(self.decisions[-1]):
             return f"{self.group_id}: waiting for a round with exactly {', '.join(sorted(self.members))}"
         if self.decisions[-1].followup:
             return f"{self.group_id}: waiting for the next round, which hands out what was withheld"

@@ -2,15 +2,20 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.rule import Rule
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, policy
+from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.runtime import Observers, Service
+from bellwether_kafka.coordinator.triggers import LoadWatch
 from tests.measure.demo.group import DemoGroup
+from tests.measure.demo.hot_partition import HOT, HOT_TIMES, HotPartition
+from tests.measure.demo.repair_picture import Repair
 from tests.measure.demo.screen import show_rebalances
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import EmbeddedTransport
@@ -31,16 +36,22 @@ class Stage:
         self.brokers = brokers
         self.console = console
         self.topics: dict[str, int] = {}
-        self.groups = (
-            DemoGroup("billing", "range", Policy()),
-            DemoGroup("shipping", "cooperative-sticky", policy("rack-first")),
+        self.billing = DemoGroup("billing", "range", policy("load-aware"))
+        self.shipping = DemoGroup("shipping", "cooperative-sticky", policy("rack-first"))
+        self.groups = self.billing, self.shipping
+        self.hot = HotPartition(brokers.bootstrap, "billing", lambda: self.topics)
+        self.load_watch = LoadWatch(
+            lambda _: self.hot.weights(), {"billing": self.billing.policy}, self._rebalance_wanted
         )
         self.service = Service(
             brokers.properties,
             [group.membership for group in self.groups],
             Policy(),
             policies={group.group_id: group.policy for group in self.groups},
-            observers=Observers(on_consumer_decision=(self._planned,)),
+            observers=Observers(
+                on_consumer_decision=(self._planned, self.load_watch.on_consumer_decision), beside=(self.hot.beside,)
+            ),
+            weights=self.hot.weights,
             watch_interval_ms=1_000,
             new_transport=EmbeddedTransport,
         )
@@ -79,6 +90,37 @@ class Stage:
                     raise DemoError(f"After {SCENE_SECONDS:.0f} s Bellwether still leads not all groups.")
                 await asyncio.sleep(TICK_SECONDS)
 
+    async def load_counts(self) -> None:
+        """Waits until the rates of partitions are known, and requests a rebalance by them. Raises DemoError."""
+        began = time.monotonic()
+        with self.console.status("[dim]reading how much is written to each partition"):
+            while not self.hot.measured().of:
+                if time.monotonic() - began > SCENE_SECONDS:
+                    raise DemoError(f"After {SCENE_SECONDS:.0f} s it is not known how much is written to partitions.")
+                await asyncio.sleep(TICK_SECONDS)
+        self.hot.counts_for_plans = True
+        self.billing.plans_wanted = len(self.billing.plans) + 1
+        await self.load_watch.refresh()
+
+    def repairs(self, before: Mapping[str, Decision[PartitionPlan]]) -> list[Repair]:
+        """Returns what has become of the groups since these decisions."""
+        (topic, partition), times = HOT, HOT_TIMES
+        return [
+            Repair(
+                title=f"billing, load-aware: {topic}-{partition} is written to {times} times as much as the others",
+                before=before["billing"],
+                after=self.billing.decisions[-1],
+                weights=self.hot.measured(),
+                name=self.billing.name_of,
+            ),
+            Repair(
+                title="shipping, rack-first: az2 had lost its only consumer",
+                before=before["shipping"],
+                after=self.shipping.decisions[-1],
+                name=self.shipping.name_of,
+            ),
+        ]
+
     async def close(self) -> None:
         for group in self.groups:
             await group.close()
@@ -86,6 +128,9 @@ class Stage:
     def _leads_all(self) -> bool:
         runners = self.service.runners.values()
         return len(runners) == len(self.groups) and all(r.membership.state is State.STABLE for r in runners)
+
+    def _rebalance_wanted(self, group: str, reason: str) -> None:
+        self.service.rebalance_wanted(group, reason)
 
     def _planned(self, planned: PlannedRebalance[PartitionPlan]) -> None:
         group_id = planned.chosen.decision.raw.group_id

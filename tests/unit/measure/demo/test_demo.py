@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import re
 import subprocess
 import sys
 
@@ -23,6 +24,13 @@ def children() -> set[str]:
     }
 
 
+def repaired(text: str, pattern: str) -> tuple[float, float]:
+    """Returns the two figures of the sentence of this pattern, before and after."""
+    sentence = re.search(pattern, text)
+    assert sentence is not None, text
+    return float(sentence[1]), float(sentence[2])
+
+
 def test_the_demo_ends_well_by_itself() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "tests.measure.demo"],
@@ -40,13 +48,18 @@ def test_the_demo_ends_well_by_itself() -> None:
         "protocol range",
         "protocol cooperative-sticky",
         "first plan, for 3 members",
-        "c4 joined",
-        "c2 left or died",
+        "s2 left or died",
+        "s4 joined",
         "topic refunds appeared with 4 partitions",
         "in the next round, once the former owner has let go",
+        "clicks-0 is hot",
         "Every partition is owned by exactly one member in both groups.",
     ):
         assert expected in text
+    before, after = repaired(text, r"read across racks (\d+) -> (\d+) of 16 partitions")
+    assert after < before, "racks"
+    before, after = repaired(text, r"fullest member ([\d.]+) -> ([\d.]+) times the mean")
+    assert after < 1.25 < before, "load"
     assert max(map(len, text.splitlines())) <= demo.WIDTH
     assert "\x1b" not in text
 
