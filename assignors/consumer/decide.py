@@ -67,6 +67,11 @@ def _decide(
     )
 
 
+def planned_owners(group: GroupView, cluster: ClusterView, policy: Policy) -> IntArray:
+    """Returns the owners that the policy would decide on now, per flat partition. Raises RefusalError."""
+    return _plan(Problem(group, cluster, current_owner(group, cluster)), policy)[0].owner
+
+
 def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[shared.StageReport, ...], tuple[str, ...]]:
     """Returns the policy's plan if it is valid, else a plain sticky plan and a warning. Raises RefusalError."""
     try:

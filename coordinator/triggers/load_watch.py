@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import structlog
 
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, Load, PartitionPlan, Policy, holding
-from bellwether_kafka.assignors.shared import NOBODY, Decision, Weights, moves
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, Load, PartitionPlan, Policy, holding, planned_owners
+from bellwether_kafka.assignors.shared import NOBODY, Decision, Rule, Weights, moves
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan, next_rebalance
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
@@ -25,16 +25,18 @@ PAUSE_S = 60.0
 log = structlog.get_logger(__name__)
 
 
-def would_move(decision: Decision[PartitionPlan], policy: Policy, weights: Weights) -> int:
-    """Returns how many partitions the policy would move now if members own what the decision assigned to them, 0 if
-    weights are not known: a plan would then balance counts, and move what it would move back later. Pure."""
-    load = replace(policy.load, weights=weights)
-    owner = decision.plan.owner
+def would_move(
+    decision: Decision[PartitionPlan], policy: Policy, weights: Weights, rules: tuple[Rule, ...] = ()
+) -> int:
+    """Returns how many partitions the policy would move now, under the rules of the decision, if members own what it
+    assigned to them. 0 if weights are not known: a plan would then balance counts, and move what it would move back
+    later. Pure. Raises RefusalError."""
+    weighed, owner = policy.with_weights(weights), decision.plan.owner
     # `current` still has the owners before the decision, and would be read instead of what members have now.
     group = replace(holding(decision.plan.group, owner), current=owner)
-    if Load.of(group, decision.cluster, load).reason:
+    if Load.of(group, decision.cluster, weighed.load).reason:
         return 0
-    return moves(owner, load.assign(group, decision.cluster)).moved
+    return moves(owner, planned_owners(group, decision.cluster, weighed.with_rules(rules))).moved
 
 
 def tasks_to_move(decision: Decision[TaskPlan], policy: str, assignors: Assignors, now_ms: int) -> int:
@@ -73,13 +75,13 @@ class LoadWatch:
         self._policies = policies
         self._wanted = wanted
         self._clock = clock
-        self._last: dict[str, Decision[PartitionPlan]] = {}
+        self._last: dict[str, PlannedRebalance[PartitionPlan]] = {}
         self._asked_at: dict[str, float] = {}
 
     def on_consumer_decision(self, planned: PlannedRebalance[PartitionPlan]) -> None:
         decision = planned.chosen.decision
         if decision.policy == LOAD_AWARE and not decision.followup:
-            self._last[decision.raw.group_id] = decision
+            self._last[decision.raw.group_id] = planned
         else:
             self._last.pop(decision.raw.group_id, None)
 
@@ -98,10 +100,11 @@ class LoadWatch:
 
     async def refresh(self) -> None:
         """Checks every group that is due."""
-        for group, decision in list(self._last.items()):
+        for group, planned in list(self._last.items()):
             if self._clock() - self._asked_at.get(group, float("-inf")) < PAUSE_S:
                 continue
-            moved = await asyncio.to_thread(would_move, decision, self._policies[group], self._weights(group))
-            if moved and self._last.get(group) is decision:
+            by = self._policies[group], self._weights(group), planned.rules
+            moved = await asyncio.to_thread(would_move, planned.chosen.decision, *by)
+            if moved and self._last.get(group) is planned:
                 self._asked_at[group] = self._clock()
                 self._wanted(group, f"the load of members is uneven, {moved} partitions would move")

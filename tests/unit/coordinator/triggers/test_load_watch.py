@@ -14,6 +14,7 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.group import RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.decide import STOCK
@@ -58,6 +59,28 @@ def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
     asyncio.run(watch.refresh())
     assert asked == [("group", f"the load of members is uneven, {moved} partitions would move")]
     assert moved > 0
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule("ban", "*", "member:c", "evacuate"),
+        Rule("pin", "t-0", "member:c", "pin"),
+        Rule("ban", "t", "member:a", "ban"),
+    ],
+    ids=lambda rule: rule.order,
+)
+def test_orders_that_are_in_force_are_no_uneven_load(rule: Rule) -> None:
+    """Without regard to them a plan each minute would give a member what they take from it again."""
+    members = [LiveMember(name, ("t",)) for name in "abc"]
+    cluster = ClusterView.of({"t": [[None]] * 8})
+    policy = POLICY.with_weights(EVEN).with_rules((rule,))
+    decision = decide(live_group(members, 1, "range"), cluster, Memory.empty(), policy, now_ms=0)
+    assert would_move(decision, POLICY, EVEN, (rule,)) == 0
+    busy = Weights(
+        {TopicPartition("t", p): 100.0 if owner == 1 else 10.0 for p, owner in enumerate(decision.plan.owner)}
+    )
+    assert would_move(decision, POLICY, busy, (rule,)) > 0, "b has most of the load, and others may have some of it"
 
 
 def test_it_would_move_no_more_than_the_limit_after_the_first_rebalance() -> None:
