@@ -32,7 +32,7 @@ EXIT_CODES: Mapping[Exit, str] = {
     Exit.UNEXPECTED: "an error in Bellwether; of `doctor`: a check has failed; of orders: not in effect within --wait,"
     " which is 10 s for `rebalance` and `drain` and otherwise not waited for",
     Exit.INPUT: "bad input or configuration: options, settings, an unknown group, topic or order, silent brokers,"
-    " missing ACLs, bytes that do not decode",
+    " missing ACLs, bytes that do not decode; an order or a plan that is refused",
     Exit.FENCED: "fenced, another process runs with this group.instance.id; do not restart this one while it does",
     Exit.DIFFERS: "of `plan --detailed-exitcode`: it would move something; of `replay`: a plan is another one today;"
     " of `ready`: something is missing yet; of `convert --watch`: the group has not settled within --timeout",

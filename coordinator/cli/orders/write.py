@@ -82,7 +82,8 @@ class OrderService:
             placed = self._placed(order, records) if force else self._at_rest(order, records, wait_s)
             objection = objection or placed.objection or not_evacuated(order, placed)
         if objection and not force:
-            fail(f"{objection} Nothing was ordered; --force orders it all the same.")
+            remedy = "" if order.kind is control.OrderKind.APPLY else "; --force orders it all the same"
+            fail(f"{objection} Nothing was ordered{remedy}.")
         if dry_run:
             assert placed is not None  # noqa: S101 - set above
             show_plan(*placed.planned(), self.output)

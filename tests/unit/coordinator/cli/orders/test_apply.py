@@ -141,7 +141,9 @@ def test_a_plan_is_refused_where_no_instance_leads_or_the_policy_ignores_it(led:
     led.heartbeat(leads=("stable",), policies={"stable": "kafka"})
     assert "ignores pins, bans, evacuations and applied plans" in led.refused("apply", file)
     led.heartbeat(leads=("another",))
-    assert "No Bellwether with the group 'stable'" in led.refused("apply", file)
+    message = led.refused("apply", file)
+    assert "No Bellwether with the group 'stable'" in message
+    assert message.endswith("Nothing was ordered.\n"), "there is no --force"
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, channel: Channel) -> None:
