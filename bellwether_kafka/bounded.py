@@ -168,8 +168,9 @@ def lines_of(path: Path, bytes_max: int) -> Iterator[bytes]:
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
-def json_of(text: bytes | str, values_max: int = VALUES_MAX) -> Any:
-    """Returns the value of a JSON document. Raises OutsideTextError for any unusable text.
+def json_of(text: bytes | str, values_max: int = VALUES_MAX, *, unique: bool = False) -> Any:
+    """Returns the value of a JSON document. Raises OutsideTextError for any unusable text, and with `unique` for an
+    object that has a key twice, as one that a person has written may have: of these only the last value counts.
 
     Values are counted before they are created, by their separators. Commas within strings count too.
     """
@@ -178,13 +179,24 @@ def json_of(text: bytes | str, values_max: int = VALUES_MAX) -> Any:
     if commas + sum(openers) > values_max:
         raise OutsideTextError(f"it has more than {values_max:,} values")
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_unique if unique else None)
     except RecursionError:
         raise _too_deep() from None
+    except OutsideTextError:
+        raise
     except ValueError:
         raise OutsideTextError("it is not JSON") from None
     if sum(openers) > DEPTH_MAX:
         _check_depth(value)
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the object of these keys and values. Raises OutsideTextError if a key is there twice."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise OutsideTextError(f"it has the key {next(key for key in keys if keys.count(key) > 1)} twice")
     return value
 
 

@@ -127,7 +127,7 @@ def read_plan_file(path: Path) -> PlanFile:
 def parsed(text: bytes) -> PlanFile:
     """Returns the plan in a file. Raises PlanFileError."""
     try:
-        value = json_of(text)
+        value = json_of(text, unique=True)
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             raise PlanFileError(f"it is no plan of format {FORMAT}")
         plan = _plan(value)

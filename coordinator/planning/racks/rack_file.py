@@ -54,7 +54,7 @@ def networks_of(data: bytes) -> Networks:
     """Returns the networks in a file. Raises OutsideTextError with a clause, also if there are none: that is what a
     failed `kubectl ... > FILE` leaves, and members without a rack would be moved."""
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError:
         raise OutsideTextError("it is not UTF-8") from None
     entries = _of_json(text) if text.lstrip().startswith("{") else _of_lines(text)
@@ -72,7 +72,7 @@ def networks_of(data: bytes) -> Networks:
 
 
 def _of_json(text: str) -> Iterable[tuple[str, str, str]]:
-    table = json_of(text)
+    table = json_of(text, unique=True)
     for host, rack in table.items():
         if not isinstance(rack, str) or not rack:
             raise OutsideTextError(f"the rack of {host} is no text")

@@ -103,8 +103,9 @@ def document_with(**changes: object) -> bytes:
         (document_with(decided_at_ms="now"), "'now' is no whole number"),
         (document_with(before={}), "'group'"),
         (document_with(before=asdict(replace(written().before, partitions={"orders": 5}))), "its digest is another"),
+        (document_with(owners={"o-0": "a", "o-1": "b"}).replace(b"o-1", b"o-0"), "it has the key o-0 twice"),
     ],
-    ids=["text", "list", "format", "owners", "owner", "number", "state", "digest"],
+    ids=["text", "list", "format", "owners", "owner", "number", "state", "digest", "two owners"],
 )
 def test_a_file_that_is_no_plan_is_refused_with_the_reason(text: bytes, reason: str) -> None:
     with pytest.raises(PlanFileError) as refused:

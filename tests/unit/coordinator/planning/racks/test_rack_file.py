@@ -22,7 +22,7 @@ WITH_COMMAS = b"10.244.0.0/24,az1 # one\n\n#\n10.244.1.0/24, az2"
 AS_JSON = b'{"10.244.0.0/24": "az1", "10.244.1.0/24": "az2"}'
 
 
-@pytest.mark.parametrize("text", [OF_KUBECTL, WITH_COMMAS, AS_JSON])
+@pytest.mark.parametrize("text", [OF_KUBECTL, WITH_COMMAS, AS_JSON, b"\xef\xbb\xbf" + WITH_COMMAS])
 def test_both_forms_give_the_same_networks(text: bytes) -> None:
     networks = networks_of(text)
     assert [networks.rack_of(f"/10.244.{n}.7") for n in range(3)] == ["az1", "az2", None]
@@ -37,6 +37,7 @@ def test_both_forms_give_the_same_networks(text: bytes) -> None:
         (b"10.0.0.1 az1\n10.0.0.1 az2", "line 2: 10.0.0.1 has two racks, az1 and az2"),
         (b'{"10.0.0.0/24": 3}', "the rack of 10.0.0.0/24 is no text"),
         (b'{"10.0.0.0/24"', "it is not JSON"),
+        (b'{"10.0.0.0/24": "az1", "10.0.0.0/24": "az2"}', "it has the key 10.0.0.0/24 twice"),
         (b"\xff az1", "it is not UTF-8"),
         (b"", "it gives no address a rack"),
         (b"{}", "it gives no address a rack"),
