@@ -158,17 +158,19 @@ def metrics_page() -> str:
         suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
         shown = ", ".join(f"`{label}`" for label in labels) or "-"
         most = most_series(family.name, labels, collectors[family.name])
-        rows.append(f"| `{family.name}{suffix}` | {family.type} | {shown} | {most} | {family.documentation} |")
+        bound = f" ({most})" if most not in ("1", "groups") else ""
+        rows.append(f"| `{family.name}{suffix}`, {family.type} | {shown}{bound} | {family.documentation} |")
     used = {label for name, collector in collectors.items() for label in labels_of(name, collector)}
     bounds = [f"| `{label}` | {BOUNDS[label]} |" for label in sorted(used) if BOUNDS[label] != FIXED]
     return "\n".join(
         [
             "# Metrics",
             "",
-            "Served at `/metrics` of `http_address`. Made by `python docs/generate.py`.",
+            "Served at `/metrics` of `http_address`. Made by `python docs/generate.py`. In brackets: how many series",
+            "there may be, where it is not one, or one for each group.",
             "",
-            "| metric | type | labels | series at most | meaning |",
-            "|---|---|---|---|---|",
+            "| metric | labels | meaning |",
+            "|---|---|---|",
             *rows,
             "",
             "## Labels and how many values each may have",
@@ -209,22 +211,22 @@ def configuration_page() -> str:
         "",
         "A TOML file (`--config` or `BELLWETHER_CONFIG`), then `BELLWETHER_*` variables, then the command line: the",
         "last wins. `[kafka]` is librdkafka's property map; `<name>.file` is a file to read the value from.",
-        "[deploy/config/bellwether.toml](../../deploy/config/bellwether.toml) has every setting with its default.",
-        "Made by `python docs/generate.py`.",
+        "In brackets: the default, or the type of what is not set. An example of every setting:",
+        "[deploy/config/bellwether.toml](../../deploy/config/bellwether.toml). Made by `python docs/generate.py`.",
     ]
     for title, model, key, note in parts:
-        lines += ["", f"## {title}", "", note, "", "| setting | default | what it is for |", "|---|---|---|"]
-        lines += _rows(model, texts[key])
+        lines += ["", f"## {title}", "", note, ""]
+        lines += _setting_lines(model, texts[key])
     return "\n".join([*lines, ""])
 
 
-def _rows(model: type[BaseModel], texts: dict[str, str]) -> list[str]:
+def _setting_lines(model: type[BaseModel], texts: dict[str, str]) -> list[str]:
     names = {field.alias or name: field for name, field in model.model_fields.items()}
     missing, stray = sorted(names.keys() - texts.keys()), sorted(texts.keys() - names.keys())
     if missing or stray:
         raise SystemExit(f"docs/settings.yml: {model.__name__} lacks {missing} and has {stray} too many")
     return [
-        f"| `{name}` | {_default(field, 'table' if name in NESTED else _type(field.annotation))} | {texts[name]} |"
+        f"- `{name}` ({_default(field, 'table' if name in NESTED else _type(field.annotation))}): {texts[name]}"
         for name, field in names.items()
     ]
 
@@ -247,11 +249,11 @@ def _type(annotation: Any) -> str:
 
 
 def _default(field: Any, kind: str) -> str:
-    """The default, which shows the type; where it does not, the type and the values that may be chosen."""
+    """The default and the values beside it; the type where there is no default."""
     if field.default is PydanticUndefined and field.default_factory is None:
-        return f"required ({kind})"
+        return f"{kind}, required"
     if field.default_factory is not None or field.default in (None, "", ()):
-        return f"none ({kind})"
+        return kind
     if isinstance(field.default, bool):
         return f"`{str(field.default).lower()}`"
     if isinstance(field.default, tuple):

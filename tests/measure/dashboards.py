@@ -109,7 +109,7 @@ def documented() -> dict[str, str]:
     """The metrics of docs/reference/metrics.md, by the name of one sample that each must have."""
     found = {}
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
-    for name, kind in re.findall(r"^\| `((?:bellwether|kafka)_\w+)` \| (\w+) \|", page, re.MULTILINE):
+    for name, kind in re.findall(r"^\| `((?:bellwether|kafka)_\w+)`, (\w+) \|", page, re.MULTILINE):
         found[name] = f"{name}_count" if kind == "histogram" else name
     return found
 
