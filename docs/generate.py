@@ -76,7 +76,7 @@ BOUNDS = {
     "plan": "current, shadow",
     "event": FIXED,
     "from_rack": f"at most {PAIRS_MAX} pairs of racks of a group, then other",
-    "to_rack": "as from_rack",
+    "to_rack": f"at most {PAIRS_MAX} pairs of racks of a group, then other",
     "currency": "one",
     "version": "one",
     "verdict": ", ".join(VERDICTS),
@@ -84,8 +84,8 @@ BOUNDS = {
     "topic": "those that the groups read",
     "partition": f"those of the topics; of groups with more than {PARTITIONS_MAX} none",
     "member_host": "that of the member that has the partition; empty without one, and of groups that Bellwether leads",
-    "consumer_id": "that of the same member",
-    "client_id": "that of the same member",
+    "consumer_id": "those of the same member",
+    "client_id": "those of the same member",
 }
 # How many values that is, where it is not the same for all metrics that have the label.
 COUNTS = {
@@ -161,7 +161,10 @@ def metrics_page() -> str:
         bound = f" ({most})" if most not in ("1", "groups") else ""
         rows.append(f"| `{family.name}{suffix}`, {family.type} | {shown}{bound} | {family.documentation} |")
     used = {label for name, collector in collectors.items() for label in labels_of(name, collector)}
-    bounds = [f"| `{label}` | {BOUNDS[label]} |" for label in sorted(used) if BOUNDS[label] != FIXED]
+    alike: dict[str, list[str]] = {}
+    for label in sorted(used):
+        alike.setdefault(BOUNDS[label], []).append(f"`{label}`")
+    bounds = [f"| {', '.join(names)} | {bound} |" for bound, names in alike.items() if bound != FIXED]
     return "\n".join(
         [
             "# Metrics",
