@@ -58,17 +58,17 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
 
 
-def patiently(
+def retried(
     ask: Callable[[], T],
-    patience_s: float,
+    retry_s: float,
     *,
     unanswered: tuple[type[Exception], ...] = (),
     lacking: Callable[[T], str] = lambda _: "",
 ) -> T:
-    """Calls `ask` until it succeeds or `patience_s` has passed, and returns its result. Retries on errors of the kinds
+    """Calls `ask` until it succeeds or `retry_s` has passed, and returns its result. Retries on errors of the kinds
     `unanswered`, which are raised in the end, and on results for which `lacking` returns a reason. Prints one notice
     before the first retry."""
-    limit, announced = time.monotonic() + patience_s, False
+    limit, announced = time.monotonic() + retry_s, False
     while True:
         over = time.monotonic() >= limit
         try:
@@ -81,7 +81,7 @@ def patiently(
                 raise
             why = str(error)
         if not announced:
-            echo(f"{why[:1].upper()}{why[1:].rstrip('.')}. Trying again for {patience_s:g} s.", err=True)
+            echo(f"{why[:1].upper()}{why[1:].rstrip('.')}. Trying again for {retry_s:g} s.", err=True)
             announced = True
         time.sleep(REFRESH_S)
 

@@ -10,8 +10,8 @@ from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, Order
 from bellwether_kafka.coordinator.control.records import (
     ABSENCE,
     EVERYBODY,
-    HEARD_MS,
     HEARTBEAT,
+    HEARTBEAT_AGE_MS_MAX,
     NO_END_MS,
     Absence,
     AnyOrder,
@@ -30,13 +30,14 @@ from bellwether_kafka.coordinator.control.records import (
     decode,
     encode,
     lead_is_wanted,
+    recent_heartbeats,
     traits_of,
 )
 from bellwether_kafka.coordinator.on_demand import on_demand
 
 _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
-    "feasibility": ("absence_of", "heard", "objection", "policy_of", "unfollowed"),
+    "feasibility": ("absence_of", "objection", "policy_of", "unfollowed"),
     "controller": ("Controller", "ControlReport", "OnControl", "ServedGroups"),
     "local": ("LocalChannel", "LocalOrders", "LocalProcess", "local_processes", "state_file", "write_state"),
     "topic": (
@@ -52,7 +53,7 @@ _HEAVY = {
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl, ServedGroups
-    from bellwether_kafka.coordinator.control.feasibility import absence_of, heard, objection, policy_of, unfollowed
+    from bellwether_kafka.coordinator.control.feasibility import absence_of, objection, policy_of, unfollowed
     from bellwether_kafka.coordinator.control.local import (
         LocalChannel,
         LocalOrders,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
-    HEARD_MS,
+    HEARTBEAT_AGE_MS_MAX,
     Absence,
     AnyOrder,
     InstanceHeartbeat,
@@ -14,22 +14,14 @@ from bellwether_kafka.coordinator.control.records import (
     PlacementOrder,
     Record,
     absence_key,
+    recent_heartbeats,
     traits_of,
 )
 from bellwether_kafka.coordinator.names import for_shell
 
-HEARD = f"within {HEARD_MS // 1000} s"
+WITHIN = f"within {HEARTBEAT_AGE_MS_MAX // 1000} s"
 OWN_ASSIGNORS = "bellwether"  # the beginning of the names of the assignors in deploy/broker-assignor
 PLUGIN_GUIDE = "docs/guides/beyond-classic.md#with-the-plug-in"
-
-
-def heard(records: Mapping[str, Record], now_ms: int) -> list[InstanceHeartbeat]:
-    """Returns the heartbeats of live processes."""
-    return [
-        heartbeat
-        for heartbeat in records.values()
-        if isinstance(heartbeat, InstanceHeartbeat) and heartbeat.at_ms >= now_ms - HEARD_MS
-    ]
 
 
 def absence_of(records: Mapping[str, Record], order: PlacementOrder) -> Absence | None:
@@ -41,13 +33,14 @@ def absence_of(records: Mapping[str, Record], order: PlacementOrder) -> Absence 
 def policy_of(records: Mapping[str, Record], group: str, now_ms: int) -> str | None:
     """Returns the policy of the group's plans, None if no live process reports it."""
     return next(
-        (heartbeat.policies[group] for heartbeat in heard(records, now_ms) if group in heartbeat.policies), None
+        (heartbeat.policies[group] for heartbeat in recent_heartbeats(records, now_ms) if group in heartbeat.policies),
+        None,
     )
 
 
 def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> str:
     """Returns sentences on why the order would have no effect, with the remedy; "" if it has one."""
-    living = heard(records, now_ms)
+    living = recent_heartbeats(records, now_ms)
     if order.kind is OrderKind.DRAIN:
         return _nobody_to_drain(order.target, living)
     served = any(order.target in heartbeat.serves for heartbeat in living)
@@ -62,11 +55,13 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
             {group for heartbeat in living for group in (*heartbeat.groups, *heartbeat.serves)},
             "groups with an instance of Bellwether",
         )
-        return f"No Bellwether with the group '{order.target}' has reported in the control topic {HEARD}; {groups}."
+        return f"No Bellwether with the group '{order.target}' has reported in the control topic {WITHIN}; {groups}."
     leads = any(order.target in heartbeat.leads for heartbeat in keepers)
-    deaf = [heartbeat for heartbeat in keepers if heartbeat.policies and order.target not in heartbeat.orders_for]
-    if traits_of(order).places and deaf:
-        policy = deaf[0].policies.get(order.target, "another")
+    not_following = [
+        heartbeat for heartbeat in keepers if heartbeat.policies and order.target not in heartbeat.orders_for
+    ]
+    if traits_of(order).places and not_following:
+        policy = not_following[0].policies.get(order.target, "another")
         remedy = f'which ignores pins, bans, evacuations and applied plans; set policy = "{STREAMS_HA}"'
         return f"'{order.target}' is planned by the policy {policy}, {remedy}."
     if not (leads or served) and traits_of(order).needs_lead:
@@ -96,7 +91,7 @@ def _nobody_to_drain(target: str, living: list[InstanceHeartbeat]) -> str:
     named = [heartbeat for heartbeat in living if target in (heartbeat.instance, EVERYBODY)]
     if not named:
         instances = _listed({heartbeat.instance for heartbeat in living}, "instances that have reported")
-        return f"No instance of Bellwether '{target}' has reported in the control topic {HEARD}; {instances}."
+        return f"No instance of Bellwether '{target}' has reported in the control topic {WITHIN}; {instances}."
     led = {group: heartbeat for heartbeat in named for group in heartbeat.leads}
     if not led:
         return "It leads no group now, so there is nothing to hand over; see 'bellwether orders'."
@@ -104,7 +99,7 @@ def _nobody_to_drain(target: str, living: list[InstanceHeartbeat]) -> str:
     if alone:
         groups = _listed(alone, "groups without a standby")
         remedy = "start another instance of Bellwether with standby = true, or use 'bellwether leave'"
-        return f"No standby has reported {HEARD} to take them over; {groups}; {remedy}."
+        return f"No standby has reported {WITHIN} to take them over; {groups}; {remedy}."
     return ""
 
 

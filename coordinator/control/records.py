@@ -37,7 +37,7 @@ HEARTBEAT = "beat"
 ABSENCE = "absence"
 STOPPED = "stopped"
 NO_END_MS = 253_402_300_799_000  # the last second of the year 9999, for an order without an end
-HEARD_MS = 10_000  # an instance whose last heartbeat is older has ended or cannot reach the topic
+HEARTBEAT_AGE_MS_MAX = 10_000  # an instance whose last heartbeat is older has ended or cannot reach the topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +257,18 @@ class InstanceHeartbeat:
         }
 
 
+def recent_heartbeats(records: Mapping[str, Record], now_ms: int) -> list[InstanceHeartbeat]:
+    """Returns the heartbeats of live processes."""
+    return [
+        heartbeat
+        for heartbeat in records.values()
+        if isinstance(heartbeat, InstanceHeartbeat) and heartbeat.at_ms >= now_ms - HEARTBEAT_AGE_MS_MAX
+    ]
+
+
 def lead_is_wanted(group: str, records: Mapping[str, Record], now_ms: int) -> bool:
     """Returns whether a live instance claims the group and none leads it."""
-    heartbeats = [r for r in records.values() if isinstance(r, InstanceHeartbeat) and r.at_ms >= now_ms - HEARD_MS]
+    heartbeats = recent_heartbeats(records, now_ms)
     claimed = any(group in heartbeat.claims for heartbeat in heartbeats)
     return claimed and not any(group in heartbeat.leads for heartbeat in heartbeats)
 

@@ -86,12 +86,10 @@ async def withdraw_left(log: ControlLog, process_id: str, began_ms: int) -> bool
 
 def objection(group_id: str, records: Mapping[str, control.Record], now_ms: int) -> str:
     """Returns why an evacuation would not be carried out, as a sentence; "" if it would. Pure."""
-    heartbeats = [
-        r for r in records.values() if isinstance(r, control.InstanceHeartbeat) and r.at_ms >= now_ms - control.HEARD_MS
-    ]
+    heartbeats = control.recent_heartbeats(records, now_ms)
     leading = [heartbeat for heartbeat in heartbeats if group_id in heartbeat.leads]
     if not leading:
-        return f"No Bellwether that leads '{group_id}' has reported within {control.HEARD_MS // 1000} s."
+        return f"No Bellwether that leads '{group_id}' has reported within {control.HEARTBEAT_AGE_MS_MAX // 1000} s."
     if all(heartbeat.policies and group_id not in heartbeat.orders_for for heartbeat in leading):
         return f"Bellwether plans '{group_id}' by a policy that does not know evacuations."
     return ""

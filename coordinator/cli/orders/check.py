@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     observer_for,
     of_a_group,
     owners_called,
-    patiently,
+    retried,
 )
 from bellwether_kafka.coordinator.membership import REBALANCING
 from bellwether_kafka.coordinator.names import for_shell
@@ -35,7 +35,7 @@ from bellwether_kafka.coordinator.settings import Leader, Settings
 class PlannedPlacement:
     """A group as a placement order finds it. `rules` are already in force, `new_rules` are those of the order, () if it
     is only a rebalance. `policy` is the one that the leader reports, None if it reports none. While brokers are silent
-    each refresh is retried for `patience_s`.
+    each refresh is retried for `retry_s`.
 
     Each method makes a new refresh; only `objection` keeps its result.
     """
@@ -49,10 +49,10 @@ class PlannedPlacement:
         policy: str | None,
         *,
         configured: bool,
-        patience_s: float,
+        retry_s: float,
     ) -> None:
         self._settings, self._group, self._rules, self._new_rules = settings, group, rules, new_rules
-        self._policy, self._configured, self._patience_s = policy, configured, patience_s
+        self._policy, self._configured, self._retry_s = policy, configured, retry_s
         self._objection: str | None = None
         self._moved_from = 0
         self.rebalancing = False  # at the refresh for `objection`
@@ -137,9 +137,9 @@ class PlannedPlacement:
                 return await observer_for(self._settings, self._group, sources, leader).observe()
 
         with in_a_sentence():
-            return patiently(
+            return retried(
                 lambda: asyncio.run(once()),
-                self._patience_s,
+                self._retry_s,
                 unanswered=UNANSWERED,
                 lacking=lambda seen: seen.trouble if seen.silent else "",
             )

@@ -32,12 +32,14 @@ def unread(order: control.AnyOrder, records: Mapping[str, control.Record], now_m
     if not traits.lasts:
         listen = f"see 'bellwether orders' for the instances of Bellwether that read orders {channel}"
         return f"no instance of Bellwether has taken the order; {listen}." if order.key in records else ""
-    heartbeats = [heartbeat for heartbeat in control.heard(records, now_ms) if order.target in heartbeat.groups]
-    unheard = [heartbeat.instance for heartbeat in heartbeats if heartbeat.at_ms <= order.at_ms]
+    heartbeats = [
+        heartbeat for heartbeat in control.recent_heartbeats(records, now_ms) if order.target in heartbeat.groups
+    ]
+    silent = [heartbeat.instance for heartbeat in heartbeats if heartbeat.at_ms <= order.at_ms]
     if not heartbeats:
         return "no instance of Bellwether with the group has reported."
-    if unheard:
-        return f"{', '.join(unheard)} has reported nothing since."
+    if silent:
+        return f"{', '.join(silent)} has reported nothing since."
     leads = [heartbeat.instance for heartbeat in heartbeats if order.target in heartbeat.leads]
     return f"{leads[0]} still leads it." if leads and traits.leaves else ""
 

@@ -78,7 +78,7 @@ def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable
     def to_the_end(to: OrderService, **given: Any) -> None:
         group = given.get("group")
         # A command that waits for the group also waits for brokers: if a stop hook fails, nothing is evacuated.
-        to = replace(to, patience_s=given.get("wait", 0.0))
+        to = replace(to, retry_s=given.get("wait", 0.0))
         try:
             command(to=to.or_local(group) if local else to, **given)
         except control.NoControlTopicError as error:

@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement, not_
 from bellwether_kafka.coordinator.cli.orders.follow import follow, outdated, unread, unseen
 from bellwether_kafka.coordinator.cli.output import Exit, Output, echo, fail, print_document
 from bellwether_kafka.coordinator.cli.plan import show_plan
-from bellwether_kafka.coordinator.cli.read_groups import REFRESH_S, patiently
+from bellwether_kafka.coordinator.cli.read_groups import REFRESH_S, retried
 from bellwether_kafka.coordinator.membership import REBALANCING
 from bellwether_kafka.coordinator.observation import Observation
 
@@ -34,7 +34,7 @@ POLL_S = 0.3
 class OrderService:
     """The order channel of a command, and its output. `named`: the topic was named, by an option or the file. `local`:
     there is no topic, and `channel` reaches a process on this machine. `servers`: bootstrap.servers. If no broker
-    answers, requests are retried for `patience_s`. All methods raise ControlTopicError."""
+    answers, requests are retried for `retry_s`. All methods raise ControlTopicError."""
 
     channel: control.TopicChannel | control.LocalChannel
     name: str
@@ -44,7 +44,7 @@ class OrderService:
     bootstrap: str | None = None
     config: Path | None = None
     local: bool = False
-    patience_s: float = 0.0
+    retry_s: float = 0.0
 
     def or_local(self, group: str | None) -> "OrderService":
         """Returns a service for this machine's processes that have the group (None: any) if no topic is named and there
@@ -54,7 +54,7 @@ class OrderService:
         return replace(self, channel=control.LocalChannel(mine), local=True) if mine else self
 
     def read(self) -> Mapping[str, control.Record]:
-        return self._patiently(self.channel.read)
+        return self._retried(self.channel.read)
 
     def write(self, record: control.Record) -> None:
         """Writes the record without checking its effect."""
@@ -65,10 +65,10 @@ class OrderService:
 
     def _write(self, key: bytes, value: bytes | None) -> None:
         """Writes to the channel. Safe to retry: writing the same record twice has no effect."""
-        self._patiently(lambda: self.channel.write(key, value))
+        self._retried(lambda: self.channel.write(key, value))
 
-    def _patiently(self, ask: Callable[[], T]) -> T:
-        return patiently(ask, self.patience_s, unanswered=(control.SilentTopicError,))
+    def _retried(self, ask: Callable[[], T]) -> T:
+        return retried(ask, self.retry_s, unanswered=(control.SilentTopicError,))
 
     def give(
         self, order: control.AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False
@@ -107,7 +107,9 @@ class OrderService:
         """Returns why the group's broker would not follow an order for the next plan, "" if it would or no broker
         assigns. Nothing is asked about a group that Bellwether leads."""
         places = isinstance(order, control.PlacementOrder) or order.kind is control.OrderKind.REBALANCE
-        if not places or any(order.target in heartbeat.leads for heartbeat in control.heard(records, now_ms())):
+        if not places or any(
+            order.target in heartbeat.leads for heartbeat in control.recent_heartbeats(records, now_ms())
+        ):
             return ""
         settings, _ = settings_for(self.bootstrap, self.config, order.target)
         return unfollowed_by_broker(settings, order.target, served=self.is_served(order.target))
@@ -116,13 +118,13 @@ class OrderService:
         """Returns the full id of a place that was given in short, as leaders know it."""
         settings, named = settings_for(self.bootstrap, self.config, group)
         policy = None if named else control.policy_of(self.read(), group, now_ms())
-        place = PlannedPlacement(settings, group, (), (), policy, configured=named, patience_s=self.patience_s)
+        place = PlannedPlacement(settings, group, (), (), policy, configured=named, retry_s=self.retry_s)
         return place.in_full(where)
 
     def is_served(self, group: str) -> bool:
         """Returns whether the group's broker assigns by plans of Bellwether. Nobody then watches for members that go
         and come back."""
-        return any(group in heartbeat.serves for heartbeat in control.heard(self.read(), now_ms()))
+        return any(group in heartbeat.serves for heartbeat in control.recent_heartbeats(self.read(), now_ms()))
 
     def placed(self, group: str) -> PlannedPlacement:
         """Returns the group under the orders in force."""
@@ -159,7 +161,7 @@ class OrderService:
         settings, named = settings_for(self.bootstrap, self.config, group)
         rules = tuple(rule for order in in_force.on_places(group, now_ms()) for rule in order.rules)
         policy = control.policy_of(records, group, now_ms())
-        return PlannedPlacement(settings, group, rules, new_rules, policy, configured=named, patience_s=self.patience_s)
+        return PlannedPlacement(settings, group, rules, new_rules, policy, configured=named, retry_s=self.retry_s)
 
     def _followed(self, order: control.AnyOrder, placed: PlannedPlacement | None, wait_s: float) -> bool:
         """Returns whether the order takes effect within `wait_s`. Prints what is missing whenever that changes."""

@@ -3,7 +3,7 @@
 import pytest
 
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
-from bellwether_kafka.coordinator.control.feasibility import HEARD_MS, objection, policy_of, unfollowed
+from bellwether_kafka.coordinator.control.feasibility import HEARTBEAT_AGE_MS_MAX, objection, policy_of, unfollowed
 from bellwether_kafka.coordinator.control.records import (
     NO_END_MS,
     InstanceHeartbeat,
@@ -52,7 +52,7 @@ def applied(group: str) -> AppliedPlan:
 def test_a_group_that_a_living_process_leads_can_be_given_orders(kind: OrderKind) -> None:
     assert objection(order(kind), topic(LEADER), NOW_MS) == ""
     assert "No Bellwether with the group 'orders'" in objection(order(kind), {}, NOW_MS)
-    silent = objection(order(kind), topic(LEADER, age_ms=HEARD_MS + 1), NOW_MS)
+    silent = objection(order(kind), topic(LEADER, age_ms=HEARTBEAT_AGE_MS_MAX + 1), NOW_MS)
     assert "has reported in the control topic within 10 s" in silent
 
 

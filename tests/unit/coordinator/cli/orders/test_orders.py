@@ -215,7 +215,7 @@ def test_a_command_that_waits_reads_and_writes_again_where_no_broker_answers(
     to = write.OrderService(channel, "orders", True, "broker:9092", Output.TABLE)
     with pytest.raises(SilentTopicError):
         to.read()
-    waiting = replace(to, patience_s=30)
+    waiting = replace(to, retry_s=30)
     assert waiting.read() == {}
     assert capsys.readouterr().err == "The control topic 'orders' cannot be reached. Trying again for 30 s.\n"
     channel.left = 2
@@ -225,7 +225,7 @@ def test_a_command_that_waits_reads_and_writes_again_where_no_broker_answers(
     assert channel.written == [b"pin"]
     channel.left = 1_000_000
     with pytest.raises(SilentTopicError):
-        replace(to, patience_s=0.05).read()
+        replace(to, retry_s=0.05).read()
 
 
 def test_a_command_that_waits_refreshes_again_where_no_broker_answers(
@@ -235,8 +235,8 @@ def test_a_command_that_waits_refreshes_again_where_no_broker_answers(
     waited: list[float] = []
     monkeypatch.setattr(read_groups.time, "sleep", waited.append)
     settings, _ = settings_for("127.0.0.1:1", None, "orders")
-    for patience_s, tried_again in ((0.0, False), (0.2, True)):
-        placed = PlannedPlacement(settings, "orders", (), (), None, configured=False, patience_s=patience_s)
+    for retry_s, tried_again in ((0.0, False), (0.2, True)):
+        placed = PlannedPlacement(settings, "orders", (), (), None, configured=False, retry_s=retry_s)
         with pytest.raises(typer.Exit) as ended:
             placed.seen()
         message = capsys.readouterr().err
@@ -248,9 +248,9 @@ def test_a_command_that_waits_refreshes_again_where_no_broker_answers(
 def test_an_answer_without_a_plan_is_asked_for_again_where_that_is_for_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_groups.time, "sleep", lambda _: None)
     answers = ["no answer", "no answer", ""]
-    assert read_groups.patiently(lambda: answers.pop(0), 30.0, lacking=str) == ""
+    assert read_groups.retried(lambda: answers.pop(0), 30.0, lacking=str) == ""
     answers = ["no answer", ""]
-    assert read_groups.patiently(lambda: answers.pop(0), 0.0, lacking=str) == "no answer"
+    assert read_groups.retried(lambda: answers.pop(0), 0.0, lacking=str) == "no answer"
 
 
 @pytest.mark.embedded
