@@ -11,6 +11,7 @@ from bellwether_kafka.assignors.consumer import locality
 from bellwether_kafka.assignors.consumer.locality import improve
 from bellwether_kafka.assignors.consumer.plan_cost import crossing
 from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, GroupView, IntArray, MemberView
+from tests.seeds import seeds
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of, rack_mismatches, racked
 
 
@@ -32,7 +33,7 @@ def costs(
     return int(crossing(group, cluster, after).sum()), int(((after != owner) & (owner == before)).sum())
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", seeds(120))
 def test_is_optimal_on_small_groups(seed: int) -> None:
     rng = random.Random(seed)
     racks: list[str | None] = ["a", "b", "c"][: rng.randint(1, 3)]

@@ -8,6 +8,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray, MemberView
+from tests.seeds import seeds
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of, rack_mismatches
 
 
@@ -216,7 +217,7 @@ class SlowRange:
         return self.owner
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(150))
 def test_agrees_with_the_description_followed_step_by_step(seed: int) -> None:
     rng = random.Random(seed)
     names = [f"t{i}" for i in range(rng.randint(1, 6))]

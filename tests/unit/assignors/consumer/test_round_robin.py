@@ -7,6 +7,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
 from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray, MemberView
+from tests.seeds import seeds
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of
 
 
@@ -58,7 +59,7 @@ def test_static_members_keep_their_partitions_when_their_ids_change() -> None:
     assert assign(cluster, before)[1].tolist() == assign(cluster, after)[1].tolist()
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_agrees_with_a_cursor_moved_one_step_at_a_time(seed: int) -> None:
     rng = random.Random(seed)
     names = [f"t{i}" for i in range(rng.randint(1, 8))]

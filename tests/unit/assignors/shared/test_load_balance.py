@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared.load_balance import Balancer, Rules, Terms, excess
+from tests.seeds import seeds
 
 HERE, ACROSS, CLOSED = 0, 1, None
 
@@ -102,7 +103,7 @@ def dealt_by_hand(of: Balancer) -> list[int]:
     return owner
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_the_heaviest_item_goes_first_to_the_cheapest_place_that_is_least_full(seed: int) -> None:
     random = Random(seed)
     of = random_balancer(random)
@@ -200,7 +201,7 @@ def test_nobody_is_sent_away_for_one_that_comes_home() -> None:
 
 
 @pytest.mark.parametrize("home_first", [False, True])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_nothing_gets_worse_and_nothing_is_left_that_one_step_would_fix(seed: int, home_first: bool) -> None:
     random = Random(seed)
     of = random_balancer(random)

@@ -28,6 +28,7 @@ from bellwether_kafka.coordinator.membership.table_growth import (
     growths,
     removals_allowed,
 )
+from tests.seeds import seeds
 
 SIZE_MAX = 2**31 - 1
 JAVA16 = MemberTable(HashOrder.JAVA, 16)
@@ -41,7 +42,7 @@ def drawn(seed: int, size: int, buckets: int = 0) -> list[str]:
     return sorted(ids, key=lambda m: spread_hash(m) & (buckets - 1))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_a_growth_makes_the_table_that_it_names_and_bellwether_makes_none_larger(seed: int) -> None:
     ids = drawn(seed, seed + 2)
     for growth in growths(ids, [JAVA16], SIZE_MAX):

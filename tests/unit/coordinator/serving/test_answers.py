@@ -17,6 +17,7 @@ from bellwether_kafka.coordinator.serving import Answers, KnownGroups, Served, T
 from bellwether_kafka.coordinator.serving.request_views import id_text, views_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.seeds import seeds
 from tests.unit.coordinator.serving.requests import Asking, owners, refusal, topic_id
 
 RACKS = ("az1", "az2", "az3")
@@ -263,7 +264,7 @@ def metadata_view(source: random.Random, topics: Mapping[str, Sequence[Sequence[
     )
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds(200))
 def test_a_plan_is_the_one_that_an_observer_of_the_group_shows(seed: int) -> None:
     """The observer reads what members have from the bytes that describe them, and metadata by name."""
     source = random.Random(seed)

@@ -12,6 +12,7 @@ from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, AssignmentConfigs
 from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.coordinator.serving import Answers, KnownApplication, KnownGroups, Served, TopicNames
+from tests.seeds import seeds
 from tests.unit.coordinator.serving.requests import refusal
 from tests.unit.coordinator.serving.task_requests import AskingForTasks, Placed, Task, Thread, placed
 
@@ -248,7 +249,7 @@ def random_application(source: random.Random) -> AskingForTasks:
     return AskingForTasks(shape, members, source.randint(0, 2), spread, ends)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(150))
 def test_any_application_gets_a_valid_plan_with_as_many_standbys_as_processes_allow(seed: int) -> None:
     asking = random_application(random.Random(seed))
     plan = World().plan(asking)

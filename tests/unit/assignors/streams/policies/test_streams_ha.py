@@ -21,6 +21,7 @@ from bellwether_kafka.assignors.streams.policies.assign import (
     assign_fallback_prior,
     assign_streams,
 )
+from tests.seeds import seeds
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, actives, process_id, random_process_id
 
 CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100)
@@ -209,7 +210,7 @@ def scaled_out() -> Application:
     return application
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds(50))
 def test_a_task_that_waits_for_a_warm_up_waits_where_it_runs(seed: int) -> None:
     """Java sends it to a caught-up standby meanwhile if that is lighter: it moves, and so has no owner, twice."""
     random = Random(seed)

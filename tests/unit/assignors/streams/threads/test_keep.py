@@ -9,6 +9,7 @@ from bellwether_kafka.assignors.shared.arrays import Ragged
 from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.assignors.streams.application.task_views import StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.threads.keep import spread
+from tests.seeds import seeds
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
 
@@ -133,7 +134,7 @@ def test_where_nothing_stays_it_is_dealt_as_in_kafka() -> None:
     assert threads(view, [0] * 4) == spread(view, StreamsPlan.of_active(np.zeros(4, dtype=np.int32))).active.tolist()
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds(200))
 def test_nothing_is_lost_and_threads_are_even(seed: int) -> None:
     random = np.random.default_rng(seed)
     capacities = random.integers(1, 5, size=random.integers(1, 5)).tolist()
