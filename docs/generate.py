@@ -84,8 +84,8 @@ BOUNDS = {
     "topic": "those that the groups read",
     "partition": f"those of the topics; of groups with more than {PARTITIONS_MAX} none",
     "member_host": "that of the member that has the partition; empty without one, and of groups that Bellwether leads",
-    "consumer_id": "those of the same member",
-    "client_id": "those of the same member",
+    "consumer_id": "those of the member that has the partition",
+    "client_id": "those of the member that has the partition",
 }
 # How many values that is, where it is not the same for all metrics that have the label.
 COUNTS = {

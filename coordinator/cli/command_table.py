@@ -12,15 +12,13 @@ TOPOLOGY = [
     LazyCommand(
         "topology:learn",
         "Learn the topology of a running application that a Java member leads, and write the file to standard output."
-        "\n\nIt joins no group and changes nothing: it reads what DescribeGroups returns, and the sizes and configs of"
-        " topics. With --describe the text of Topology.describe() says where each store belongs, and"
-        " the members whether they run that.",
+        "\n\nIt joins no group. With --describe the text of Topology.describe() says where each store belongs.",
     ),
     LazyCommand(
         "topology:parse",
         "Turn the text of Topology.describe() into a topology file, on standard output."
-        "\n\nWith brokers it reads which internal topics exist, their sizes and their configs. The head of the file"
-        " names what it cannot know, with the lines to write.",
+        "\n\nWith brokers it reads the sizes and configs of internal topics. The head of the file names what it cannot"
+        " know, with the lines to write.",
     ),
     LazyCommand(
         "topology:show",
@@ -71,13 +69,12 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         ),
         LazyCommand(
             "convert:convert",
-            "Show what a conversion to the protocol in which the broker assigns would change, whether it can be done,"
-            " and its steps. Applies nothing. Exits 1 if something prevents it.",
+            "Show what a conversion to the protocol in which the broker assigns would change, and its steps."
+            " Applies nothing. Exits 1 if something prevents it.",
         ),
         LazyCommand(
             "init:init",
-            "Write a configuration file for a cluster: by questions or by options. It lists the groups, and loads the"
-            " file again."
+            "Write a configuration file for a cluster: by questions or by options."
             "\n\nEvery question has an option, so that it needs no terminal. It joins no group.",
         ),
         LazyCommand(

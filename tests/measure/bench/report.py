@@ -102,15 +102,12 @@ def written(figures: Figures) -> str:
 
 
 def shown(rows: list[Figures]) -> list[Figures]:
-    """Of rows that differ in size only the largest, the largest that the JVM has done, and those of the plot."""
-    largest = {
-        (_subject(row), with_jvm): row
-        for with_jvm in (False, True)
-        for row in sorted(rows, key=_partitions)
-        if _jvm_done(row) or not with_jvm
-    }
-    names = {row["row"] for row in largest.values()}
-    return [row for row in rows if row.get("growth") or row["row"] in names]
+    """Of rows that differ in size only the largest, the largest that the JVM has done, and the largest of the plot."""
+    by_size = sorted(rows, key=_partitions)
+    largest = {(_subject(row), False): row for row in by_size}
+    largest |= {(_subject(row), True): row for row in by_size if _jvm_done(row)}
+    names = {row["row"] for row in (*largest.values(), *[row for row in by_size if row.get("growth")][-1:])}
+    return [row for row in rows if row["row"] in names]
 
 
 def _subject(row: Figures) -> str:
