@@ -8,7 +8,7 @@ import pytest
 from tests.paths import DOCS, ROOT
 
 # By folder; the pages at the top of the repository are read like guides.
-WORDS_MAX = {"guides": 2_500, "get-started": 1_000, "reference": 3_100, "evidence": 2_500}
+WORDS_MAX = {"guides": 2_150, "get-started": 850, "reference": 2_750, "evidence": 2_400}
 OTHER_WORDS_MAX = 2_200
 REMEDY = (
     "shorten it, move what is looked up to docs/reference, or divide it by task and list the new page in mkdocs.yml"
