@@ -17,6 +17,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.raw import RawError, describe
 from tests.paths import ROOT
+from tests.support.documented import check_answer
 from tests.watched_process import MARK
 
 COMMAND = (sys.executable, "-m", "bellwether_kafka")
@@ -46,7 +47,8 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 def run_to_end(
     arguments: Sequence[str], *, environment: Mapping[str, str] | None = None, limit_s: float = 180.0
 ) -> Ended:
-    """Runs `bellwether` with these arguments and expects it to end. Raises subprocess.TimeoutExpired if it does not."""
+    """Runs `bellwether` with these arguments and expects it to end. Raises subprocess.TimeoutExpired if it does not,
+    and AssertionError if it prints JSON that differs from its schema."""
     done = subprocess.run(
         [*COMMAND, *arguments],
         cwd=ROOT,
@@ -56,6 +58,7 @@ def run_to_end(
         timeout=limit_s,
         check=False,
     )
+    check_answer(arguments, done.stdout)
     return Ended(done.returncode, done.stdout, done.stderr)
 
 

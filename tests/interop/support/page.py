@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.interop.support.brokers import LOOPBACK, PortLease
+from tests.support.documented import check_page
 
 
 class Page:
@@ -18,7 +19,10 @@ class Page:
 
     def get(self, path: str) -> Any:
         text = self.text(path)
-        return json.loads(text) if text else None
+        document = json.loads(text) if text else None
+        if text and path.startswith("/api/"):
+            check_page(path, document)
+        return document
 
     def text(self, path: str) -> str:
         try:

@@ -10,7 +10,7 @@ from functools import partial
 from unittest import mock
 
 from bellwether_kafka.coordinator.cli import main
-from tests.unit.coordinator.cli.documented import check_answer
+from tests.support.documented import check_answer
 
 # kafka-python cannot read what they answer to ApiVersions.
 VERSION_OF_EMBEDDED_BROKERS = {"BELLWETHER_KAFKA_BELLWETHER_API_VERSION": "2.3"}

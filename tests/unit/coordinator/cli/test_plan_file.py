@@ -20,9 +20,9 @@ from bellwether_kafka.coordinator.cli.plan_file import (
     read_plan_file,
     write_plan_file,
 )
+from tests.support.documented import undocumented
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import Described
-from tests.unit.coordinator.cli.documented import undocumented
 from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.observation.test_absence_cost import application
 from tests.unit.coordinator.web.test_observed import SKEWED

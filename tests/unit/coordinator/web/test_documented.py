@@ -6,7 +6,7 @@ from http import HTTPStatus
 import pytest
 
 from bellwether_kafka.coordinator.web.app import Web
-from tests.unit.coordinator.cli.documented import SCHEMAS, undocumented
+from tests.support.documented import SCHEMAS, undocumented
 from tests.unit.coordinator.web.shown import OBSERVED, application
 
 SCHEMA_OF_PATH = {

@@ -25,8 +25,8 @@ from bellwether_kafka.coordinator.control.records import (
 )
 from bellwether_kafka.coordinator.control.topic import TopicChannel
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
+from tests.support.documented import undocumented
 from tests.unit.assignors.streams.world import Thread, group, led
-from tests.unit.coordinator.cli.documented import undocumented
 from tests.unit.coordinator.web.test_picture import decided, member
 
 OK, FAILS = (f"{sys.executable} -c 'import sys; sys.exit({code})' {{member}}" for code in (0, 3))

@@ -1,4 +1,5 @@
-"""Checks answers in JSON against the schemas that docs/reference/schemas publishes."""
+"""Checks answers in JSON against the schemas that docs/reference/schemas publishes: of commands and of the page, with
+and without brokers."""
 
 import json
 from collections.abc import Sequence
@@ -34,6 +35,13 @@ def closed(schema: Any) -> Any:
 def undocumented(name: str, document: Any) -> list[str]:
     """Returns where the document differs from its schema, one sentence for each place."""
     return [f"{error.json_path}: {error.message[:300]}" for error in validator(name).iter_errors(document)]
+
+
+def check_page(path: str, document: Any) -> None:
+    """Raises AssertionError if an answer of the page differs from the schema of its address."""
+    name = "-".join(("api", path.split("/")[2], *(["name"] if path.count("/") > 2 else [])))
+    differences = undocumented(name, document)
+    assert not differences, f"{path}: {differences}; see docs/generate_schemas.py"
 
 
 def as_json(arguments: Sequence[str]) -> bool:
