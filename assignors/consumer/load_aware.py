@@ -179,7 +179,7 @@ def capacities(group: GroupView, named: Mapping[str, float]) -> FloatArray:
     """Returns the capacity of each member, 1 unless named."""
     capacity = np.ones(group.size, dtype=np.float64)
     for m, member in enumerate(group.members):
-        client = member.member_id.rsplit("-", 5)[0]  # <client id>-<uuid>
+        client = member.client_id or member.member_id.rsplit("-", 5)[0]  # <client id>-<uuid>
         value = named.get(member.instance_id or "", named.get(client, 1.0))
         capacity[m] = value if np.isfinite(value) and value > 0 else 1.0
     return capacity

@@ -88,7 +88,7 @@ def matches(member: MemberView, where: str) -> bool:
     kind, _, name = where.partition(":")
     if kind == "rack":
         return member.rack == name
-    return name in (member.member_id, member.instance_id, _UUID.sub("", member.member_id))
+    return name in (member.member_id, member.instance_id, member.client_id or _UUID.sub("", member.member_id))
 
 
 def infeasible(problem: Problem, rule: Rule, others: Sequence[Rule]) -> str:

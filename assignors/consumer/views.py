@@ -159,7 +159,8 @@ def _members(decoded: DecodedGroup, remembered: dict[int, shared.MemberView | No
             racks[m], leader_only[m] = last.rack, False
         generations[m], degraded[m] = shared.NO_GENERATION, reason
     ids, instance_ids = [m.member_id for m in decoded.members], [m.instance_id for m in decoded.members]
-    return shared.Members(ids, instance_ids, topics, racks, generations, degraded, leader_only)
+    client_ids = [m.client_id for m in decoded.members]
+    return shared.Members(ids, instance_ids, topics, racks, generations, degraded, leader_only, client_ids)
 
 
 def _topic_sets(

@@ -168,7 +168,7 @@ class MemberView(NamedTuple):
 
     `generation` is the one generation of its claims (docs/reference/wire-formats.md#claims-of-a-member), NO_GENERATION
     if unknown. `degraded` is why its bytes could not be used (None: they could). `leader_only`: its rack comes from the
-    configuration, and it fetches from leaders only.
+    configuration, and it fetches from leaders only. `client_id` is set where the member id does not begin with it.
     """
 
     member_id: str
@@ -178,6 +178,7 @@ class MemberView(NamedTuple):
     generation: int = NO_GENERATION
     degraded: str | None = None
     leader_only: bool = False
+    client_id: str = ""
 
     @property
     def key(self) -> str:
@@ -205,11 +206,13 @@ class Members(Sequence[MemberView]):
         generations: Sequence[int],
         degraded: Sequence[str | None],
         leader_only: Sequence[bool] | None = None,
+        client_ids: Sequence[str] | None = None,
     ) -> None:
         """Takes the columns of MemberView, all of equal length."""
         self.ids, self.instance_ids, self.racks = ids, instance_ids, racks
         self.leader_only: Sequence[bool] = [False] * len(ids) if leader_only is None else leader_only
-        self._columns = (ids, instance_ids, topics, racks, generations, degraded, self.leader_only)
+        client_ids = [""] * len(ids) if client_ids is None else client_ids
+        self._columns = (ids, instance_ids, topics, racks, generations, degraded, self.leader_only, client_ids)
 
     @classmethod
     def of(cls, members: Sequence[MemberView]) -> "Members":

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class RawMember:
     """A member in the JoinGroup response. `rack` is its rack by Bellwether's configuration, for a member whose metadata
-    names none; `leader_only` says that it then fetches from partition leaders only."""
+    names none; `leader_only` says that it then fetches from partition leaders only. `client_id` is set where the member
+    id does not begin with it: in groups that their broker assigns."""
 
     member_id: str
     instance_id: str | None
     metadata: bytes
     rack: str | None = None
     leader_only: bool = False
+    client_id: str = ""
 
     @property
     def key(self) -> str:

@@ -74,10 +74,8 @@ def unfollowed(group: str, protocol: str, assignor: str, *, served: bool) -> str
     """Returns sentences on why the broker of a group that it assigns would not follow an order, with the remedy; "" if
     it would. `served`: a live process reports that it has served the group a plan."""
     if protocol == "streams":
-        if served:
-            return ""
         remedy = f"'bellwether convert {for_shell(group)}' has the way back to a group that Bellwether leads"
-        return f"'{group}' has the protocol streams, whose broker places its tasks without asking Bellwether; {remedy}."
+        return f"The broker of '{group}' places its tasks (group.protocol=streams) and follows no orders; {remedy}."
     if not assignor.startswith(OWN_ASSIGNORS):
         remedy = "let its members name one that asks Bellwether, such as group.remote.assignor=bellwether-rack-first"
         return f"The broker of '{group}' assigns with {assignor}, which follows no orders; {remedy} ({PLUGIN_GUIDE})."

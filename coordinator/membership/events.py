@@ -39,11 +39,13 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
     """One entry of the members array in a JoinGroup answer, which only the leader receives. `metadata` is that of the
-    chosen protocol."""
+    chosen protocol. `client_id` is set in a dry run of a group that its broker assigns, where the member id does not
+    begin with it."""
 
     member_id: str
     instance_id: str | None
     metadata: bytes
+    client_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -375,7 +375,10 @@ class GroupObserver:
         cached = self._shadow.get(planned_from) if planned_from is not None else None
         if cached is not None:
             return replace(seen, shadow=cached)
-        members = tuple(membership.JoinedMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
+        members = tuple(
+            membership.JoinedMember(m.member_id, m.instance_id, m.metadata, "" if group is None else m.client_id)
+            for m in answer.members
+        )
         # A dry run, with the full time limit of a plan.
         command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
         try:

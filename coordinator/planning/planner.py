@@ -313,7 +313,7 @@ class Planner(Generic[P]):
 
 def raw_group(group_id: str, command: Decide, racks: MemberRacks) -> RawGroup:
     members = tuple(
-        shared.RawMember(m.member_id, m.instance_id, m.metadata, given.rack, given.leader_only)
+        shared.RawMember(m.member_id, m.instance_id, m.metadata, given.rack, given.leader_only, m.client_id)
         for m, given in zip(command.members, map(racks.of, command.members), strict=True)
     )
     own = frozenset({command.own_member_id})

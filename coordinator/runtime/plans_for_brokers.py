@@ -24,6 +24,7 @@ from bellwether_kafka.coordinator.serving import (
     AssignorServer,
     KnownApplication,
     KnownGroups,
+    KnownMember,
     Served,
     TopicNames,
 )
@@ -54,6 +55,7 @@ class PlansForBrokers:
         weights: Callable[[str], Weights] | None = None,
         rules_of: Callable[[str], tuple[Rule, ...] | None] | None = None,
         application_of: Callable[[str], StreamsConfig | None] | None = None,
+        racks_configured: bool = False,
     ) -> None:
         self._groups, self._topics, self._in_force = KnownGroups(), TopicNames(), PlansInForce()
         self._rules_of = rules_of
@@ -72,6 +74,7 @@ class PlansForBrokers:
             rules_of=rules_of,
             application_of=application_of,
             observed=self._applications.get,
+            racks_configured=racks_configured,
         )
         self._server = AssignorServer(address, self._answers.answer) if address else None
 
@@ -97,10 +100,12 @@ class PlansForBrokers:
         if seen.kind not in ("consumer", "streams"):
             self.on_gone(seen.group_id)
             return
-        self._groups.see(seen.group_id, (member.member_id for member in seen.members))
+        plan = None if seen.shadow is None else seen.shadow.decision.plan
+        members = {m.member_id: KnownMember(m.client_id, m.rack, m.leader_only) for m in seen.members}
+        self._groups.see(seen.group_id, members, None if plan is None else plan.cluster)
         if seen.kind == "consumer":
             self._topics.expect({topic for member in seen.members for topic in member.topics})
-        elif seen.shadow is not None and isinstance(plan := seen.shadow.decision.plan, TaskPlan):
+        elif isinstance(plan, TaskPlan):
             self._applications[seen.group_id] = KnownApplication(plan.topology, plan.cluster)
         self._follow_up(seen)
 

@@ -100,6 +100,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         weights=lambda group: group_weights.of_observed(service.observed.get(group)),
         rules_of=rules_of,
         application_of=lambda group: observed_application(service, group),
+        racks_configured=bool(racks),
     )
     observers = Observers.of(
         metrics,

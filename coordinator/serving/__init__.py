@@ -3,5 +3,5 @@ assignor)."""
 
 from bellwether_kafka.coordinator.serving.answers import Answers, NewestPlan, Served
 from bellwether_kafka.coordinator.serving.assignor_server import AssignorAddressError, AssignorServer
-from bellwether_kafka.coordinator.serving.known import KnownGroups, TopicNames
+from bellwether_kafka.coordinator.serving.known import KnownGroups, KnownMember, TopicNames
 from bellwether_kafka.coordinator.serving.task_request_views import KnownApplication

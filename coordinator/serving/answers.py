@@ -9,7 +9,7 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -26,7 +26,7 @@ from bellwether_kafka.coordinator.planning import (
     cause,
 )
 from bellwether_kafka.coordinator.serving import task_plans, wire
-from bellwether_kafka.coordinator.serving.known import KnownGroups, TopicNames
+from bellwether_kafka.coordinator.serving.known import KnownGroups, KnownMember, TopicNames
 from bellwether_kafka.coordinator.serving.refused import RefusedError
 from bellwether_kafka.coordinator.serving.request_views import views_of
 from bellwether_kafka.coordinator.serving.task_request_views import KnownApplication, task_views
@@ -71,7 +71,8 @@ class NewestPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Made:
-    """A decision, the same as the broker reads it (`numbers`), and how it was made."""
+    """A decision, the same as the broker reads it (`numbers`), and how it was made. `unobserved` are members whose
+    client ids or hosts would matter and are not known yet."""
 
     request: wire.Request | TaskGroup
     group: str
@@ -79,6 +80,7 @@ class _Made:
     numbers: IntArray
     topics: WatchedTopics
     timings: Timings
+    unobserved: tuple[str, ...] = ()
 
 
 class Answers:
@@ -86,7 +88,7 @@ class Answers:
     `weights` returns those of a group, "" if it is not known. `rules_of` returns the operator's rules of placement in a
     known group, None if they are not read yet. `on_served` is called in the thread of the connection. `application_of`
     returns the configuration of a group that is configured as an application, `observed` what its last observation
-    shows of it."""
+    shows of it. `racks_configured`: a member's rack may depend on its client id or host."""
 
     def __init__(
         self,
@@ -99,6 +101,7 @@ class Answers:
         rules_of: Callable[[str], tuple[Rule, ...] | None] | None = None,
         application_of: Callable[[str], StreamsConfig | None] | None = None,
         observed: Callable[[str], KnownApplication | None] | None = None,
+        racks_configured: bool = False,
     ) -> None:
         self._groups = groups
         self._topics = topics
@@ -108,11 +111,13 @@ class Answers:
         self._rules_of = rules_of
         self._application_of = application_of
         self._observed = observed
+        self._racks_configured = racks_configured
         self._previous: dict[str, Decision[GroupPlan]] = {}
         self._newest: dict[str, NewestPlan] = {}  # of each known group of consumers, as `_policies`
         self._policies: dict[str, str] = {}
         self._nameless: dict[tuple[str, ...], str] = {}  # policies of plans by members, before their group was known
-        self._unaware: dict[str, tuple[bytes, ...]] = {}  # by group: the unknown topics of its newest plan, if any
+        # By group, of its newest plan if it lacked something: the topics, and the members that were not observed yet.
+        self._unaware: dict[str, tuple[tuple[bytes, ...], tuple[str, ...]]] = {}
         self._reporting = threading.Lock()
 
     def answer(self, data: bytes) -> tuple[bytes, Callable[[], None]]:
@@ -136,8 +141,10 @@ class Answers:
         return wire.planned(request.number, made.numbers), lambda: self._report(made)
 
     def _made(self, request: wire.Request, group: str, began: float) -> _Made:
-        policy = self._policy(request.assignor, group).with_rules(self._rules(group))
-        views = views_of(request, self._topics.of(request.topics), group, began)
+        rules = self._rules(group)
+        policy = self._policy(request.assignor, group).with_rules(rules)
+        members_seen, observed = self._groups.members_of(request.members), self._groups.cluster_of(group)
+        views = views_of(request, self._topics.of(request.topics), group, began, members_seen, observed)
         read_s = time.monotonic() - began
         now_ms, seed = int(time.time() * 1000), zlib.crc32(group.encode())
         decided = consumer.decide(views.raw, views.cluster, views.memory, policy, now_ms, seed)
@@ -158,7 +165,16 @@ class Answers:
                 views.cluster.topics, rack_aware=bool((decision.plan.group.rack != shared.NO_RACK).any())
             ),
             timings=Timings(began, read_s, time.monotonic() - began - read_s),
+            unobserved=self._unobserved(request.members, members_seen, rules),
         )
+
+    def _unobserved(
+        self, members: Sequence[str], members_seen: Sequence[KnownMember | None], rules: Sequence[Rule]
+    ) -> tuple[str, ...]:
+        """Returns the members that were not observed yet, if a rule names a client id or `[racks]` has racks."""
+        if not self._racks_configured and not any(rule.where.startswith("member:") for rule in rules):
+            return ()
+        return tuple(member for member, seen in zip(members, members_seen, strict=True) if seen is None)
 
     def _made_of_tasks(self, request: TaskGroup, group: str, began: float) -> _Made:
         if request.assignor != NAME:
@@ -239,8 +255,8 @@ class Answers:
             self._previous[group], self._policies[group] = decision, decision.policy
             self._newest[group] = NewestPlan(decision.plan, made.timings.joined_at)
             self._unaware.pop(group, None)
-            if not self._topics.are_known(request.topics):
-                self._unaware[group] = request.topics
+            if made.unobserved or not self._topics.are_known(request.topics):
+                self._unaware[group] = request.topics, made.unobserved
 
     def _recognise(self) -> None:
         """Finds the groups of plans that were made before their group was known. Called under the lock."""
@@ -248,7 +264,7 @@ class Answers:
             group = self._groups.group_of(members)
             if group:
                 self._policies[group] = self._nameless.pop(members)
-                self._unaware[group] = ()
+                self._unaware[group] = (), ()
 
     def newest(self, group: str) -> NewestPlan | None:
         """Returns the newest plan of a known group; None if there was none."""
@@ -263,11 +279,16 @@ class Answers:
             return dict(self._policies)
 
     def planned_unaware(self) -> set[str]:
-        """Returns the groups whose newest plan was made before the group or one of its topics was known, so that orders
-        by name had no effect. A group is returned once, when both are known."""
+        """Returns the groups whose newest plan was made before the group, one of its topics or a member's client id was
+        known, so that orders by name or racks by configuration had no effect. A group is returned once, when all are
+        known."""
         with self._reporting:
             self._recognise()
-            groups = {group for group, topics in self._unaware.items() if self._topics.are_known(topics)}
+            groups = {
+                group
+                for group, (topics, members) in self._unaware.items()
+                if self._topics.are_known(topics) and None not in self._groups.members_of(members)
+            }
             for group in groups:
                 del self._unaware[group]
         return groups

@@ -4,8 +4,20 @@ use it."""
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bellwether_kafka.assignors.shared import ClusterView
+
 TOPICS_MAX = 200_000
 MISSING_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMember:
+    """What a broker does not send of a member, as it was last observed. `rack` and `leader_only` are those by
+    `[racks]`, for a member that sends no rack."""
+
+    client_id: str = ""
+    rack: str | None = None
+    leader_only: bool = False
 
 
 @dataclass(slots=True)
@@ -14,21 +26,35 @@ class KnownGroups:
 
     _members: dict[str, frozenset[str]] = field(default_factory=dict)
     _group_of: dict[str, str] = field(default_factory=dict)
+    _observed: dict[str, KnownMember] = field(default_factory=dict)
+    _clusters: dict[str, ClusterView] = field(default_factory=dict)
 
-    def see(self, group: str, members: Iterable[str]) -> None:
-        """Records all members of a group."""
+    def see(self, group: str, members: Mapping[str, KnownMember], cluster: ClusterView | None = None) -> None:
+        """Records all members of a group, and its topics with the racks of their leaders, if they were read."""
         now, before = frozenset(members), self._members.get(group, frozenset())
+        self._observed.update(members)
         self._members[group] = now
         self._group_of.update(dict.fromkeys(now - before, group))
         for gone in before - now:
             self._group_of.pop(gone, None)
+            self._observed.pop(gone, None)
+        if cluster is not None:
+            self._clusters[group] = cluster
 
     def forget(self, group: str) -> None:
-        self.see(group, ())
+        self.see(group, {})
         self._members.pop(group, None)
+        self._clusters.pop(group, None)
 
     def has_members(self, group: str) -> bool:
         return bool(self._members.get(group))
+
+    def members_of(self, members: Sequence[str]) -> list[KnownMember | None]:
+        """Returns what is known of these members, None for one that was not observed."""
+        return [self._observed.get(member) for member in members]
+
+    def cluster_of(self, group: str) -> ClusterView | None:
+        return self._clusters.get(group)
 
     def group_of(self, members: Sequence[str]) -> str:
         """Returns the group in which one of these members was seen, "" for none."""

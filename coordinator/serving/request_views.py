@@ -7,7 +7,7 @@ weights refer to names.
 from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from bellwether_kafka.assignors.shared import (
     RawMember,
     offsets,
 )
+from bellwether_kafka.coordinator.serving.known import KnownMember
 from bellwether_kafka.coordinator.serving.wire import Request
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 
@@ -53,17 +54,27 @@ def id_text(topic: bytes) -> str:
     return urlsafe_b64encode(topic).decode().rstrip("=")
 
 
-def views_of(request: Request, names: Sequence[str | None], group_id: str, read_at: float) -> Views:
-    """Returns the views of a request. `names` are those of its topics, None for unknown ones."""
+def views_of(
+    request: Request,
+    names: Sequence[str | None],
+    group_id: str,
+    read_at: float,
+    members_seen: Sequence[KnownMember | None] = (),
+    observed: ClusterView | None = None,
+) -> Views:
+    """Returns the views of a request. `names` are those of its topics, None for unknown ones. `members_seen` is what
+    was observed of its members, `observed` the topics with the racks of their leaders."""
     called = _distinct(request, names)
     order = sorted(range(len(called)), key=called.__getitem__)
     first = offsets(request.counts)
     places = [np.arange(first[t], first[t + 1], dtype=np.int64) for t in order]
     place = np.concatenate(places) if places else np.zeros(0, dtype=np.int64)
     cluster = _cluster(request, [called[t] for t in order], [request.counts[t] for t in order], place, read_at)
+    if observed is not None:
+        cluster = replace(cluster, leader_rack=_leader_racks(cluster, observed))
     topics = [tuple(sorted(called[t] for t in subscription)) for subscription in request.subscriptions]
     racks = [request.racks[rack] if rack >= 0 else None for rack in request.rack_of]
-    joined = _joined(request, topics, racks)
+    joined = _joined(request, topics, racks, [*members_seen] or [None] * len(racks))
     members = Members(
         request.members,
         request.instances,
@@ -112,12 +123,40 @@ def _cluster(
     )
 
 
-def _joined(request: Request, topics: Sequence[tuple[str, ...]], racks: Sequence[str | None]) -> tuple[RawMember, ...]:
+def _leader_racks(cluster: ClusterView, observed: ClusterView) -> IntArray:
+    """Returns the rack of each partition's leader, NO_RACK for a topic that was not observed as it is now."""
+    code = {rack: i for i, rack in enumerate(cluster.racks)}
+    codes = np.array([*(code.get(rack, NO_RACK) for rack in observed.racks), NO_RACK], dtype=np.int32)
+    racks = np.full(cluster.partition_total, NO_RACK, dtype=np.int32)
+    for t, topic in enumerate(cluster.topics):
+        there = observed.index.get(topic)
+        if there is not None and observed.counts[there] == cluster.counts[t]:
+            of_topic = observed.leader_rack[observed.first[there] : observed.first[there + 1]]
+            racks[cluster.first[t] : cluster.first[t + 1]] = codes[of_topic]  # NO_RACK is the last
+    return racks
+
+
+def _joined(
+    request: Request,
+    topics: Sequence[tuple[str, ...]],
+    racks: Sequence[str | None],
+    members_seen: Sequence[KnownMember | None],
+) -> tuple[RawMember, ...]:
     """Returns each member with the bytes that a classic member would send. Many members share the same bytes."""
     kinds = set(zip(request.subscription, racks, strict=True))
     subscriptions = {
         (row, rack): ConsumerProtocolSubscription(SUBSCRIPTION_VERSION, topics[row], rack_id=rack).encode()
         for row, rack in kinds
     }
-    rows = zip(request.members, request.instances, request.subscription, racks, strict=True)
-    return tuple(RawMember(member, instance, subscriptions[row, rack]) for member, instance, row, rack in rows)
+    rows = zip(request.members, request.instances, request.subscription, racks, members_seen, strict=True)
+    return tuple(
+        RawMember(
+            member,
+            instance,
+            subscriptions[row, rack],
+            None if seen is None else seen.rack,
+            leader_only=seen is not None and seen.leader_only,
+            client_id="" if seen is None else seen.client_id,
+        )
+        for member, instance, row, rack, seen in rows
+    )

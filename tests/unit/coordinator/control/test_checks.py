@@ -135,4 +135,3 @@ def test_an_order_that_a_broker_would_not_follow_is_refused_with_the_remedy(
 
 def test_a_broker_that_was_served_a_plan_follows_orders() -> None:
     assert unfollowed("shop", "consumer", "bellwether", served=True) == ""
-    assert unfollowed("shop", "streams", "", served=True) == ""

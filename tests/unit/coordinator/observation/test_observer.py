@@ -177,6 +177,7 @@ def test_a_group_that_converts_while_it_is_refreshed_is_reported_to_be_its_broke
     assert converted.protocol == "uniform", "its broker's assignor, although the plan is made by the nearest protocol"
     assert converted.shadow is not None
     assert converted.shadow.decision.raw.protocol == "cooperative-sticky"
+    assert converted.shadow.decision.plan.named("member:c").all(), "by client id, which is not in its member id"
     assert converted.verdict == (
         "cannot be led: its broker assigns (KIP-848, group.protocol=consumer), so no client can lead it"
     )

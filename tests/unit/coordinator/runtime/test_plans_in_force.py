@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.runtime.plans_in_force import LATE, WAIT_S, PlansInForce
-from bellwether_kafka.coordinator.serving import Answers, KnownGroups, NewestPlan, TopicNames
+from bellwether_kafka.coordinator.serving import Answers, KnownGroups, KnownMember, NewestPlan, TopicNames
 from tests.unit.coordinator.serving.requests import Asking, owners, topic_id
 
 PARTITIONS = 6
@@ -24,7 +24,7 @@ def seen(owned: Mapping[str, Sequence[int]], *, epoch: int = 5, **fields: object
 def served() -> tuple[NewestPlan, dict[str, list[int]]]:
     """The newest plan of a group of three, and what each member has by it."""
     groups, topics = KnownGroups(), TopicNames()
-    groups.see("g", "abc")
+    groups.see("g", dict.fromkeys("abc", KnownMember()))
     topics.learn({topic_id(0): "t"})
     answers = Answers(groups, topics, lambda _: None, lambda _: None)
     answer, done = answers.answer(Asking([[["az1"]] * PARTITIONS], {name: ("az1", {}) for name in "abc"}).encode())

@@ -4,7 +4,7 @@ import random
 import time
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from bellwether_kafka.assignors import consumer
 from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember, Refusal, Rule, Weights
 from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, cluster_view
-from bellwether_kafka.coordinator.serving import Answers, KnownGroups, Served, TopicNames, wire
+from bellwether_kafka.coordinator.serving import Answers, KnownGroups, KnownMember, Served, TopicNames, wire
 from bellwether_kafka.coordinator.serving.request_views import id_text, views_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -28,19 +28,26 @@ def six(assignor: str = "bellwether-rack-first", kind: int = wire.CONSUMERS) -> 
     return Asking([TOPIC], {f"m{i}": (RACKS[i % 3], {}) for i in range(6)}, assignor=assignor, kind=kind)
 
 
+def nameless(members: Iterable[str]) -> dict[str, KnownMember]:
+    """Members of which nothing else is known."""
+    return dict.fromkeys(members, KnownMember())
+
+
 class World:
     """Answers, with what they know and what was reported of them."""
 
-    def __init__(self, configured: Policy | None = None) -> None:
+    def __init__(self, configured: Policy | None = None, *, racks_configured: bool = False) -> None:
         self.groups, self.topics, self.served = KnownGroups(), TopicNames(), list[Served]()
         self.rules: dict[str, tuple[Rule, ...] | None] = {}
+        self.weights = Weights({})
         self.answers = Answers(
             self.groups,
             self.topics,
             lambda _: configured,
             self.served.append,
-            weights=lambda _: Weights({}),
+            weights=lambda _: self.weights,
             rules_of=lambda group: self.rules.get(group, ()),
+            racks_configured=racks_configured,
         )
 
     def answer(self, asking: Asking) -> bytes:
@@ -68,7 +75,7 @@ def test_the_present_target_stays_where_that_costs_nothing() -> None:
 def ordered(*rules: Rule) -> World:
     """A known group with these rules in force."""
     world = World()
-    world.groups.see("orders", six().members)
+    world.groups.see("orders", nameless(six().members))
     world.topics.learn({topic_id(0): "clicks"})
     world.rules["orders"] = rules
     return world
@@ -94,7 +101,7 @@ def test_a_plan_made_before_its_group_was_known_is_reported_once_it_is() -> None
     world.topics.learn({topic_id(0): "clicks"})
     world.answer(six())
     assert (world.answers.planned_unaware(), world.answers.policies()) == (set(), {})
-    world.groups.see("orders", ["m1"])
+    world.groups.see("orders", nameless(["m1"]))
     assert world.answers.policies() == {"orders": "rack-first"}
     assert [world.answers.planned_unaware() for _ in range(2)] == [{"orders"}, set()]
 
@@ -105,7 +112,7 @@ def test_a_plan_after_all_members_were_replaced_is_reported_although_the_one_bef
     replaced = Asking([TOPIC], {f"n{i}": (RACKS[i % 3], {}) for i in range(6)})
     world.answer(replaced)
     assert world.answers.planned_unaware() == set(), "it is not known yet"
-    world.groups.see("orders", replaced.members)
+    world.groups.see("orders", nameless(replaced.members))
     assert world.answers.planned_unaware() == {"orders"}
     world.answer(replaced)
     assert world.answers.planned_unaware() == set()
@@ -113,7 +120,7 @@ def test_a_plan_after_all_members_were_replaced_is_reported_although_the_one_bef
 
 def test_a_pin_by_the_name_of_an_unknown_topic_is_reported_once_the_name_is_known() -> None:
     world = World()
-    world.groups.see("orders", six().members)
+    world.groups.see("orders", nameless(six().members))
     world.rules["orders"] = (Rule("pin", "clicks-7", "member:m2"),)
     world.answer(six())
     assert world.answers.planned_unaware() == set(), "its name is not known yet"
@@ -163,7 +170,7 @@ def test_every_policy_serves(name: str) -> None:
 def test_a_group_that_is_known_gets_its_configured_policy_and_one_that_is_not_the_default() -> None:
     world = World(policy("topic-balance"))
     world.answer(six("bellwether"))
-    world.groups.see("orders", ["m3", "other"])
+    world.groups.see("orders", nameless(["m3", "other"]))
     world.answer(six("bellwether"))
     world.answer(six("bellwether-rack-first"))
     planned = [served.planned for served in world.served]
@@ -178,7 +185,7 @@ def test_a_group_that_is_known_gets_its_configured_policy_and_one_that_is_not_th
 
 def test_the_cause_names_who_came_since_the_plan_before() -> None:
     world = World()
-    world.groups.see("orders", ["m0"])
+    world.groups.see("orders", nameless(["m0"]))
     world.answer(six())
     world.answer(Asking([TOPIC], {f"m{i}": (RACKS[i % 3], {}) for i in range(7)}))
     planned = world.served[-1].planned
@@ -201,7 +208,7 @@ def test_what_cannot_be_planned_is_refused_with_the_reason() -> None:
 
     world = World(Policy("mine", {"mine": Mine()}))  # type: ignore[dict-item]
     assert "no policy of Bellwether" in refusal(world.answer(six("bellwether-nonsense")))
-    world.groups.see("orders", ["m1"])
+    world.groups.see("orders", nameless(["m1"]))
     assert refusal(world.answer(six("bellwether"))) == "policy mine is a plug-in, which does not run for brokers"
     answer, done = world.answers.answer(b"GET / HTTP/1.1")
     done()
@@ -271,7 +278,7 @@ def test_a_plan_is_the_one_that_an_observer_of_the_group_shows(seed: int) -> Non
     asking = random_group(source)
     name = {t: f"topic-{source.random():.6f}" for t in range(len(asking.topics))}
     world = World()
-    world.groups.see("orders", asking.members)
+    world.groups.see("orders", nameless(asking.members))
     world.topics.learn({topic_id(t): called for t, called in name.items()})
     served = owners(world.answer(asking))
 
@@ -298,5 +305,5 @@ def test_a_group_that_becomes_known_after_its_plan_counts_as_served() -> None:
     world = World()
     world.answer(six())
     assert world.answers.policies() == {}
-    world.groups.see("orders", ["m0", "m1"])
+    world.groups.see("orders", nameless(["m0", "m1"]))
     assert world.answers.policies() == {"orders": "rack-first"}

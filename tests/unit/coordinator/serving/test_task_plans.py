@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.shared import ClusterView, Rule
 from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, AssignmentConfigs
 from bellwether_kafka.coordinator.planning import StreamsConfig
-from bellwether_kafka.coordinator.serving import Answers, KnownApplication, KnownGroups, Served, TopicNames
+from bellwether_kafka.coordinator.serving import Answers, KnownApplication, KnownGroups, KnownMember, Served, TopicNames
 from tests.seeds import seeds
 from tests.unit.coordinator.serving.requests import refusal
 from tests.unit.coordinator.serving.task_requests import AskingForTasks, Placed, Task, Thread, placed
@@ -72,7 +72,7 @@ class World:
 
 def known_group(config: StreamsConfig | None = None, observed: KnownApplication | None = None) -> World:
     world = World(config, observed)
-    world.groups.see(GROUP, six().members)
+    world.groups.see(GROUP, dict.fromkeys(six().members, KnownMember()))
     return world
 
 
