@@ -2,6 +2,7 @@
 refused with the remedy."""
 
 import asyncio
+from contextlib import suppress
 
 from bellwether_kafka.coordinator import control, kafka
 from bellwether_kafka.coordinator.cli.read_groups import CONNECT_TIMEOUT_MS
@@ -22,9 +23,13 @@ async def _described(settings: Settings, group: str) -> BrokerGroup | None:
     transport = kafka.Transport(settings.properties)
     try:
         await transport.start(CONNECT_TIMEOUT_MS)
-        answers = [await transport.describe_by_broker(group, protocol) for protocol in PROTOCOLS]
+        for protocol in PROTOCOLS:
+            with suppress(kafka.TransportError):  # 4.0 has no call for streams groups
+                answer = await transport.describe_by_broker(group, protocol)
+                if not answer.error:
+                    return answer
     except kafka.TransportError:
-        return None  # an older broker, which has no such groups, or a silent one
+        return None  # no broker answers
     finally:
         await transport.close()
-    return next((answer for answer in answers if not answer.error), None)
+    return None  # an older broker, which has no such groups, or a group whose members assign

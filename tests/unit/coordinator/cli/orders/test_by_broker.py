@@ -1,0 +1,80 @@
+"""What an order's command reads of a group from brokers that answer one call, both or neither."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.cli.options import settings_for
+from bellwether_kafka.coordinator.cli.orders.by_broker import unfollowed_by_broker
+from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup
+from bellwether_kafka.coordinator.kafka.transport import TransportError, UnreachableError
+from bellwether_kafka.coordinator.membership.events import Failure
+from tests.unit.coordinator.cli.described import CONVERTED
+
+GROUP = "converted"
+MISSING = BrokerGroup(GROUP, "consumer", 69)
+STREAMS = BrokerGroup(GROUP, "streams", 0, state="Stable")
+UNSUPPORTED = TransportError(Failure.UNSUPPORTED, "no such call")
+TIMED_OUT = TransportError(Failure.TIMED_OUT, "no answer in time")
+
+
+def unfollowed(
+    monkeypatch: pytest.MonkeyPatch,
+    consumer: BrokerGroup | TransportError,
+    streams: BrokerGroup | TransportError,
+    *,
+    unreachable: UnreachableError | None = None,
+) -> str:
+    """The sentence about a group whose brokers give these answers to the calls of both protocols."""
+    answers = {"consumer": consumer, "streams": streams}
+
+    class Brokers:
+        def __init__(self, _properties: Mapping[str, str]) -> None:
+            pass
+
+        async def start(self, _timeout_ms: int) -> None:
+            if unreachable is not None:
+                raise unreachable
+
+        async def describe_by_broker(self, _group_id: str, protocol: kafka.BrokerProtocol) -> BrokerGroup:
+            answer = answers[protocol]
+            if isinstance(answer, TransportError):
+                raise answer
+            return answer
+
+        async def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(kafka, "Transport", Brokers)
+    settings, _ = settings_for("127.0.0.1:9092", None, GROUP)
+    return unfollowed_by_broker(settings, GROUP, served=False)
+
+
+@pytest.mark.parametrize("failure", [UNSUPPORTED, TIMED_OUT], ids=["unsupported", "timed out"])
+def test_a_failed_call_for_streams_groups_does_not_hide_a_consumer_group(
+    monkeypatch: pytest.MonkeyPatch, failure: TransportError
+) -> None:
+    message = unfollowed(monkeypatch, consumer=CONVERTED, streams=failure)
+    assert message.startswith("The broker of 'converted' assigns with uniform, which follows no orders;")
+
+
+def test_a_failed_call_for_consumer_groups_does_not_hide_a_streams_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = unfollowed(monkeypatch, consumer=TIMED_OUT, streams=STREAMS)
+    assert message.startswith("The broker of 'converted' places its tasks (group.protocol=streams)")
+
+
+@pytest.mark.parametrize(
+    ("consumer", "streams"),
+    [(UNSUPPORTED, UNSUPPORTED), (MISSING, UNSUPPORTED), (MISSING, MISSING)],
+    ids=["a broker before 4.0", "a classic group on 4.0", "a classic group"],
+)
+def test_nothing_is_refused_where_the_broker_describes_no_such_group(
+    monkeypatch: pytest.MonkeyPatch, consumer: BrokerGroup | TransportError, streams: BrokerGroup | TransportError
+) -> None:
+    assert unfollowed(monkeypatch, consumer=consumer, streams=streams) == ""
+
+
+def test_nothing_is_refused_where_no_broker_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = UnreachableError(Failure.TIMED_OUT, "no answer in time")
+    assert unfollowed(monkeypatch, consumer=CONVERTED, streams=MISSING, unreachable=silent) == ""
