@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from uuid import uuid4
 
 import structlog
@@ -33,6 +33,8 @@ from bellwether_kafka.coordinator.telemetry import ServedMetrics, decision_field
 NAMES_INTERVAL_S = 1.0
 TOPICS_AT_ONCE = 1_000
 FAILED_AGAIN_S = 30.0
+RETRY_S = (1.0, 5.0, 15.0, 30.0)  # while a coordinator node moves, loads or does not answer
+PERMANENT = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.GROUP_ID_NOT_FOUND, Code.TOPIC_AUTHORIZATION_FAILED})
 TIMEOUT_MS = 5_000
 TEMPORARY_MEMBER = "bellwether-temporary-"  # followed by a UUID
 
@@ -43,7 +45,8 @@ class PlansForBrokers:
     """The server and its sources. Everything but `answer` belongs to the event loop in which `start` was called.
     `policy_of` returns the configured policy of an observed group, `application_of` its configuration as an
     application. Without an address nothing is served. `on_decision` receives plans for known groups. `rules_of` is
-    called on the threads of connections."""
+    called on the threads of connections. `retry_s`: when a rebalance is tried again that could not be begun, in seconds
+    after each failure."""
 
     def __init__(
         self,
@@ -56,7 +59,9 @@ class PlansForBrokers:
         rules_of: Callable[[str], tuple[Rule, ...] | None] | None = None,
         application_of: Callable[[str], StreamsConfig | None] | None = None,
         racks_configured: bool = False,
+        retry_s: Sequence[float] = RETRY_S,
     ) -> None:
+        self._retry_s = tuple(retry_s)
         self._groups, self._topics, self._in_force = KnownGroups(), TopicNames(), PlansInForce()
         self._rules_of = rules_of
         self._applications: dict[str, KnownApplication] = {}
@@ -113,9 +118,9 @@ class PlansForBrokers:
         """Has the broker ask again where it had no plan in time."""
         rules = () if self._rules_of is None else self._rules_of(seen.group_id)
         newest = self._answers.newest(seen.group_id)
-        lacking = self._in_force.lacking(seen, newest, time.monotonic(), ruled=rules != ())
-        if lacking:
-            self.begin_rebalance(seen.group_id, lacking)
+        cause = self._in_force.rebalance_cause(seen, newest, rules, time.monotonic())
+        if cause:
+            self.begin_rebalance(seen.group_id, cause)
 
     # ---- orders, from the controller ---------------------------------------------------------------------------------
 
@@ -132,22 +137,25 @@ class PlansForBrokers:
         task.add_done_callback(self._begun.discard)
 
     async def _begin_rebalance(self, group: str, cause: str) -> None:
-        transport = self._transport
-        if transport is None or not self._groups.has_members(group):
-            return  # the next plan follows the orders
-        try:
-            # A member of this protocol would convert a group that has become classic, and create one that was deleted.
-            present = await transport.describe_by_broker(group, "consumer")
-            if not present.error and not present.members:
+        for wait_s in (*self._retry_s, None):
+            transport = self._transport
+            if transport is None or not self._groups.has_members(group):
+                return  # the next plan follows the orders
+            try:
+                error: int | None = await _rebalance(transport, group)
+            except kafka.TransportError as failure:
+                error, reason = Code.COORDINATOR_NOT_AVAILABLE, str(failure)
+            else:
+                reason = _why(group, error) if error else ""
+            if error is None:
                 return
-            error = present.error or await transport.rebalance_by_broker(group, f"{TEMPORARY_MEMBER}{uuid4()}")
-            reason = _why(group, error)
-        except kafka.TransportError as failure:
-            reason = str(failure)
-        if reason:
-            log.warning("rebalance_not_begun", group=group, cause=cause, reason=reason)
-        else:
-            log.info("rebalance_begun", group=group, cause=cause)
+            if not error:
+                log.info("rebalance_begun", group=group, cause=cause)
+                return
+            log.warning("rebalance_not_begun", group=group, cause=cause, reason=reason, again_in_s=wait_s)
+            if error in PERMANENT or wait_s is None:
+                return
+            await asyncio.sleep(wait_s)
 
     # ---- what is observed --------------------------------------------------------------------------------------------
 
@@ -187,7 +195,7 @@ class PlansForBrokers:
             return
         decision = planned.chosen.decision
         log.info(
-            "plan_served",
+            "plan_late" if served.late else "plan_served",
             assignor=served.assignor,
             group=served.group,
             topics=listed(planned.topics.subscribed),
@@ -198,8 +206,18 @@ class PlansForBrokers:
             plan_ms=round(served.took_s * 1000, 1),
             warnings=list(decision.warnings),
         )
-        if served.group:
+        if served.group and not served.late:
             notify(self._on_decision, planned)
+
+
+async def _rebalance(transport: kafka.Transport, group: str) -> int | None:
+    """Has a temporary member join the group. Returns Kafka's error code, 0 for none; None if the group has no member.
+    Raises TransportError."""
+    # A member of this protocol would convert a group that has become classic, and create one that was deleted.
+    present = await transport.describe_by_broker(group, "consumer")
+    if present.error or not present.members:
+        return present.error or None
+    return await transport.rebalance_by_broker(group, f"{TEMPORARY_MEMBER}{uuid4()}")
 
 
 def _why(group: str, error: int) -> str:

@@ -1,64 +1,106 @@
 """Whether the assignment of a group is that of a plan. A broker that has no plan in time keeps what members have: one
-that joined meanwhile has nothing, and nothing else would make the broker ask again. Pure."""
+that joined meanwhile has nothing, an order is not followed, and nothing else would make the broker ask again. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.serving import NewestPlan
 
 ASSIGNORS = "bellwether"  # how the names of all of Bellwether's assignors begin
 STABLE = "Stable"
 PLAN_AGE_S_MAX = 300.0  # an older plan may have been followed by one that another process made
-WAIT_S, WAIT_S_MAX = 60.0, 3_600.0  # between two rebalances that are begun for this; it doubles each time
+WAIT_S = 60.0  # after the first rebalance that is begun for one state of a group; twice as long after the second
+ATTEMPTS_MAX = 3  # for one state
+IDLE_ATTEMPTS_MAX = 1  # a member may be idle by a plan of another process
 LATE = "the newest plan did not reach the broker in time"
+DISREGARDED = "an order is not followed"
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What has to change before a rebalance is begun again. `members` are instance ids, else member ids."""
+
+    members: frozenset[str]
+    rules: tuple[Rule, ...]
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """A group whose assignment is not that of a plan. `epoch`: that of the assignment, None before it was observed."""
+class _Watched:
+    """One group. `epoch`: that of the last assignment that was not a plan's, None before it was observed. `agreed`: the
+    newest plan that was once in force, and at which epoch."""
 
-    epoch: int | None = None
-    wait_s: float = WAIT_S
+    state: _State
+    attempts: int = 0
     not_before: float = 0.0
+    epoch: int | None = None
+    agreed: tuple[NewestPlan, int | None] | None = None
 
 
 @dataclass(slots=True)
 class PlansInForce:
-    """The groups whose assignment, as last observed, is not that of a plan."""
+    """The groups that are assigned by brokers, as last observed."""
 
-    _waiting: dict[str, _Waiting] = field(default_factory=dict)
+    _groups: dict[str, _Watched] = field(default_factory=dict)
 
-    def lacking(self, seen: Observation, newest: NewestPlan | None, now: float, *, ruled: bool) -> str:
-        """Returns why the broker should compute the assignment anew, "" if it should not. It should where the same
-        assignment, observed twice, differs from the newest plan, or leaves a member without a partition. `ruled`: an
-        order is in force, which may leave members without any. `now` is in seconds of the clock of `newest`."""
-        if seen.kind != "consumer" or seen.state != STABLE or not seen.protocol.startswith(ASSIGNORS):
+    def rebalance_cause(
+        self, seen: Observation, newest: NewestPlan | None, rules: tuple[Rule, ...] | None, now: float
+    ) -> str:
+        """Returns why the broker should compute the assignment anew, "" if it should not: in two observations of one
+        assignment an order was not followed, it was not that of the newest plan, or a member had no partition. Few
+        times for one state of a group, because another process may know better or every plan be late. `rules` is None
+        while orders are unread. `now` is in seconds of the clock of `newest`."""
+        if seen.kind != "consumer" or seen.state != STABLE or not seen.protocol.startswith(ASSIGNORS) or rules is None:
             return ""
-        why = _why(seen.members, newest, now, ruled=ruled)
-        if not why:
-            self.forget(seen.group_id)
+        group = self._watched(seen, _State(frozenset(map(_name, seen.members)), rules))
+        if group.attempts >= ATTEMPTS_MAX or (newest is not None and group.agreed == (newest, seen.epoch)):
             return ""
-        group = self._waiting.setdefault(seen.group_id, _Waiting())
-        before, group.epoch = group.epoch, seen.epoch
-        if before != seen.epoch or now < group.not_before:
+        cause = _cause(seen, newest, group, now)
+        before, group.epoch = group.epoch, seen.epoch if cause else None
+        if not cause or before != seen.epoch or now < group.not_before:
             return ""
-        group.not_before, group.wait_s = now + group.wait_s, min(2 * group.wait_s, WAIT_S_MAX)
-        return why
+        group.attempts += 1
+        group.not_before = now + WAIT_S * group.attempts
+        return cause
 
     def forget(self, group: str) -> None:
-        self._waiting.pop(group, None)
+        self._groups.pop(group, None)
+
+    def _watched(self, seen: Observation, state: _State) -> _Watched:
+        group = self._groups.get(seen.group_id)
+        if group is None or group.state != state:
+            agreed = None if group is None else group.agreed
+            group = self._groups[seen.group_id] = _Watched(state, agreed=agreed)
+        return group
 
 
-def _why(members: Iterable[ObservedMember], newest: NewestPlan | None, now: float, *, ruled: bool) -> str:
-    present = tuple(members)
-    if newest is not None:
-        owned = {m.member_id: frozenset(f"{topic}-{partition}" for topic, partition in m.owned) for m in present}
-        if owned == newest.owned:
+def _cause(seen: Observation, newest: NewestPlan | None, group: _Watched, now: float) -> str:
+    if newest is not None and (group.agreed is None or group.agreed[0] is not newest):
+        if newest.owned() == {_name(m): frozenset(m.owned) for m in seen.members}:
+            group.agreed = (newest, seen.epoch)
             return ""
-        if now - newest.made_at < PLAN_AGE_S_MAX:
+        if now - newest.made_at < PLAN_AGE_S_MAX and _are_named(newest, seen.members):
             return LATE
-    return "" if ruled else _idle(present)
+    if group.state.rules:
+        return DISREGARDED if _disregards(seen, group.state.rules) else ""
+    return _idle(seen.members) if group.attempts < IDLE_ATTEMPTS_MAX else ""
+
+
+def _name(member: ObservedMember) -> str:
+    """Returns what a static member keeps when it restarts with its partitions."""
+    return member.instance_id or member.member_id
+
+
+def _are_named(newest: NewestPlan, members: Sequence[ObservedMember]) -> bool:
+    """Returns whether all topics of the plan had their names when it was made."""
+    return set(newest.topics) <= {topic for member in members for topic in member.topics}
+
+
+def _disregards(seen: Observation, rules: tuple[Rule, ...]) -> bool:
+    """Returns whether a partition is where an order does not allow it although it could be elsewhere."""
+    shadow = seen.shadow
+    return shadow is not None and len(shadow.decision.plan.against(rules, shadow.present)) > 0
 
 
 def _idle(members: Sequence[ObservedMember]) -> str:

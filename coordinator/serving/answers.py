@@ -11,10 +11,9 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from bellwether_kafka.assignors import consumer, shared
-from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, Policy
+from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray, Plan, Refusal, Rule, Weights
 from bellwether_kafka.coordinator.planning import (
     Chosen,
@@ -44,29 +43,36 @@ ORDERS_UNREAD = "the control topic has not been read yet, so orders on placement
 @dataclass(frozen=True, slots=True, eq=False)
 class Served:
     """The result of one request. `group` is "" if no observed group has these members. `refusal` says why there is no
-    plan, "" if there is one; `planned` is then set."""
+    plan, "" if there is one; `planned` is then set. `late`: the broker did not wait for the plan."""
 
     assignor: str
     group: str
     took_s: float
     refusal: str = ""
     planned: PlannedRebalance[GroupPlan] | None = None
+    late: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class NewestPlan:
-    """The newest plan that this process has made for a group, at `made_at`, in seconds of a monotonic clock."""
+    """The newest plan that this process has made for a group of consumers, at `made_at`, in seconds of a monotonic
+    clock."""
 
-    plan: GroupPlan
+    plan: PartitionPlan
     made_at: float
 
-    @cached_property
-    def owned(self) -> dict[str, frozenset[str]]:
-        """The partitions of each member."""
-        names, owned = self.plan.names(self.plan.item_of), defaultdict[int, set[str]](set)
-        for name, owner in zip(names, self.plan.owner.tolist(), strict=True):
-            owned[owner].add(name)
-        return {member.name: frozenset(owned[number]) for number, member in enumerate(self.plan.owners)}
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return self.plan.cluster.topics
+
+    def owned(self) -> dict[str, frozenset[tuple[str, int]]]:
+        """Returns the partitions of each member, by instance id, else by member id."""
+        cluster, members = self.plan.cluster, self.plan.group.members
+        owned = defaultdict[int, set[tuple[str, int]]](set)
+        for topic, first, count in zip(cluster.topics, cluster.first.tolist(), cluster.counts.tolist(), strict=False):
+            for partition, owner in enumerate(self.plan.owner[first : first + count].tolist()):
+                owned[owner].add((topic, partition))
+        return {m.instance_id or m.member_id: frozenset(owned[number]) for number, m in enumerate(members)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,14 +126,15 @@ class Answers:
         self._unaware: dict[str, tuple[tuple[bytes, ...], tuple[str, ...]]] = {}
         self._reporting = threading.Lock()
 
-    def answer(self, data: bytes) -> tuple[bytes, Callable[[], None]]:
-        """Returns the answer to a request (without its size), and a function to call once it is sent. Never raises."""
+    def answer(self, data: bytes) -> tuple[bytes, Callable[[bool], None]]:
+        """Returns the answer to a request (without its size), and a function to call afterwards: with False if the
+        broker had gone when it was sent. Never raises."""
         began = time.monotonic()
         try:
             request = wire.read_request(data)
         except RemoteProtocolError as error:
             served = Served(UNREADABLE, "", time.monotonic() - began, str(error))
-            return wire.refused(wire.number_of(data), str(error)), lambda: self._on_served(served)
+            return wire.refused(wire.number_of(data), str(error)), lambda _: self._on_served(served)
         group = self._groups.group_of(request.members)
         try:
             if isinstance(request, TaskGroup):
@@ -137,8 +144,8 @@ class Answers:
         except Exception as error:  # noqa: BLE001 - the broker must have an answer
             reason = str(error) if isinstance(error, RefusedError) else repr(error)
             served = Served(request.assignor, group, time.monotonic() - began, reason)
-            return wire.refused(request.number, reason), lambda: self._on_served(served)
-        return wire.planned(request.number, made.numbers), lambda: self._report(made)
+            return wire.refused(request.number, reason), lambda _: self._on_served(served)
+        return wire.planned(request.number, made.numbers), lambda sent: self._report(made, late=not sent)
 
     def _made(self, request: wire.Request, group: str, began: float) -> _Made:
         rules = self._rules(group)
@@ -221,7 +228,7 @@ class Answers:
             raise RefusedError(ORDERS_UNREAD)
         return rules
 
-    def _report(self, made: _Made) -> None:
+    def _report(self, made: _Made, *, late: bool) -> None:
         """Reports a plan. For each group in the order in which plans were made, as far as the threads run in it."""
         if isinstance(made.request, wire.Request) and made.request.kind == wire.PROBE:
             return
@@ -237,7 +244,7 @@ class Answers:
             cause=cause(previous, decision),
         )
         took_s = made.timings.metadata_s + made.timings.plan_s
-        self._on_served(Served(made.request.assignor, group, took_s, planned=planned))
+        self._on_served(Served(made.request.assignor, group, took_s, planned=planned, late=late))
 
     def _remember(self, made: _Made) -> None:
         """Keeps what later answers and orders need. Called under the lock."""
@@ -253,7 +260,8 @@ class Answers:
         elif has_room:
             self._recognise()  # plans from before this one
             self._previous[group], self._policies[group] = decision, decision.policy
-            self._newest[group] = NewestPlan(decision.plan, made.timings.joined_at)
+            if isinstance(decision.plan, PartitionPlan):
+                self._newest[group] = NewestPlan(decision.plan, made.timings.joined_at)
             self._unaware.pop(group, None)
             if made.unobserved or not self._topics.are_known(request.topics):
                 self._unaware[group] = request.topics, made.unobserved

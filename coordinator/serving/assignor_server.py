@@ -22,11 +22,12 @@ UNIX = "unix:"
 CONNECTIONS_MAX = 128
 BACKLOG = 64
 REQUEST_S_MAX = 5.0  # between the first byte of a request and the last one of its answer
-PLANS_AT_ONCE = 2
+# Plans of applications take longer, so they do not occupy the places of those of consumers.
+PLANS_AT_ONCE = {wire.CONSUMERS: 2, wire.TASKS: 1}
 ACCEPT_AGAIN_S = 0.1
 SOCKET_MODE = 0o660
 
-Answer = Callable[[bytes], tuple[bytes, Callable[[], None]]]
+Answer = Callable[[bytes], tuple[bytes, Callable[[bool], None]]]
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +38,7 @@ class AssignorAddressError(Exception):
 
 class AssignorServer:
     """The server. Start and stop it once. `answer` is called by several threads, each with a request without its
-    size."""
+    size; what it returns besides is called with whether the answer was sent."""
 
     def __init__(self, address: str, answer: Answer) -> None:
         self._address = address
@@ -46,7 +47,7 @@ class AssignorServer:
         self._connections: dict[socket.socket, None] = {}  # the last one was used last
         self._changing = threading.Lock()
         self._stopping = threading.Event()
-        self._planning = threading.Semaphore(PLANS_AT_ONCE)
+        self._planning = {kind: threading.Semaphore(plans) for kind, plans in PLANS_AT_ONCE.items()}
 
     def start(self) -> str:
         """Listens, and returns the address with the actual port. Raises AssignorAddressError."""
@@ -114,10 +115,14 @@ class AssignorServer:
             log.warning("assignor_request_unreadable", reason=f"a request claims {size} bytes")
             return False
         request = _exactly(connection, size)
-        with self._planning:
+        with self._planning[wire.TASKS if wire.kind_of(request) == wire.TASKS else wire.CONSUMERS]:
             answer, done = self._answer(request)
-        connection.sendall(answer)
-        done()
+        sent = False
+        try:
+            connection.sendall(answer)
+            sent = True
+        finally:
+            done(sent)
         return True
 
 

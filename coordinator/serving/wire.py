@@ -52,6 +52,11 @@ class Request:
     owner: IntArray
 
 
+def kind_of(data: bytes) -> int:
+    """Returns the kind of a request that may be unreadable, 0 if it has none."""
+    return _HEAD.unpack_from(data)[1] if len(data) >= _HEAD.size else 0
+
+
 def number_of(data: bytes) -> int:
     """Returns the number of a request that may be unreadable behind it, NUMBER_UNKNOWN if it has none."""
     if len(data) < _HEAD.size:

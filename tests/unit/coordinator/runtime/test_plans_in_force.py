@@ -1,34 +1,57 @@
-"""A broker that had no plan in time is made to ask again: else a consumer that joined meanwhile would have nothing."""
+"""A broker that had no plan in time is made to ask again: else a consumer that joined meanwhile would have nothing, and
+an order would not be followed."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from dataclasses import replace
 
+import pytest
+
+from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.runtime.plans_in_force import LATE, WAIT_S, PlansInForce
+from bellwether_kafka.coordinator.runtime.plans_in_force import (
+    ATTEMPTS_MAX,
+    DISREGARDED,
+    LATE,
+    PLAN_AGE_S_MAX,
+    WAIT_S,
+    PlansInForce,
+)
 from bellwether_kafka.coordinator.serving import Answers, KnownGroups, KnownMember, NewestPlan, TopicNames
 from tests.unit.coordinator.serving.requests import Asking, owners, topic_id
+from tests.unit.coordinator.web.test_observed import SKEWED
 
 PARTITIONS = 6
 IDLE = "c has no partition although others have several"
+EVACUATED = (Rule("ban", "orders", "member:b-1"),)
 
 
-def seen(owned: Mapping[str, Sequence[int]], *, epoch: int = 5, **fields: object) -> Observation:
+def seen(
+    owned: Mapping[str, Sequence[int]], *, epoch: int = 5, static: Mapping[str, str] | None = None, **fields: object
+) -> Observation:
     members = tuple(
-        ObservedMember(name, None, "client", "/h", topics=("t",), owned=tuple(("t", p) for p in partitions))
+        ObservedMember(
+            name,
+            (static or {}).get(name),
+            "client",
+            "/h",
+            topics=("t",),
+            owned=tuple(("t", p) for p in partitions),  # type: ignore[misc]  # equal to the named tuple
+        )
         for name, partitions in owned.items()
     )
     values = {"kind": "consumer", "state": "Stable", "protocol": "bellwether-rack-first", **fields}
     return Observation("g", seen_at_ms=0, members=members, epoch=epoch, **values)  # type: ignore[arg-type]  # a few
 
 
-def served() -> tuple[NewestPlan, dict[str, list[int]]]:
+def served(*, named: bool = True) -> tuple[NewestPlan, dict[str, list[int]]]:
     """The newest plan of a group of three, and what each member has by it."""
     groups, topics = KnownGroups(), TopicNames()
-    groups.see("g", dict.fromkeys("abc", KnownMember()))
-    topics.learn({topic_id(0): "t"})
+    groups.see("g", {name: KnownMember("client") for name in "abc"})
+    if named:
+        topics.learn({topic_id(0): "t"})
     answers = Answers(groups, topics, lambda _: None, lambda _: None)
     answer, done = answers.answer(Asking([[["az1"]] * PARTITIONS], {name: ("az1", {}) for name in "abc"}).encode())
-    done()
+    done(True)
     newest = answers.newest("g")
     assert newest is not None
     owned: dict[str, list[int]] = {name: [] for name in "abc"}
@@ -42,60 +65,97 @@ STARVED = {"a": (0, 1, 2), "b": (3, 4, 5), "c": ()}
 NOW = NEWEST.made_at + 10
 
 
-def lacking(
+def cause(
     in_force: PlansInForce,
     group: Observation,
     newest: NewestPlan | None = NEWEST,
     now: float = NOW,
-    *,
-    ruled: bool = False,
+    rules: tuple[Rule, ...] | None = (),
 ) -> str:
     """What the second of two equal observations says."""
-    in_force.lacking(group, newest, now, ruled=ruled)
-    return in_force.lacking(group, newest, now, ruled=ruled)
+    in_force.rebalance_cause(group, newest, rules, now)
+    return in_force.rebalance_cause(group, newest, rules, now)
+
+
+def begun(in_force: PlansInForce, group: Observation, newest: NewestPlan | None, seconds: int = 7_200) -> list[float]:
+    """When rebalances are begun, with an observation every ten seconds."""
+    times = [NOW + second for second in range(0, seconds, 10)]
+    return [now - NOW for now in times if in_force.rebalance_cause(group, newest, (), now)]
 
 
 def test_a_group_with_its_newest_plan_is_left_alone() -> None:
-    assert lacking(PlansInForce(), seen(PLANNED)) == ""
+    assert cause(PlansInForce(), seen(PLANNED)) == ""
 
 
 def test_a_plan_that_came_too_late_is_made_again() -> None:
-    assert lacking(PlansInForce(), seen(STARVED)) == LATE
+    assert cause(PlansInForce(), seen(STARVED)) == LATE
 
 
 def test_one_observation_is_not_enough_because_the_plan_may_be_on_its_way() -> None:
     in_force = PlansInForce()
-    assert in_force.lacking(seen(STARVED), NEWEST, NOW, ruled=False) == ""
-    assert in_force.lacking(seen(STARVED, epoch=6), NEWEST, NOW, ruled=False) == ""
-    assert in_force.lacking(seen(STARVED, epoch=6), NEWEST, NOW, ruled=False) == LATE
+    assert in_force.rebalance_cause(seen(STARVED), NEWEST, (), NOW) == ""
+    assert in_force.rebalance_cause(seen(STARVED, epoch=6), NEWEST, (), NOW) == ""
+    assert in_force.rebalance_cause(seen(STARVED, epoch=6), NEWEST, (), NOW) == LATE
 
 
 def test_a_member_that_joined_while_bellwether_was_away_gets_its_share() -> None:
-    assert lacking(PlansInForce(), seen(STARVED), None) == IDLE
-    assert lacking(PlansInForce(), seen({"a": (0, 1), "b": (2, 3), "c": (4, 5)}), None) == ""
-    assert lacking(PlansInForce(), seen({"a": (0,), "b": (1,), "c": ()}), None) == "", "more members than partitions"
+    assert cause(PlansInForce(), seen(STARVED), None) == IDLE
+    assert cause(PlansInForce(), seen({"a": (0, 1), "b": (2, 3), "c": (4, 5)}), None) == ""
+    assert cause(PlansInForce(), seen({"a": (0,), "b": (1,), "c": ()}), None) == "", "more members than partitions"
 
 
 def test_an_old_plan_may_have_been_followed_by_one_of_another_process() -> None:
     other = {"a": PLANNED["b"], "b": PLANNED["a"], "c": PLANNED["c"]}
-    assert lacking(PlansInForce(), seen(other), now=NEWEST.made_at + 1_000) == ""
-    assert lacking(PlansInForce(), seen(STARVED), now=NEWEST.made_at + 1_000) == IDLE
+    old = NEWEST.made_at + PLAN_AGE_S_MAX
+    assert cause(PlansInForce(), seen(other), now=old) == ""
+    assert cause(PlansInForce(), seen(STARVED), now=old) == IDLE
 
 
-def test_an_order_may_leave_a_member_without_partitions() -> None:
-    assert lacking(PlansInForce(), seen(STARVED), None, ruled=True) == ""
+def test_a_plan_that_was_in_force_is_not_late_when_another_process_makes_the_next_one() -> None:
+    in_force = PlansInForce()
+    other = {"a": PLANNED["b"], "b": PLANNED["a"], "c": PLANNED["c"]}
+    assert cause(in_force, seen(PLANNED)) == ""
+    assert cause(in_force, seen(other, epoch=6)) == ""
+
+
+def test_a_static_member_that_restarts_has_its_partitions_under_another_member_id() -> None:
+    again = {f"{name}2": partitions for name, partitions in PLANNED.items()}
+    assert cause(PlansInForce(), seen(again, static={f"{name}2": name for name in "abc"})) == ""
+
+
+def test_a_plan_that_knew_no_names_is_made_again_for_another_reason() -> None:
+    nameless, owned = served(named=False)
+    assert cause(PlansInForce(), seen(owned), nameless) == ""
+
+
+def test_an_order_that_is_not_followed_is_noticed_by_every_process() -> None:
+    """A broker without a plan gave a partition to a member from which an order keeps it, and nobody noticed."""
+    group = replace(SKEWED, kind="consumer", protocol="bellwether", epoch=4)
+    assert cause(PlansInForce(), group, None, rules=EVACUATED) == DISREGARDED
+    assert cause(PlansInForce(), group, None, rules=(Rule("ban", "orders", "member:c-1"),)) == ""
+
+
+@pytest.mark.parametrize("rules", [None, (Rule("ban", "t", "member:c"),)], ids=["unread", "leave a member without"])
+def test_orders_may_leave_a_member_without_partitions(rules: tuple[Rule, ...] | None) -> None:
+    assert cause(PlansInForce(), seen(STARVED), None, rules=rules) == ""
 
 
 def test_other_assignors_rebalancing_and_classic_groups_are_left_alone() -> None:
     for other in ({"protocol": "uniform"}, {"state": "Reconciling"}, {"kind": "classic"}):
-        assert lacking(PlansInForce(), seen(STARVED, **other)) == ""
+        assert cause(PlansInForce(), seen(STARVED, **other)) == ""
 
 
-def test_a_broker_that_never_has_a_plan_in_time_is_asked_ever_more_seldom() -> None:
-    in_force, begun = PlansInForce(), list[float]()
-    for second in range(7_200):
-        if in_force.lacking(seen(STARVED), None, float(second), ruled=False):
-            begun.append(second)
-    waits = [later - earlier for earlier, later in pairwise(begun)]
-    assert waits[:4] == [WAIT_S, 2 * WAIT_S, 4 * WAIT_S, 8 * WAIT_S]
-    assert len(begun) < 9
+def test_a_broker_whose_plans_are_all_late_is_asked_a_few_times() -> None:
+    in_force, times, plan = PlansInForce(), list[float](), NEWEST
+    for second in range(0, 7_200, 10):
+        if in_force.rebalance_cause(seen(STARVED), plan, (), NOW + second):
+            times.append(second)
+            plan = NewestPlan(NEWEST.plan, NOW + second)
+    assert len(times) == ATTEMPTS_MAX
+    assert times[1] - times[0] == WAIT_S
+
+
+def test_a_member_that_is_idle_by_the_plan_of_another_process_is_asked_about_once() -> None:
+    in_force = PlansInForce()
+    assert len(begun(in_force, seen(STARVED), None)) == 1
+    assert len(begun(in_force, seen({**STARVED, "d": ()}), None)) == 1, "other members are another matter"

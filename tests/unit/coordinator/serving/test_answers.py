@@ -52,7 +52,7 @@ class World:
 
     def answer(self, asking: Asking) -> bytes:
         answer, done = self.answers.answer(asking.encode())
-        done()
+        done(True)
         return answer
 
 
@@ -211,7 +211,7 @@ def test_what_cannot_be_planned_is_refused_with_the_reason() -> None:
     world.groups.see("orders", nameless(["m1"]))
     assert refusal(world.answer(six("bellwether"))) == "policy mine is a plug-in, which does not run for brokers"
     answer, done = world.answers.answer(b"GET / HTTP/1.1")
-    done()
+    done(True)
     assert "version 71" in refusal(answer)
     assert [served.planned for served in world.served] == [None, None, None]
 

@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.serving import AssignorAddressError, AssignorServer, assignor_server, wire
+from tests.interop.support.members import wait_until
 from tests.patience import PATIENCE
 
 ECHO = b"answer to "
 
 
-def echo(data: bytes) -> tuple[bytes, Callable[[], None]]:
+def echo(data: bytes) -> tuple[bytes, Callable[[bool], None]]:
     body = ECHO + data
-    return wire.SIZE.pack(len(body)) + body, lambda: None
+    return wire.SIZE.pack(len(body)) + body, lambda _: None
 
 
 @contextmanager
@@ -96,10 +97,49 @@ def test_nonsense_ends_its_own_connection_only(path: Path, sent: bytes) -> None:
         assert asked(good, b"x") == ECHO + b"x"
 
 
+def test_a_plan_for_which_the_broker_did_not_wait_is_reported_as_late(path: Path) -> None:
+    """The broker ends its connection at the deadline. Nothing learned of it, so nothing made the broker ask again."""
+    released, reported = threading.Event(), list[bool]()
+
+    def slow(data: bytes) -> tuple[bytes, Callable[[bool], None]]:
+        assert released.wait(30 * PATIENCE)
+        return echo(data)[0], reported.append
+
+    with running(f"unix:{path}", slow) as address:
+        with connected(address) as line:
+            line.sendall(wire.SIZE.pack(4) + b"slow")
+        released.set()
+        wait_until(lambda: bool(reported), 10, lambda: "no report")
+        with connected(address) as line:
+            assert asked(line, b"x") == ECHO + b"x"
+            wait_until(lambda: len(reported) == 2, 10, lambda: "no report")
+    assert reported == [False, True]
+
+
+def test_plans_of_applications_do_not_occupy_the_places_of_consumers(path: Path) -> None:
+    released = threading.Event()
+    tasks = bytes((wire.VERSION, wire.TASKS)) + bytes(4)
+
+    def slow(data: bytes) -> tuple[bytes, Callable[[bool], None]]:
+        if data == tasks:
+            released.wait(30 * PATIENCE)
+        return echo(data)
+
+    with running(f"unix:{path}", slow) as address:
+        lines = [connected(address) for _ in range(3)]
+        for line in lines:
+            line.sendall(wire.SIZE.pack(len(tasks)) + tasks)
+        with connected(address) as line:
+            assert asked(line, b"x") == ECHO + b"x"
+        released.set()
+        for line in lines:
+            line.close()
+
+
 def test_a_slow_plan_does_not_hold_up_another_one(path: Path) -> None:
     waiting, released = threading.Event(), threading.Event()
 
-    def slow(data: bytes) -> tuple[bytes, Callable[[], None]]:
+    def slow(data: bytes) -> tuple[bytes, Callable[[bool], None]]:
         if data == b"slow":
             waiting.set()
             released.wait(30 * PATIENCE)

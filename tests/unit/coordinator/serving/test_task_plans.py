@@ -63,7 +63,7 @@ class World:
 
     def answer(self, asking: AskingForTasks) -> bytes:
         answer, done = self.answers.answer(asking.encode())
-        done()
+        done(True)
         return answer
 
     def plan(self, asking: AskingForTasks) -> Placed:
