@@ -7,6 +7,8 @@ a warm-up elsewhere has caught up, so an evacuated process empties without a pau
 """
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +32,7 @@ from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
 from bellwether_kafka.protocol.primitives import whole_number
 
 NAME = "operator's rules"
+PARTITIONS = 2**31  # more than a subtopology can have: a task is one number
 
 
 class _Thread(NamedTuple):
@@ -109,17 +112,19 @@ def evacuated_by(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
 
 
 def _allowed(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
-    """Returns task x process: whether the rules allow it. A rule that refers to no process has no effect."""
+    """Returns task x process: whether the rules allow it. A rule that refers to no process has no effect.
+
+    Successive rules of one kind and place are joined: an applied plan has a rule for each task, process by process.
+    """
     allowed = np.ones((view.tasks.size, view.size), dtype=np.bool_)
-    meant_by: dict[str, BoolArray] = {}
-    for rule in yielding_last(_in_effect(view, rules)):
-        if rule.where not in meant_by:
-            meant_by[rule.where] = np.array([means(process, rule.where) for process in view.processes], dtype=np.bool_)
-        meant, named = meant_by[rule.where], _named(view.tasks, rule.item)
-        if rule.kind == "plan":
-            named &= (allowed & meant).any(axis=1)
-        if meant.any():
-            allowed[named] &= ~meant if rule.kind == "ban" else meant
+    for (kind, where), joined in groupby(yielding_last(_in_effect(view, rules)), key=attrgetter("kind", "where")):
+        meant = np.array([means(process, where) for process in view.processes], dtype=np.bool_)
+        if not meant.any():
+            continue
+        tasks = np.flatnonzero(_named(view.tasks, *(rule.item for rule in joined)))
+        if kind == "plan":
+            tasks = tasks[(allowed[tasks] & meant).any(axis=1)]
+        allowed[tasks] &= ~meant if kind == "ban" else meant
     return allowed
 
 
@@ -127,17 +132,25 @@ def _in_effect(view: StreamsView, rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return applicable(rules, [_Thread(member) for process in view.processes for member in process.members])
 
 
-def _named(table: TaskTable, item: str) -> BoolArray:
-    if item == EVERYTHING:
+def _named(table: TaskTable, *items: str) -> BoolArray:
+    """Marks the tasks that these items name."""
+    if EVERYTHING in items:
         return np.ones(table.size, dtype=np.bool_)
+    ids = [task_id for item in items if (task_id := _parsed(item)) is not None]
+    subtopologies = [subtopology for subtopology, partition in ids if partition is None]
+    tasks = [subtopology * PARTITIONS + partition for subtopology, partition in ids if partition is not None]
+    named: BoolArray = np.isin(table.subtopology, subtopologies)
+    named |= np.isin(table.subtopology * np.int64(PARTITIONS) + table.partition, tasks)
+    return named
+
+
+def _parsed(item: str) -> tuple[int, int | None] | None:
+    """Returns the subtopology and, for a task, the partition; None for what is neither."""
     first, _, second = item.partition("_")
     subtopology, partition = whole_number(first), whole_number(second)
     if subtopology is None or (second and partition is None):
-        return np.zeros(table.size, dtype=np.bool_)
-    named: BoolArray = table.subtopology == subtopology
-    if partition is not None:
-        named &= table.partition == partition
-    return named
+        return None
+    return None if max(subtopology, partition or 0) >= PARTITIONS else (subtopology, partition)
 
 
 def _target(
