@@ -17,7 +17,7 @@ FROM gcr.io/distroless/python3-debian12:nonroot
 ARG REVISION=""
 LABEL org.opencontainers.image.title="bellwether" \
   org.opencontainers.image.description="Leads classic Kafka consumer groups and decides the assignment of every member" \
-  org.opencontainers.image.version="0.2.0" \
+  org.opencontainers.image.version="0.3.0" \
   org.opencontainers.image.revision="$REVISION" \
   org.opencontainers.image.licenses="Apache-2.0" \
   org.opencontainers.image.base.name="gcr.io/distroless/python3-debian12:nonroot"

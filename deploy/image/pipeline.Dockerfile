@@ -22,7 +22,7 @@ RUN sh deploy/image/install.sh /opt/bellwether pipeline
 FROM python:3.11-slim-bookworm
 LABEL org.opencontainers.image.title="bellwether-pipeline" \
   org.opencontainers.image.description="Spark jobs over the events of Bellwether" \
-  org.opencontainers.image.version="0.2.0" \
+  org.opencontainers.image.version="0.3.0" \
   org.opencontainers.image.licenses="Apache-2.0"
 # Whatever Debian has now: a pinned version would go without its security fixes, and soon without a mirror.
 # hadolint ignore=DL3008

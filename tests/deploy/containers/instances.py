@@ -28,7 +28,7 @@ COMPOSE = ROOT / "deploy" / "compose"
 APPLICATION = f"docker.io/library/{PROJECT}-counts-1"
 GUARDED = f"docker.io/library/{PROJECT}-counts-guarded"
 # As app.Dockerfile names what it is made of.
-NAMED = {"registry.example/wordcount:1": APPLICATION, "localhost/bellwether:0.2.0": f"{IMAGE}:latest"}
+NAMED = {"registry.example/wordcount:1": APPLICATION, "localhost/bellwether:0.3.0": f"{IMAGE}:latest"}
 GROUP = "counts"
 INSTANCES = 3
 THREADS = 2
