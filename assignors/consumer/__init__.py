@@ -14,6 +14,7 @@ from bellwether_kafka.assignors.consumer.registry import (
     OF_ANY_PROTOCOL,
     POLICIES,
     STICKY_MIN_CHURN,
+    TOPIC_BALANCE,
     Policy,
     load_policies,
     policy,

@@ -73,9 +73,10 @@ class ServedGroups(Protocol):
     def policies(self) -> Mapping[str, str]:
         """Returns the policy of each group whose broker has been given a plan since the start."""
 
-    def planned_unaware(self) -> set[str]:
-        """Returns the groups whose newest plan could not follow all orders, because the group or a topic was not known
-        yet. A group is returned once, when both are known."""
+    def planned_incompletely(self) -> Mapping[str, str]:
+        """Returns the groups whose newest plan may lack orders, because the group, a topic or a member was not known
+        yet, each with the cause of a rebalance that is needed without orders, too, "" for none. A group is returned
+        once, when all are known."""
 
     def begin_rebalance(self, group: str, cause: str) -> None: ...
 
@@ -250,14 +251,16 @@ class Controller:
 
     def _update_served(self, served: ServedGroups, now_ms: int) -> None:
         """Begins a rebalance in groups that this process does not lead where pins, bans or evacuations are others than
-        those of the newest plan, or where one is ordered."""
-        groups, unaware = served.policies().keys() - self._groups.keys(), served.planned_unaware()
-        self._placed_of_served = {g: o for g, o in self._placed_of_served.items() if g in groups - unaware}
+        those of the newest plan, where that lacks a rack or a capacity, or where one is ordered."""
+        groups, incomplete = served.policies().keys() - self._groups.keys(), served.planned_incompletely()
+        self._placed_of_served = {g: o for g, o in self._placed_of_served.items() if g in groups - incomplete.keys()}
         for group in groups:
             in_force, before = self._orders.placements(group, now_ms), self._placed_of_served.get(group, ())
             self._placed_of_served[group] = in_force
             if [order.rule for order in in_force] != [order.rule for order in before]:
                 served.begin_rebalance(group, "; ".join(_news(before, in_force, now_ms, self._ended)))
+            elif incomplete.get(group):
+                served.begin_rebalance(group, incomplete[group])
             again = self._orders.in_force(records.OrderKind.REBALANCE, group, now_ms)
             if again is not None:
                 self._done(again)

@@ -127,8 +127,8 @@ class PlansForBrokers:
     def policies(self) -> dict[str, str]:
         return self._answers.policies()
 
-    def planned_unaware(self) -> set[str]:
-        return self._answers.planned_unaware()
+    def planned_incompletely(self) -> dict[str, str]:
+        return self._answers.planned_incompletely()
 
     def begin_rebalance(self, group: str, cause: str) -> None:
         """Has the broker of the group compute its assignment anew."""

@@ -9,7 +9,7 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors import consumer, shared
@@ -25,7 +25,8 @@ from bellwether_kafka.coordinator.planning import (
     cause,
 )
 from bellwether_kafka.coordinator.serving import task_plans, wire
-from bellwether_kafka.coordinator.serving.known import KnownGroups, KnownMember, TopicNames
+from bellwether_kafka.coordinator.serving.incomplete import Incomplete, incomplete
+from bellwether_kafka.coordinator.serving.known import KnownGroups, TopicNames
 from bellwether_kafka.coordinator.serving.refused import RefusedError
 from bellwether_kafka.coordinator.serving.request_views import views_of
 from bellwether_kafka.coordinator.serving.task_request_views import KnownApplication, task_views
@@ -77,8 +78,7 @@ class NewestPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Made:
-    """A decision, the same as the broker reads it (`numbers`), and how it was made. `unobserved` are members whose
-    client ids or hosts would matter and are not known yet."""
+    """A decision, the same as the broker reads it (`numbers`), and how it was made: `incomplete` is what it lacked."""
 
     request: wire.Request | TaskGroup
     group: str
@@ -86,7 +86,7 @@ class _Made:
     numbers: IntArray
     topics: WatchedTopics
     timings: Timings
-    unobserved: tuple[str, ...] = ()
+    incomplete: Incomplete | None = None
 
 
 class Answers:
@@ -121,9 +121,9 @@ class Answers:
         self._previous: dict[str, Decision[GroupPlan]] = {}
         self._newest: dict[str, NewestPlan] = {}  # of each known group of consumers, as `_policies`
         self._policies: dict[str, str] = {}
-        self._nameless: dict[tuple[str, ...], str] = {}  # policies of plans by members, before their group was known
-        # By group, of its newest plan if it lacked something: the topics, and the members that were not observed yet.
-        self._unaware: dict[str, tuple[tuple[bytes, ...], tuple[str, ...]]] = {}
+        # Policies of plans by members, before their group was known, and what the plans lacked.
+        self._nameless: dict[tuple[str, ...], tuple[str, Incomplete]] = {}
+        self._incomplete: dict[str, Incomplete] = {}  # by group, of its newest plan if it lacked something
         self._reporting = threading.Lock()
 
     def answer(self, data: bytes) -> tuple[bytes, Callable[[bool], None]]:
@@ -172,16 +172,15 @@ class Answers:
                 views.cluster.topics, rack_aware=bool((decision.plan.group.rack != shared.NO_RACK).any())
             ),
             timings=Timings(began, read_s, time.monotonic() - began - read_s),
-            unobserved=self._unobserved(request.members, members_seen, rules),
+            incomplete=incomplete(
+                request,
+                members_seen,
+                rules,
+                policy if group or request.assignor != NAME else None,
+                racks_configured=self._racks_configured,
+                are_known=self._topics.are_known,
+            ),
         )
-
-    def _unobserved(
-        self, members: Sequence[str], members_seen: Sequence[KnownMember | None], rules: Sequence[Rule]
-    ) -> tuple[str, ...]:
-        """Returns the members that were not observed yet, if a rule names a client id or `[racks]` has racks."""
-        if not self._racks_configured and not any(rule.where.startswith("member:") for rule in rules):
-            return ()
-        return tuple(member for member, seen in zip(members, members_seen, strict=True) if seen is None)
 
     def _made_of_tasks(self, request: TaskGroup, group: str, began: float) -> _Made:
         if request.assignor != NAME:
@@ -254,7 +253,8 @@ class Answers:
             if group and has_room:
                 self._previous[group] = decision
         elif not group:
-            self._nameless[request.members[:MEMBERS_KEPT]] = decision.policy
+            lacked = made.incomplete or Incomplete(request.assignor, request.topics)
+            self._nameless[request.members[:MEMBERS_KEPT]] = decision.policy, lacked
             while len(self._nameless) > NAMELESS_MAX:
                 del self._nameless[next(iter(self._nameless))]
         elif has_room:
@@ -262,17 +262,16 @@ class Answers:
             self._previous[group], self._policies[group] = decision, decision.policy
             if isinstance(decision.plan, PartitionPlan):
                 self._newest[group] = NewestPlan(decision.plan, made.timings.joined_at)
-            self._unaware.pop(group, None)
-            if made.unobserved or not self._topics.are_known(request.topics):
-                self._unaware[group] = request.topics, made.unobserved
+            self._incomplete.pop(group, None)
+            if made.incomplete is not None:
+                self._incomplete[group] = made.incomplete
 
     def _recognise(self) -> None:
         """Finds the groups of plans that were made before their group was known. Called under the lock."""
         for members in [*self._nameless]:
             group = self._groups.group_of(members)
             if group:
-                self._policies[group] = self._nameless.pop(members)
-                self._unaware[group] = (), ()
+                self._policies[group], self._incomplete[group] = self._nameless.pop(members)
 
     def newest(self, group: str) -> NewestPlan | None:
         """Returns the newest plan of a known group; None if there was none."""
@@ -286,23 +285,30 @@ class Answers:
             self._recognise()
             return dict(self._policies)
 
-    def planned_unaware(self) -> set[str]:
-        """Returns the groups whose newest plan was made before the group, one of its topics or a member's client id was
-        known, so that orders by name or racks by configuration had no effect. A group is returned once, when all are
-        known."""
+    def planned_incompletely(self) -> dict[str, str]:
+        """Returns the groups whose newest plan was made before the group, one of its topics or a member's client id and
+        host were known, so that orders, capacities by client id or racks by configuration had no effect. The value is
+        the rack or capacity that the plan lacked, "" where only orders may have been missed. A group is returned once,
+        when all are known."""
         with self._reporting:
             self._recognise()
-            groups = {
+            complete = [
                 group
-                for group, (topics, members) in self._unaware.items()
-                if self._topics.are_known(topics) and None not in self._groups.members_of(members)
-            }
-            for group in groups:
-                del self._unaware[group]
-        return groups
+                for group, plan in self._incomplete.items()
+                if self._topics.are_known(plan.topics) and None not in self._groups.members_of(plan.members)
+            ]
+            return {group: self._lacked(group, self._incomplete.pop(group)) for group in complete}
+
+    def _lacked(self, group: str, plan: Incomplete) -> str:
+        """Returns the rack or the capacity that a plan lacked."""
+        try:
+            policy = self._policy(plan.assignor, group)
+        except RefusedError:
+            return ""  # its policy was changed to one that does not run for brokers
+        return plan.cause(policy, self._groups.members_of(plan.members))
 
     def forget(self, group: str) -> None:
         """Forgets a group that is no longer observed, or that no broker assigns any more."""
         with self._reporting:
-            for of_group in (self._previous, self._newest, self._policies, self._unaware):
+            for of_group in (self._previous, self._newest, self._policies, self._incomplete):
                 of_group.pop(group, None)

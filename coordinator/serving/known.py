@@ -12,8 +12,8 @@ MISSING_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class KnownMember:
-    """What a broker does not send of a member, as it was last observed. `rack` and `leader_only` are those by
-    `[racks]`, for a member that sends no rack."""
+    """A member as it was last observed. `rack` is the effective one: the rack that the member sends, else the one by
+    `[racks]`. `leader_only`: the rack is by `[racks]`, and the member fetches from leaders only."""
 
     client_id: str = ""
     rack: str | None = None

@@ -55,10 +55,10 @@ class Served:
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
         self.begun: list[str] = []
-        self.unaware: set[str] = set()
+        self.incomplete: dict[str, str] = {}
 
-    def planned_unaware(self) -> set[str]:
-        groups, self.unaware = self.unaware, set()
+    def planned_incompletely(self) -> Mapping[str, str]:
+        groups, self.incomplete = self.incomplete, {}
         return groups
 
     def policies(self) -> Mapping[str, str]:
@@ -101,13 +101,25 @@ def test_so_does_its_end_with_the_reason() -> None:
     assert served.begun[1:] == [f"served: {BAN.sentence}: withdrawn"]
 
 
+def lacking(cause: str) -> Callable[[Served], None]:
+    """The newest plan turns out to be incomplete."""
+    return lambda served: served.incomplete.update(served=cause)
+
+
 def test_a_plan_that_did_not_know_its_group_is_followed_by_one_with_the_orders() -> None:
-    served = controlled(Topic(BAN), lambda served: served.unaware.add("served"))
-    assert served.begun == [f"served: {BAN.sentence}"] * 2
+    assert controlled(Topic(BAN), lacking("")).begun == [f"served: {BAN.sentence}"] * 2
 
 
-def test_without_orders_such_a_plan_stays() -> None:
-    assert controlled(Topic(), lambda served: served.unaware.add("served")).begun == []
+def test_without_orders_a_plan_that_lacks_no_rack_and_no_capacity_stays() -> None:
+    assert controlled(Topic(), lacking("")).begun == []
+
+
+def test_without_orders_a_plan_that_lacks_a_rack_is_made_again_once() -> None:
+    assert controlled(Topic(), lacking("it lacks a rack")).begun == ["served: it lacks a rack"]
+
+
+def test_a_plan_that_lacks_orders_and_a_rack_is_made_again_once() -> None:
+    assert controlled(Topic(BAN), lacking("it lacks a rack")).begun == [f"served: {BAN.sentence}"] * 2
 
 
 def test_an_order_for_a_group_without_a_plan_begins_nothing() -> None:

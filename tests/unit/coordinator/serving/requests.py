@@ -15,7 +15,8 @@ def topic_id(number: int) -> bytes:
 @dataclass(frozen=True, slots=True)
 class Asking:
     """`topics` has of each topic the racks of each partition; `members` the rack and what each of them has, as topic
-    and partitions; `subscriptions` the positions of topics, all of them where a member has no entry."""
+    and partitions; `subscriptions` the positions of topics, all of them where a member has no entry;
+    `instances` the instance ids of static members."""
 
     topics: Sequence[Sequence[Sequence[str]]]
     members: Mapping[str, tuple[str, Mapping[int, Sequence[int]]]]
@@ -24,6 +25,7 @@ class Asking:
     number: int = 7
     kind: int = wire.CONSUMERS
     version: int = wire.VERSION
+    instances: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """Without the size in front."""
@@ -47,7 +49,7 @@ class Asking:
         out += b"".join(topic_id(t) + _integer(len(topic)) for t, topic in enumerate(self.topics))
         out += _lists(distinct) + _integer(len(self.members))
         for name, (rack, _) in self.members.items():
-            out += _text(name) + _text("") + _integer(racks.index(rack) if rack else NOBODY)
+            out += _text(name) + _text(self.instances.get(name, "")) + _integer(racks.index(rack) if rack else NOBODY)
             out += _integer(distinct.index(wanted[name]))
         return out + _lists([[sets.index(tuple(racks)) for topic in self.topics for racks in topic], owner])
 

@@ -1,6 +1,9 @@
 """Rules by client id, and racks by configuration: a broker sends neither client ids nor hosts, observation does."""
 
 from collections import Counter
+from collections.abc import Mapping
+
+import pytest
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import ClusterView, Rule, Weights
@@ -36,11 +39,11 @@ def test_a_plan_before_a_members_client_id_was_observed_is_made_again_once_it_is
     world = evacuating()
     named(world, m1="checkout-b")
     assert 0 in owners(world.answer(six()))
-    assert world.answers.planned_unaware() == set(), "the others are not known yet"
+    assert world.answers.planned_incompletely() == {}, "the others are not known yet"
     named(world, m0="checkout-a", m1="checkout-b", m2="c", m3="d", m4="e", m5="f")
-    assert [world.answers.planned_unaware() for _ in range(2)] == [{"orders"}, set()]
+    assert [world.answers.planned_incompletely() for _ in range(2)] == [{"orders": ""}, {}]
     assert 0 not in owners(world.answer(six()))
-    assert world.answers.planned_unaware() == set()
+    assert world.answers.planned_incompletely() == {}
 
 
 def test_a_plan_without_rules_by_name_and_without_configured_racks_is_not_made_again() -> None:
@@ -49,7 +52,7 @@ def test_a_plan_without_rules_by_name_and_without_configured_racks_is_not_made_a
     named(world, m1="checkout-b")
     world.answer(six())
     named(world, **dict.fromkeys(six().members, "c"))
-    assert world.answers.planned_unaware() == set()
+    assert world.answers.planned_incompletely() == {}
 
 
 def test_a_capacity_by_client_id_counts() -> None:
@@ -59,6 +62,84 @@ def test_a_capacity_by_client_id_counts() -> None:
     named(world, m0="large", m1="small", m2="small")
     three = Asking([TOPIC], {f"m{i}": ("", {}) for i in range(3)}, assignor="bellwether")
     assert Counter(owners(world.answer(three)))[0] == 8, "8 / 3 is less than 3 / 1"
+
+
+def joined(world: World, member: KnownMember, *, rack: str = "", instances: Mapping[str, str] | None = None) -> str:
+    """What is reported of a plan for an observed member and a new one, once that was observed as `member`; "nothing"
+    where no group is reported."""
+    world.topics.learn({topic_id(0): "clicks"})
+    named(world, m0="other")
+    world.answer(
+        Asking([TOPIC], {"m0": (rack, {}), "m1": (rack, {})}, instances=instances or {}, assignor="bellwether")
+    )
+    before = world.answers.planned_incompletely()
+    world.groups.see("orders", {"m0": KnownMember("other"), "m1": member})
+    after, again = world.answers.planned_incompletely(), world.answers.planned_incompletely()
+    assert before == again == {}, "a group is reported once, when all are known"
+    return after.get("orders", "nothing")
+
+
+def test_a_plan_before_a_members_configured_rack_was_known_is_made_again() -> None:
+    world = World(Policy("rack-first"), racks_configured=True)
+    cause = "the plan was made before m1 was observed, which has rack az2 by [racks]"
+    assert joined(world, KnownMember("new", "az2")) == cause
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "rack", "reported"),
+    [
+        ("rack-first", KnownMember("new"), "", ""),
+        ("rack-first", KnownMember("new", "az2"), "az2", "nothing"),
+        ("sticky-min-churn", KnownMember("new", "az2"), "", ""),
+        ("topic-balance", KnownMember("new", "az2"), "", ""),
+    ],
+    ids=["no rack is configured for it", "it sends its rack", "a policy without racks", "another one"],
+)
+def test_a_plan_for_which_configured_racks_do_not_matter_stays(
+    name: str, member: KnownMember, rack: str, reported: str
+) -> None:
+    assert joined(World(Policy(name), racks_configured=True), member, rack=rack) == reported
+
+
+def test_a_plan_before_a_members_capacity_was_known_is_made_again() -> None:
+    world = World(Policy("load-aware").with_capacity({"large": 3.0}))
+    cause = "the plan was made before m1 was observed, which has the capacity of large"
+    assert joined(world, KnownMember("large")) == cause
+
+
+@pytest.mark.parametrize(
+    ("world", "instances", "reported"),
+    [
+        (World(Policy("load-aware").with_capacity({"large": 3.0})), {}, ""),
+        (World(Policy("load-aware").with_capacity({"static-1": 3.0, "new": 2.0})), {"m1": "static-1"}, "nothing"),
+        (World(Policy("rack-first").with_capacity({"new": 3.0})), {}, "nothing"),
+    ],
+    ids=["another client id", "its instance id has one", "a policy without capacities"],
+)
+def test_a_plan_for_which_capacities_do_not_matter_stays(
+    world: World, instances: Mapping[str, str], reported: str
+) -> None:
+    assert joined(world, KnownMember("new"), instances=instances) == reported
+
+
+@pytest.mark.parametrize(
+    ("world", "member", "cause"),
+    [
+        (World(Policy("rack-first"), racks_configured=True), KnownMember("a", "az2"), "has rack az2 by [racks]"),
+        (World(Policy("load-aware").with_capacity({"a": 3.0})), KnownMember("a"), "has the capacity of a"),
+    ],
+    ids=["racks", "capacities"],
+)
+def test_a_plan_before_its_group_was_known_is_made_again_for_its_members(
+    world: World, member: KnownMember, cause: str
+) -> None:
+    world.topics.learn({topic_id(0): "clicks"})
+    world.answer(Asking([TOPIC], {"m0": ("", {}), "m1": ("", {})}, assignor="bellwether"))
+    world.groups.see("orders", {"m0": KnownMember("other"), "m1": member})
+    assert [world.answers.planned_incompletely() for _ in range(2)] == [
+        {"orders": f"the plan was made before m1 was observed, which {cause}"},
+        {},
+    ]
 
 
 def test_members_that_send_no_rack_read_from_leaders_in_their_configured_rack() -> None:
