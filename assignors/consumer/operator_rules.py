@@ -1,7 +1,7 @@
 """Operators' placement rules (pins, bans and evacuations) as a hard stage at the end of a chain.
 
     where   "rack:az1", "member:X" (X a member id, an instance id, or the client id in a member id)
-    item    "orders-3" (a partition), "orders" (a topic), "*" (everything)
+    item    "orders-3" (a partition), "orders" (a topic), "*" (everything); in an applied plan a partition
 
 A pin allows an item only at its place, a ban forbids it there; an evacuation is a ban of everything. The places of an
 applied plan are pins that yield to these. Rules that cannot be carried out (no such member, no other subscriber) are
@@ -142,11 +142,13 @@ class _Allowed:
         self.yielding = self._place(problem, [rule for rule in rules if rule.kind == "plan"])
 
     def _place(self, problem: Problem, plan: Sequence[Rule]) -> int:
-        """Sets `placed` and returns `yielding`. All places at once: a plan can name every partition of the group."""
+        """Sets `placed` and returns `yielding`. All places at once: a plan can name every partition of the group. It
+        names partitions only, so its `orders-3` is never a topic."""
         members, cluster = problem.group.members, problem.cluster
         at = {f"{PLACE}{name}": i for i, name in enumerate(members.ids)}
         at |= {f"{PLACE}{name}": i for i, name in enumerate(members.instance_ids) if name is not None}
-        pairs = [(flat, at[rule.where]) for rule in plan if rule.where in at for flat in cluster.flats_of(rule.item)]
+        placed = [(cluster.flat_of(rule.item), at[rule.where]) for rule in plan if rule.where in at]
+        pairs = [(flat, member) for flat, member in placed if flat is not None]
         if not pairs:
             return 0
         flats, owner = np.array(pairs, dtype=np.int32).T

@@ -139,10 +139,15 @@ class ClusterView:
         t = self.index.get(item)
         if t is not None:
             return np.arange(self.first[t], self.first[t + 1], dtype=np.int32)
-        topic, _, text = item.rpartition("-")
-        number = whole_number(text)
-        flat = self.flat(topic, number) if number is not None else None
+        flat = self.flat_of(item)
         return np.array([] if flat is None else [flat], dtype=np.int32)
+
+    def flat_of(self, partition: str) -> int | None:
+        """Returns the flat partition that is written as TOPIC-N, also if a topic has that name; None if there is
+        none."""
+        topic, _, text = partition.rpartition("-")
+        number = whole_number(text)
+        return None if number is None else self.flat(topic, number)
 
     def name(self, flat: int) -> TopicPartition:
         t = int(np.searchsorted(self.first, flat, side="right")) - 1

@@ -28,11 +28,15 @@ def member(name: str, rack: str | None, topics: tuple[str, ...] = ("orders", "us
 
 
 def decided(
-    members: list[RawMember], *rules: Rule, memory: Memory | None = None, generation: int = 1
+    members: list[RawMember],
+    *rules: Rule,
+    memory: Memory | None = None,
+    generation: int = 1,
+    cluster: ClusterView = CLUSTER,
 ) -> Decision[PartitionPlan]:
     raw = RawGroup("g", generation, "range", tuple(members), frozenset())
     policy = Policy("sticky-min-churn", stages=(OperatorRules(rules),))
-    return decide(raw, CLUSTER, memory or Memory.empty(), policy, now_ms=0)
+    return decide(raw, cluster, memory or Memory.empty(), policy, now_ms=0)
 
 
 def owners(decision: Decision[PartitionPlan]) -> list[str]:
@@ -146,6 +150,21 @@ def test_a_member_of_an_applied_plan_is_not_another_member_with_its_client_id() 
     rule = Rule("plan", "orders-0", "member:a", "", frozenset({f"a-{UUID}", "a"}))
     placed = decided([THREE[0], static], rule)
     assert placed.plan.group.members[int(placed.plan.owner[0])].instance_id == "a"
+
+
+def test_an_applied_plan_places_a_partition_although_a_topic_has_its_name() -> None:
+    cluster = ClusterView.of({"orders": [["az1"]] * 4, "orders-3": [["az1"]] * 2})
+    members = [member(name, None, cluster.topics) for name in "abc"]
+    where = {"orders-3": "b", "orders-3-0": "c", "orders-3-1": "a", "orders-9": "a"}
+    applied = tuple(Rule("plan", item, f"member:{name}-{UUID}") for item, name in where.items())
+    plain, placed = decided(members, cluster=cluster), decided(members, *applied, cluster=cluster)
+    assert owners(placed)[3:] == ["b", "c", "a"]
+    assert owners(plain)[3:] == ["a", "b", "c"], "the policy places all of them elsewhere"
+    misplaced = [plain.plan.name(flat) for flat in plain.plan.against(applied, plain.plan.owner).tolist()]
+    assert misplaced == ["orders-3", "orders-3-0", "orders-3-1"]
+    assert len(placed.plan.against(applied, placed.plan.owner)) == 0
+    pinned = decided(members, Rule("pin", "orders-3", f"member:c-{UUID}"), cluster=cluster)
+    assert owners(pinned)[4:] == ["c", "c"], "an operator who names orders-3 means the topic"
 
 
 def test_partitions_that_are_not_where_an_applied_plan_has_them_are_named() -> None:

@@ -31,6 +31,14 @@ def test_partitions_are_numbered_by_topic_name_and_number() -> None:
         assert CLUSTER.flat(*unknown) is None
 
 
+def test_what_is_written_as_topic_and_number_is_a_topic_of_that_name_or_only_a_partition() -> None:
+    cluster = ClusterView.of({"t": [[], []], "t-1": [[]], "t-7": [[]]})
+    flats = {"t": [0, 1], "t-0": [0], "t-1": [2], "t-1-0": [2], "t-2": [], "u": []}
+    assert {item: cluster.flats_of(item).tolist() for item in flats} == flats
+    assert [cluster.flat_of(item) for item in ("t-0", "t-1", "t-1-0")] == [0, 1, 2]
+    assert [cluster.flat_of(item) for item in ("t", "t-2", "t-7", "t-x", "t--1", "u-0", "")] == [None] * 7
+
+
 def test_replica_racks_are_sets_and_the_leader_is_the_first() -> None:
     racks = [{CLUSTER.racks[r] for r in np.flatnonzero(CLUSTER.signature_racks[s])} for s in CLUSTER.signature]
     assert racks == [{"r3"}, set(), {"r1", "r2"}, {"r1"}, {"r1", "r2"}]
