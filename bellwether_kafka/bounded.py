@@ -10,6 +10,7 @@ import os
 import select
 import stat
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -195,8 +196,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Returns the object of these keys and values. Raises OutsideTextError if a key is there twice."""
     value = dict(pairs)
     if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise OutsideTextError(f"it has the key {next(key for key in keys if keys.count(key) > 1)} twice")
+        times = Counter(key for key, _ in pairs)
+        raise OutsideTextError(f"it has the key {next(key for key in times if times[key] > 1)} twice")
     return value
 
 

@@ -169,6 +169,14 @@ def test_a_text_that_is_nonsense_or_a_bomb_ends_in_a_clause(read: object, text: 
         read(text)
 
 
+def test_the_key_that_is_there_twice_is_named_as_fast_in_a_large_object() -> None:
+    keys = [*map(str, range(20_000)), "19999"]
+    begun_s = time.thread_time()
+    with pytest.raises(OutsideTextError, match="it has the key 19999 twice"):
+        bounded.json_of("{" + ", ".join(f'"{key}": 1' for key in keys) + "}", unique=True)
+    assert time.thread_time() - begun_s < 2, "comparing each key with each other takes 10 s"
+
+
 def test_texts_as_people_write_them_are_read() -> None:
     assert bounded.json_of('{"a": [1, 2.5, null, "x"]}') == {"a": [1, 2.5, None, "x"]}
     assert bounded.json_of(b"[" * 100 + b"]" * 100)
