@@ -116,7 +116,9 @@ class ConversionStart:
             return f"members: {len(seen.members)} of {self.members_min}"
         if seen.state != GroupState.STABLE:
             return f"the group is {seen.state}"
-        unowned = 0 if seen.shadow is None else seen.shadow.current.unowned
+        if seen.shadow is None:
+            return f"owners are not known: {seen.trouble or 'no plan could be made'}"
+        unowned = seen.shadow.current.unowned
         return f"without an owner: {unowned}" if unowned else ""
 
 

@@ -74,6 +74,8 @@ UNOWNED = replace(BEFORE.shadow, current=replace(BEFORE.shadow.current, unowned=
         (converted(member("a", 0, 1, 2, 3)), "members: 1 of 2"),
         (converted(state="Reconciling"), "the group is Reconciling"),
         (converted(shadow=UNOWNED), "without an owner: 3"),
+        (converted(shadow=None), "owners are not known: no plan could be made"),
+        (converted(shadow=None, trouble="no broker answers"), "owners are not known: no broker answers"),
         (converted(unknown=UNSHOWN), f"the group is not known now: {UNSHOWN.reason}"),
         (converted(kind="streams"), ""),
     ],
@@ -118,6 +120,10 @@ def test_only_changes_are_shown_and_the_last_one_is_settled() -> None:
         ("consumer", True),
     ]
     assert settled
+
+
+def test_a_group_whose_owners_are_not_known_has_not_settled() -> None:
+    assert not followed(*[converted(shadow=None)] * SETTLED_REFRESHES)[1]
 
 
 def test_a_group_that_is_complete_for_a_moment_has_not_settled() -> None:
