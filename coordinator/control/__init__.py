@@ -38,8 +38,9 @@ from bellwether_kafka.coordinator.on_demand import on_demand
 _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
     "feasibility": ("absence_of", "objection", "policy_of", "unfollowed"),
-    "controller": ("Controller", "ControlReport", "OnControl", "ServedGroups"),
+    "controller": ("Controller", "ControlReport", "OnControl"),
     "local": ("LocalChannel", "LocalOrders", "LocalProcess", "local_processes", "state_file", "write_state"),
+    "served_orders": ("ServedGroups",),
     "topic": (
         "ControlTopic",
         "ControlTopicError",
@@ -52,7 +53,7 @@ _HEAVY = {
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
-    from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl, ServedGroups
+    from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
     from bellwether_kafka.coordinator.control.feasibility import absence_of, objection, policy_of, unfollowed
     from bellwether_kafka.coordinator.control.local import (
         LocalChannel,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         state_file,
         write_state,
     )
+    from bellwether_kafka.coordinator.control.served_orders import ServedGroups
     from bellwether_kafka.coordinator.control.topic import (
         ControlTopic,
         ControlTopicError,

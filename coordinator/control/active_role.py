@@ -30,6 +30,7 @@ class _LastHeartbeat:
     claims: frozenset[str]
     standby_for: frozenset[str]
     hands_over: frozenset[str]
+    serves: frozenset[str]  # without those that it would lead
     at: int  # the number of own heartbeats read before it
     order: int
 
@@ -48,10 +49,15 @@ class Instances:
         self._order += 1
         if heartbeat.instance == self.own_id and not heartbeat.between:
             self._own += 1
-        groups = (heartbeat.leads, heartbeat.claims, heartbeat.standby_for, heartbeat.hands_over)
-        leads, claims, standby_for, gives = map(frozenset, groups)
         self._last[heartbeat.instance] = _LastHeartbeat(
-            heartbeat.instance, leads, claims, standby_for, gives, self._own, self._order
+            instance=heartbeat.instance,
+            leads=frozenset(heartbeat.leads),
+            claims=frozenset(heartbeat.claims),
+            standby_for=frozenset(heartbeat.standby_for),
+            hands_over=frozenset(heartbeat.hands_over),
+            serves=frozenset(heartbeat.serves) - frozenset(heartbeat.groups),
+            at=self._own,
+            order=self._order,
         )
 
     def gone(self, instance: str) -> None:
@@ -87,6 +93,11 @@ class Instances:
     def successors(self, group: str) -> list[str]:
         """Returns the other living standbys of the group, by rank."""
         return sorted(h.instance for h in self._others() if group in h.standby_for and self._lives(h.instance))
+
+    def is_first_to_serve(self, group: str) -> bool:
+        """Returns whether no other living instance with a smaller id has served the group."""
+        serving = (h.instance for h in self._others() if group in h.serves and self._lives(h.instance))
+        return all(self.own_id < instance for instance in serving)
 
     def living(self) -> list[str]:
         """Returns the other living instances."""

@@ -21,6 +21,8 @@ from bellwether_kafka.coordinator.control.absence_orders import AbsenceOrders
 from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.control.controlled_groups import ControlledGroup, Runner, given_up, leads
 from bellwether_kafka.coordinator.control.handed_back import renewed
+from bellwether_kafka.coordinator.control.order_news import order_news
+from bellwether_kafka.coordinator.control.served_orders import ServedGroups, ServedOrders
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import (
     ActiveRoleChanged,
@@ -67,20 +69,6 @@ class OrderSource(Protocol):
     async def close(self) -> None: ...
 
 
-class ServedGroups(Protocol):
-    """Groups that their brokers assign by plans of this process (`runtime.PlansForBrokers`)."""
-
-    def policies(self) -> Mapping[str, str]:
-        """Returns the policy of each group whose broker has been given a plan since the start."""
-
-    def planned_incompletely(self) -> Mapping[str, str]:
-        """Returns the groups whose newest plan may lack orders, because the group, a topic or a member was not known
-        yet, each with the cause of a rebalance that is needed without orders, too, "" for none. A group is returned
-        once, when all are known."""
-
-    def begin_rebalance(self, group: str, cause: str) -> None: ...
-
-
 class Controller:
     """The controller of a process, to be used in its event loop. With the setting `standby`, the process shares its
     instance id with other instances."""
@@ -104,7 +92,6 @@ class Controller:
         self._on_control = on_control
         self._on_stopped = on_stopped
         self._served = served
-        self._placed_of_served: dict[str, tuple[records.PlacementOrder, ...]] = {}
         self._heartbeat_s = heartbeat_s
         self._began = self._own_heartbeat_at = clock()
         self._clock = clock
@@ -117,6 +104,9 @@ class Controller:
         self._caught_up = asyncio.Event()
         self._stopping = False
         self._ended: dict[str, str] = {}  # why an order has ended, by its key
+        self._served_orders = (
+            ServedOrders(served, self._orders, self._instances, self._ended, self._done) if served is not None else None
+        )
         self.absences = AbsenceOrders(
             self._groups,
             self._orders,
@@ -246,25 +236,8 @@ class Controller:
             if self._standby and not given_up(state.runner):
                 self._update_role(group, state)
         self._carry_out_drains(now_ms)
-        if self._served is not None:
-            self._update_served(self._served, now_ms)
-
-    def _update_served(self, served: ServedGroups, now_ms: int) -> None:
-        """Begins a rebalance in groups that this process does not lead where pins, bans or evacuations are others than
-        those of the newest plan, where that lacks a rack or a capacity, or where one is ordered."""
-        groups, incomplete = served.policies().keys() - self._groups.keys(), served.planned_incompletely()
-        self._placed_of_served = {g: o for g, o in self._placed_of_served.items() if g in groups - incomplete.keys()}
-        for group in groups:
-            in_force, before = self._orders.placements(group, now_ms), self._placed_of_served.get(group, ())
-            self._placed_of_served[group] = in_force
-            if [order.rule for order in in_force] != [order.rule for order in before]:
-                served.begin_rebalance(group, "; ".join(_news(before, in_force, now_ms, self._ended)))
-            elif incomplete.get(group):
-                served.begin_rebalance(group, incomplete[group])
-            again = self._orders.in_force(records.OrderKind.REBALANCE, group, now_ms)
-            if again is not None:
-                self._done(again)
-                served.begin_rebalance(group, again.sentence)
+        if self._served_orders is not None:
+            self._served_orders.update(self._groups.keys(), now_ms)
 
     def _update_orders(self, group: str, state: ControlledGroup, now_ms: int) -> None:
         leave = self._orders.in_force(records.OrderKind.LEAVE, group, now_ms)
@@ -317,7 +290,7 @@ class Controller:
         rules = tuple(rule for order in in_force for rule in order.rules)
         log.info("rules_in_force", group=group, rules=[order.sentence for order in in_force])
         state.placed = in_force
-        state.runner.rule(rules, "; ".join(_news(before, in_force, now_ms, self._ended)))
+        state.runner.rule(rules, order_news(before, in_force, now_ms, self._ended))
         for order in before:
             self._ended.pop(order.key, None)
 
@@ -449,21 +422,6 @@ class Controller:
         for absence in self._orders.left_over(self._now_ms()):
             if absence.target in self._groups and leads(self._groups[absence.target].runner):
                 self._withdraw(absence.key)
-
-
-def _news(
-    before: Sequence[records.OnPlaces],
-    in_force: Sequence[records.OnPlaces],
-    now_ms: int,
-    why: Mapping[str, str],
-) -> list[str]:
-    """Returns the sentences of new orders, and of ended ones with the reason. `why` has the reasons, by key, of orders
-    that this instance ended."""
-    effects, kept = [order.effect for order in before], {order.key for order in in_force}
-    message = [order.sentence for order in in_force if order.effect not in effects]
-    ended = [order for order in before if order.key not in kept]
-    how = ["expired" if order.expires_ms <= now_ms else why.get(order.key, "withdrawn") for order in ended]
-    return message + [f"{order.sentence}: {end}" for order, end in zip(ended, how, strict=True)]
 
 
 def _sentence(order: records.Order | None) -> str:

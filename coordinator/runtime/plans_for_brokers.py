@@ -127,6 +127,10 @@ class PlansForBrokers:
     def policies(self) -> dict[str, str]:
         return self._answers.policies()
 
+    def planned_rules(self, group: str) -> tuple[Rule, ...]:
+        newest = self._answers.newest(group)
+        return newest.rules if newest is not None else ()
+
     def planned_incompletely(self) -> dict[str, str]:
         return self._answers.planned_incompletely()
 

@@ -57,10 +57,11 @@ class Served:
 @dataclass(frozen=True, slots=True, eq=False)
 class NewestPlan:
     """The newest plan that this process has made for a group of consumers, at `made_at`, in seconds of a monotonic
-    clock."""
+    clock, under `rules`."""
 
     plan: PartitionPlan
     made_at: float
+    rules: tuple[Rule, ...] = ()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -86,6 +87,7 @@ class _Made:
     numbers: IntArray
     topics: WatchedTopics
     timings: Timings
+    rules: tuple[Rule, ...] = ()
     incomplete: Incomplete | None = None
 
 
@@ -172,6 +174,7 @@ class Answers:
                 views.cluster.topics, rack_aware=bool((decision.plan.group.rack != shared.NO_RACK).any())
             ),
             timings=Timings(began, read_s, time.monotonic() - began - read_s),
+            rules=rules,
             incomplete=incomplete(
                 request,
                 members_seen,
@@ -261,7 +264,7 @@ class Answers:
             self._recognise()  # plans from before this one
             self._previous[group], self._policies[group] = decision, decision.policy
             if isinstance(decision.plan, PartitionPlan):
-                self._newest[group] = NewestPlan(decision.plan, made.timings.joined_at)
+                self._newest[group] = NewestPlan(decision.plan, made.timings.joined_at, made.rules)
             self._incomplete.pop(group, None)
             if made.incomplete is not None:
                 self._incomplete[group] = made.incomplete

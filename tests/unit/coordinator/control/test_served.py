@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.records import (
     ControlSettings,
@@ -56,6 +57,10 @@ class Served:
         self.topic = topic
         self.begun: list[str] = []
         self.incomplete: dict[str, str] = {}
+        self.rules: tuple[Rule, ...] = ()
+
+    def planned_rules(self, _: str) -> tuple[Rule, ...]:
+        return self.rules
 
     def planned_incompletely(self) -> Mapping[str, str]:
         groups, self.incomplete = self.incomplete, {}

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import policy
-from bellwether_kafka.assignors.shared import GroupPlan
+from bellwether_kafka.assignors.shared import GroupPlan, Rule
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
@@ -170,6 +170,27 @@ def test_a_group_that_was_converted_back_gets_no_orders_any_more(tmp_path: Path)
             await until(lambda: served.policies() == {SKEWED.group_id: "kafka"})
             served.on_observation(replace(SKEWED, kind="classic"))
             assert served.policies() == {}
+        finally:
+            await served.stop()
+
+    asyncio.run(run())
+
+
+def test_the_orders_that_the_newest_plan_follows_are_known(tmp_path: Path) -> None:
+    """So that the first plan after a restart is not followed by another for them."""
+    path, rules = tmp_path / "a.sock", (Rule("ban", "*", "rack:az9"),)
+
+    async def run() -> None:
+        served = PlansForBrokers(
+            f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None, rules_of=lambda _: rules
+        )
+        await served.start()
+        try:
+            served.on_observation(replace(SKEWED, kind="consumer"))
+            assert served.planned_rules(SKEWED.group_id) == ()
+            await asyncio.to_thread(ask, path)
+            await until(lambda: served.policies() != {})
+            assert served.planned_rules(SKEWED.group_id) == rules
         finally:
             await served.stop()
 
