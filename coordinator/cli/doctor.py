@@ -20,6 +20,7 @@ from bellwether_kafka.coordinator.cli.read_groups import connected, observe_twic
 from bellwether_kafka.coordinator.kafka import SettingOfBroker, Transport, read_broker_config, read_size_limit
 from bellwether_kafka.coordinator.observation import (
     BROKER_CONFIGS,
+    UNREAD,
     Check,
     CheckVerdict,
     DoctorFacts,
@@ -27,6 +28,7 @@ from bellwether_kafka.coordinator.observation import (
     examine,
     next_steps,
     read_logs,
+    why_unread,
     worst,
 )
 from bellwether_kafka.coordinator.settings import Settings
@@ -108,17 +110,15 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
         if not facts.by_load or facts.weights_topic:
             return facts
         counts = {topic: len(lags) for topic, lags in seen.lags.items()}
-        return replace(facts, log_sizes=await _log_sizes(sources, counts))
+        return await _with_log_sizes(facts, sources, counts) if counts else facts
 
 
-async def _log_sizes(sources: Sources, counts: Mapping[str, int]) -> bool | None:
-    """Returns whether any broker reports the sizes of these topics' logs; None without topics or an answer."""
-    if not counts:
-        return None
+async def _with_log_sizes(facts: DoctorFacts, sources: Sources, counts: Mapping[str, int]) -> DoctorFacts:
+    """Adds whether brokers report the sizes of these topics' logs, or why that is not known."""
     try:
-        return bool(await read_logs(sources.transport, sources.reader.admin, counts))
-    except (KafkaException, TimeoutError):
-        return None
+        return replace(facts, log_sizes=bool(await read_logs(sources.transport, sources.reader.admin, counts)))
+    except UNREAD as error:
+        return replace(facts, log_sizes_unread=why_unread(error))
 
 
 def _counts(admin: AdminClient) -> dict[str, int] | None:

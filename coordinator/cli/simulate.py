@@ -44,6 +44,7 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     warn_hypothetical,
 )
 from bellwether_kafka.coordinator.cli.replay import replay_history
+from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import (
     GUARD,
@@ -63,6 +64,8 @@ from bellwether_kafka.coordinator.planning import ApplicationError, listed
 from bellwether_kafka.coordinator.settings import Leader, Settings
 from bellwether_kafka.coordinator.web import Picture, picture_of
 from bellwether_kafka.protocol.primitives import TaskId, whole_number
+
+UNKNOWN_SIZE = "of unknown size (the ACL DESCRIBE on Cluster is missing, or an answer)"
 
 
 def simulate(
@@ -216,13 +219,17 @@ def _picture(
 
 
 def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int]:
-    """Returns the bytes on disk of each task's changelogs, which an empty copy would read. Empty without the right."""
+    """Returns the bytes on disk of each task's changelogs, which an empty copy would read. Empty without the right,
+    or an answer."""
     cluster = decision.cluster
     counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.changelogs if t in cluster.index}
 
     async def ask() -> dict[tuple[str, int], int]:
         async with connected(settings.properties) as sources:
-            return await sources.transport.largest_logs(await sources.reader.nodes(), counts)
+            try:
+                return await sources.transport.largest_logs(await sources.reader.nodes(), counts)
+            except TransportError:
+                return {}
 
     sizes: dict[tuple[str, int], int] = run_to_end(ask())
     return task_bytes(decision, sizes)
@@ -330,7 +337,7 @@ def draw_rebalances(
     moved = sum(step.picture.moved for step in simulated)
     restored = sum(step.of_state.get("restored", 0) for step in simulated)
     sizes = [step.of_state.get("restored_bytes") for step in simulated]
-    size = "of unknown size (ACL DESCRIBE on Cluster)" if None in sizes else f"with {sum(filter(None, sizes)):,} bytes"
+    size = UNKNOWN_SIZE if None in sizes else f"with {sum(filter(None, sizes)):,} bytes"
     reads = f" {restored:,} records {size} are restored." if of_state else ""
     if costs:
         whole = {**costs[-1], "present": costs[0]["present"]}

@@ -218,12 +218,20 @@ class Transport:
         TransportError. Empty without the ACL DESCRIBE on the cluster."""
         return await self._ask(node_requests.LogSizes(node, topics, REQUEST_TIMEOUT_MS))
 
-    async def largest_logs(self, nodes: Iterable[Node], topics: Mapping[str, int]) -> dict[tuple[str, int], int]:
-        """Returns the bytes on disk of the largest replica of partitions 0..n-1 of each topic. Brokers that do not
-        answer or do not allow the request are left out, and so are partitions that none of the others has."""
+    async def largest_logs(
+        self, nodes: Iterable[Node], topics: Mapping[str, int], *, whole: bool = False
+    ) -> dict[tuple[str, int], int]:
+        """Returns the bytes on disk of the largest replica of partitions 0..n-1 of each topic. Partitions that no
+        broker reports are left out, all of them without the ACL DESCRIBE on the cluster. Raises TransportError if no
+        broker answers. `whole`: also if any does not, since the largest of the other replicas may be one that lags
+        behind."""
         asked = (self.log_sizes(node, topics) for node in nodes)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        failures = [answer for answer in answers if isinstance(answer, TransportError)]
+        if failures and (whole or len(failures) == len(answers)):
+            raise failures[0]
         largest: dict[tuple[str, int], int] = {}
-        for sizes in await asyncio.gather(*asked, return_exceptions=True):
+        for sizes in answers:
             if isinstance(sizes, TransportError):
                 continue
             if isinstance(sizes, BaseException):

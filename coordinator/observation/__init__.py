@@ -36,7 +36,7 @@ from bellwether_kafka.coordinator.observation.lag import (
     PartitionLag,
 )
 from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
-from bellwether_kafka.coordinator.observation.log_bounds import ReadLogs, read_logs
+from bellwether_kafka.coordinator.observation.log_bounds import UNREAD, ReadLogs, read_logs, why_unread
 from bellwether_kafka.coordinator.observation.message_versions import how_to_name_racks
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.notify import notify

@@ -22,6 +22,7 @@ from bellwether_kafka.coordinator.kafka import (
     TransportError,
     all_nodes,
 )
+from bellwether_kafka.coordinator.membership import Failure
 from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
 from bellwether_kafka.coordinator.observation.offset_history import OffsetSample
 
@@ -33,14 +34,16 @@ SIZES_OLD_MS = 3_600_000  # sizes are forgotten if none could be read for so lon
 NO_RIGHT = "no broker reports log sizes, which needs the ACL DESCRIBE on Cluster"
 NODES_LIMIT_S = 5.0
 NO_ANSWER = "brokers did not report log sizes in time"
+NO_REQUEST = "not every broker has the request DescribeLogDirs"
 NAMED_MAX = 5  # partitions in sentences
 HELD_BACK = "{}-{}: an open transaction that begins at {} holds back consumers that read committed records only"
 
 
 LogBytes = Mapping[tuple[str, int], int]
-# Returns the bytes on disk of partitions 0..n-1 of each topic; those that no broker reports are left out. Raises
-# KafkaException, TransportError or TimeoutError.
+# Returns the bytes on disk of partitions 0..n-1 of each topic; those that no broker reports are left out. Raises one of
+# UNREAD if any broker does not answer.
 ReadLogs = Callable[[Counts], Awaitable[LogBytes]]
+UNREAD = (KafkaException, TransportError, TimeoutError)
 
 
 @dataclass(slots=True)
@@ -95,26 +98,27 @@ class LogSamples:
         self._counts: Counts = {}
         self._sampled_ms: int | None = None
         self._read_ms = 0  # when a size was read
-        self._samples = 0  # of these topics
+        self._samples = 0  # of these topics, with sizes
+        self._failures = 0  # since the last one with sizes
 
     async def refresh(self, offsets: OffsetReader, read: ReadLogs, counts: Counts, now_ms: int, limit_s: float) -> None:
         """Adds a sample if one is due. Brokers that do not answer in time leave what is known."""
         if counts != self._counts:
-            self._counts, self._samples = dict(counts), 0
+            self._counts, self._samples, self._failures = dict(counts), 0, 0
         if not self._due(now_ms):
             return
-        self._sampled_ms, self._samples = now_ms, self._samples + 1
+        self._sampled_ms = now_ms
         try:
             async with asyncio.timeout(limit_s):
                 log_bytes, ends = await asyncio.gather(read(counts), offsets.known_ends(counts, limit_s))
                 starts = await offsets.known_starts(counts, limit_s)
-        except (KafkaException, OffsetsError, TransportError, TimeoutError):
-            self._missing(NO_ANSWER, now_ms)
+        except (OffsetsError, *UNREAD) as error:
+            self._missing(why_unread(error), now_ms)
             return
         if not log_bytes:
             self._missing(NO_RIGHT, now_ms)
             return
-        self._read_ms = now_ms
+        self._read_ms, self._samples, self._failures = now_ms, self._samples + 1, 0
         samples = {topic: _log_sample(topic, log_bytes, starts.offsets, ends.offsets[topic]) for topic in counts}
         before = self.sizes.of
         self.sizes = SizesOfTopics(
@@ -122,17 +126,26 @@ class LogSamples:
         )
 
     def _due(self, now_ms: int) -> bool:
-        interval_ms = SIZES_SOON_MS if self._samples < SIZES_SOON else SIZES_AGAIN_MS
+        soon = max(self._samples, self._failures) < SIZES_SOON
+        interval_ms = SIZES_SOON_MS if soon else SIZES_AGAIN_MS
         return self._sampled_ms is None or not 0 <= now_ms - self._sampled_ms < interval_ms
 
     def _missing(self, reason: str, now_ms: int) -> None:
+        self._failures += 1
         recent = now_ms - self._read_ms < SIZES_OLD_MS
         self.sizes = SizesOfTopics(self.sizes.of if recent else {}, reason)
 
 
 async def read_logs(transport: Transport, admin: AdminClient, counts: Counts) -> LogBytes:
     """Returns the bytes on disk by partition, as `ReadLogs` does."""
-    return await transport.largest_logs(await asyncio.to_thread(all_nodes, admin, NODES_LIMIT_S), counts)
+    nodes = await asyncio.to_thread(all_nodes, admin, NODES_LIMIT_S)
+    return await transport.largest_logs(nodes, counts, whole=True)
+
+
+def why_unread(error: Exception) -> str:
+    """Returns a phrase on why log sizes could not be read, from one of UNREAD or an OffsetsError."""
+    unsupported = isinstance(error, TransportError) and error.failure is Failure.UNSUPPORTED
+    return NO_REQUEST if unsupported else NO_ANSWER
 
 
 def _log_sample(topic: str, log_bytes: LogBytes, starts: Offsets, ends: LongArray) -> LogSample:

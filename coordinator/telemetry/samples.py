@@ -168,7 +168,7 @@ class Sampler:
         self._interval_s = interval_ms / 1000
         self._wall_clock = wall_clock
         self._followed: dict[str, Followed] = {}
-        self._sizes_refused = False
+        self._sizes_unknown = False
 
     def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
         decision = planned.chosen.decision
@@ -227,13 +227,17 @@ class Sampler:
         return ids
 
     async def _sizes(self, counts: Counts, transport: Transport, admin: AdminClient) -> Sizes:
-        """Returns the size in bytes of each partition's largest replica. Brokers that do not answer or do not allow the
-        request are left out."""
-        largest = await transport.largest_logs(await asyncio.to_thread(all_nodes, admin, LIMIT_S), counts)
-        if not largest and counts and not self._sizes_refused:
+        """Returns the size in bytes of each partition's largest replica, as far as brokers report it; none if any
+        broker does not answer."""
+        nodes = await asyncio.to_thread(all_nodes, admin, LIMIT_S)
+        try:
+            largest = await transport.largest_logs(nodes, counts, whole=True)
             reason = "no broker reports sizes; grant Bellwether's principal the ACL DESCRIBE on Cluster"
+        except TransportError as error:
+            largest, reason = {}, f"a broker did not report sizes: {error}"
+        if not largest and counts and not self._sizes_unknown:
             log.warning("sizes_unknown", reason=reason)
-        self._sizes_refused = not largest
+        self._sizes_unknown = not largest
         return largest
 
 

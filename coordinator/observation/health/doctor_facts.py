@@ -49,7 +49,7 @@ class DoctorFacts:
     `topic_counts` are the partition counts of all topics, read if there is a file but no members, else None.
     `assignors` are group.consumer.assignors or group.streams.assignors of each broker, read if the group's broker
     assigns. `weights_topic` is the topic of weights, "" without one. `log_sizes` is whether brokers report the sizes of
-    the group's logs, None if that was not asked.
+    the group's logs, None if that is not known; `log_sizes_unread` is why.
     """
 
     seen: Observation
@@ -69,6 +69,7 @@ class DoctorFacts:
     assignors: Mapping[int, SettingOfBroker] = field(default_factory=dict)
     weights_topic: str = ""
     log_sizes: bool | None = None
+    log_sizes_unread: str = "that was not asked"
 
     @property
     def by_load(self) -> bool:

@@ -70,7 +70,8 @@ def _weights(facts: DoctorFacts) -> list[Check]:
         message = "load-aware weighs records and bytes: brokers report the sizes of logs."
         return [Check("weights", CheckVerdict.PASS, message)]
     if facts.log_sizes is None:
-        message = "load-aware weighs records, and bytes if brokers report the sizes of logs; that was not asked."
+        message = "load-aware weighs records, and bytes if brokers report the sizes of logs;"
+        message = f"{message} {facts.log_sizes_unread}."
         return [Check("weights", CheckVerdict.PASS, message)]
     message = "load-aware weighs records only: no broker reports the sizes of the group's logs."
     remedy = "Grant Bellwether's principal the ACL DESCRIBE on Cluster if records differ in size between partitions."

@@ -4,7 +4,9 @@ import asyncio
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 from kafka import errors
@@ -13,7 +15,7 @@ from kafka.protocol.consumer.group import JoinGroupRequest, JoinGroupResponse, L
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
-from bellwether_kafka.coordinator.kafka.transport import Transport, UnreachableError
+from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
 from bellwether_kafka.coordinator.membership.commands import Describe, FindCoordinator, Heartbeat, Join, Leave
 from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Failure, JoinedMember, Node, RequestFailed
 
@@ -236,3 +238,63 @@ def test_the_next_search_asks_the_next_bootstrap_server(mute: Mute) -> None:
         asyncio.run(scenario())
     finally:
         other.close()
+
+
+Sizes = dict[tuple[str, int], int]
+FOLLOWER: Sizes = {("t", 0): 100_000}
+LEADER: Sizes = {("t", 0): 500_000, ("t", 1): 7}
+SILENT = TransportError(Failure.TIMED_OUT, "no answer in time")
+
+
+class AnsweringBrokers(Transport):
+    """The transport to brokers that report these sizes of logs, or do not answer."""
+
+    def __init__(self, *answers: Sizes | TransportError) -> None:
+        super().__init__({"bootstrap.servers": "127.0.0.1:1"})
+        self._answers = answers
+
+    async def log_sizes(self, node: Node, _topics: Mapping[str, int]) -> Sizes:
+        answer = self._answers[node.node_id]
+        if isinstance(answer, TransportError):
+            raise answer
+        return answer
+
+
+class AdminOfBrokers:
+    """The admin client to so many brokers."""
+
+    def __init__(self, brokers: int) -> None:
+        self._nodes = [SimpleNamespace(id=i, host="127.0.0.1", port=1) for i in range(brokers)]
+
+    def describe_cluster(self, **_: float) -> Future[SimpleNamespace]:
+        described: Future[SimpleNamespace] = Future()
+        described.set_result(SimpleNamespace(nodes=self._nodes))
+        return described
+
+
+def largest(*answers: Sizes | TransportError, whole: bool = False) -> Sizes:
+    async def scenario() -> Sizes:
+        transport, nodes = AnsweringBrokers(*answers), [Node(i, "127.0.0.1", 1) for i in range(len(answers))]
+        try:
+            return await transport.largest_logs(nodes, {"t": 2}, whole=whole)
+        finally:
+            await transport.close()
+
+    return asyncio.run(scenario())
+
+
+def test_of_the_replicas_of_a_log_the_largest_counts() -> None:
+    assert largest(FOLLOWER, LEADER, FOLLOWER, whole=True) == LEADER
+
+
+def test_a_broker_that_does_not_answer_is_left_out_unless_all_sizes_are_needed() -> None:
+    assert largest(FOLLOWER, SILENT) == FOLLOWER
+    with pytest.raises(TransportError, match="no answer in time"):
+        largest(FOLLOWER, SILENT, whole=True)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_brokers_that_refuse_log_sizes_differ_from_brokers_that_do_not_answer(*, whole: bool) -> None:
+    assert largest({}, {}, whole=whole) == {}
+    with pytest.raises(TransportError, match="no answer in time"):
+        largest(SILENT, SILENT, whole=whole)

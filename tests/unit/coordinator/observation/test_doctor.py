@@ -19,6 +19,7 @@ from bellwether_kafka.coordinator.membership.events import DescribeAnswer, Descr
 from bellwether_kafka.coordinator.membership.lead_rules import is_bellwether, subscription
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, DoctorFacts, examine, worst
 from bellwether_kafka.coordinator.observation.lag import GroupLag
+from bellwether_kafka.coordinator.observation.log_bounds import NO_REQUEST
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation, shadow_of
 from bellwether_kafka.coordinator.planning.racks.rack_rules import RackSource
@@ -73,6 +74,13 @@ def test_doctor_names_the_source_of_weights(
     assert answer.verdict is verdict
     assert message in answer.message
     assert ("DESCRIBE on Cluster" in answer.remedy) is (log_sizes is False)
+
+
+def test_doctor_names_why_it_is_not_known_whether_brokers_report_log_sizes() -> None:
+    by_load = replace(consumers(3), policy=Policy(LOAD_AWARE), log_sizes_unread=NO_REQUEST)
+    answer = check(by_load, "weights")
+    assert (answer.verdict, answer.remedy) == (CheckVerdict.PASS, "")
+    assert answer.message.endswith("of logs; not every broker has the request DescribeLogDirs.")
 
 
 def test_doctor_names_the_source_of_weights_of_an_application_and_of_no_other_policy() -> None:

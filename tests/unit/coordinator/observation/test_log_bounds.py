@@ -4,8 +4,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, cast
 
+import pytest
+
+from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.membership.events import Failure
 from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
+from bellwether_kafka.coordinator.observation.log_bounds import read_logs
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.unit.coordinator.kafka.test_transport import FOLLOWER, SILENT, AdminOfBrokers, AnsweringBrokers
 from tests.unit.coordinator.observation.test_lag_refreshes import FakeReader
 
 NO_ADMIN: Any = None
@@ -59,10 +65,51 @@ def test_sizes_are_read_rarely_once_some_are_known() -> None:
     assert logs.requests == 8, "six times half a minute apart, then every five minutes"
 
 
-def test_brokers_that_answer_too_late_leave_records_as_weights() -> None:
-    class Silent(LogsOfBrokers):
-        async def __call__(self, _counts: Mapping[str, int]) -> Mapping[tuple[str, int], int]:
-            raise TimeoutError
+class FailingBrokers(LogsOfBrokers):
+    """Brokers that do not answer the first requests."""
 
-    lags = asyncio.run(weighed(Silent(), (), ()))
-    assert lags.weights().source == "records; brokers did not report log sizes in time"
+    def __init__(self, error: Exception, failures: int = 1_000) -> None:
+        super().__init__()
+        self.error, self.failures = error, failures
+
+    async def __call__(self, counts: Mapping[str, int]) -> Mapping[tuple[str, int], int]:
+        sizes = await super().__call__(counts)
+        if self.requests <= self.failures:
+            raise self.error
+        return sizes
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (TimeoutError(), "brokers did not report log sizes in time"),
+        (TransportError(Failure.TIMED_OUT, "x"), "brokers did not report log sizes in time"),
+        (TransportError(Failure.UNSUPPORTED, "x"), "not every broker has the request DescribeLogDirs"),
+    ],
+)
+def test_weights_without_sizes_name_why_brokers_did_not_report_them(error: Exception, reason: str) -> None:
+    assert asyncio.run(weighed(FailingBrokers(error), (), ())).weights().source == f"records; {reason}"
+
+
+def test_samples_without_sizes_do_not_count_as_the_first_few() -> None:
+    logs = FailingBrokers(TimeoutError(), failures=5)
+    asyncio.run(weighed(logs, *[(0, 0)] * 14))
+    assert logs.requests == 5 + 6, "six with sizes half a minute apart, then none for five minutes"
+
+
+def test_brokers_that_never_report_sizes_are_asked_rarely() -> None:
+    logs = FailingBrokers(TimeoutError())
+    asyncio.run(weighed(logs, *[(0, 0)] * 30))
+    assert logs.requests == 8, "six times half a minute apart, then every five minutes"
+
+
+def test_a_sample_of_sizes_without_an_answer_of_each_broker_is_not_used() -> None:
+    """The largest replica would be a follower's, and the leader's of the next sample look like written bytes."""
+
+    async def scenario() -> None:
+        transport = AnsweringBrokers(FOLLOWER, SILENT)
+        with pytest.raises(TransportError, match="no answer in time"):
+            await read_logs(transport, cast("Any", AdminOfBrokers(2)), {"t": 2})
+        await transport.close()
+
+    asyncio.run(scenario())

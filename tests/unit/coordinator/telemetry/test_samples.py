@@ -1,13 +1,17 @@
 """Lag and traffic from two looks at offsets and sizes: measured, estimated, or unknown and said so."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import pytest
+from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.coordinator.events.avro import SchemaSet
+from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
 from bellwether_kafka.coordinator.telemetry.samples import (
     UNKNOWN,
@@ -17,6 +21,14 @@ from bellwether_kafka.coordinator.telemetry.samples import (
     lag_entries,
     traffic,
     traffic_entries,
+)
+from tests.unit.coordinator.kafka.test_transport import (
+    FOLLOWER,
+    LEADER,
+    SILENT,
+    AdminOfBrokers,
+    AnsweringBrokers,
+    Sizes,
 )
 
 CLUSTER = ClusterView.of({"t": [["az1"], ["az2"], ["az3"]]})
@@ -100,3 +112,28 @@ def test_traffic_needs_two_refreshes_at_the_same_partitions() -> None:
     sampler.on_note("g", Note(NoteKind.LEFT, "gone"))
     sampler.publish(FOLLOWED, refresh(4, [0] * 3, [2] * 3, [0] * 3, [2] * 3))
     assert kept.events[-1][0] == "lag"
+
+
+def sizes_from(*answers: Sizes | TransportError) -> Sizes:
+    async def scenario() -> Sizes:
+        transport, admin = AnsweringBrokers(*answers), cast("Any", AdminOfBrokers(len(answers)))
+        try:
+            return dict(await Sampler(Kept())._sizes({"t": 2}, transport, admin))
+        finally:
+            await transport.close()
+
+    return asyncio.run(scenario())
+
+
+def test_sizes_are_unknown_where_a_broker_does_not_answer() -> None:
+    assert sizes_from(FOLLOWER, LEADER) == LEADER
+    assert sizes_from(FOLLOWER, SILENT) == {}, "a sample without sizes, and not none at all"
+
+
+@pytest.mark.parametrize(("answer", "reason"), [({}, "the ACL DESCRIBE on Cluster"), (SILENT, "no answer in time")])
+def test_the_log_names_why_sizes_are_unknown(answer: Sizes | TransportError, reason: str) -> None:
+    with capture_logs() as lines:
+        sizes_from(answer)
+    (line,) = lines
+    assert line["event"] == "sizes_unknown"
+    assert reason in line["reason"]
