@@ -97,7 +97,8 @@ class OffsetRows:
 
     def _relative_error(self, seen: BoolArray) -> float | None:
         """Returns the standard error of partitions' shares of the load, added up as of independent values. A rate that
-        varies in all partitions alike changes no share. None if there are too few steps."""
+        varies in all partitions alike changes no share. None if there are too few steps. A size whose error is not
+        known, as after one interval, may be wrong by all of it."""
         rows = seen.all(axis=1)
         apart = np.diff(self.at_ms[rows]) >= STEP_MS_MIN
         cost = self._cost_of_record()
@@ -106,5 +107,7 @@ class OffsetRows:
         shares = steps[total > 0] / total[total > 0][:, None]
         if len(shares) < STEPS_MIN:
             return None
-        of_sizes = np.nan_to_num(self.sizes.columns(self.counts)[1]) * (1 - (1 - BYTES_SHARE) / cost)
+        size, error = self.sizes.columns(self.counts)
+        error = np.where(np.isnan(error) & ~np.isnan(size), 1.0, np.nan_to_num(error))
+        of_sizes = error * (1 - (1 - BYTES_SHARE) / cost)
         return float(np.sqrt((shares.var(axis=0, ddof=1) / len(shares) + (shares.mean(axis=0) * of_sizes) ** 2).sum()))

@@ -48,12 +48,14 @@ def test_a_rate_that_varies_in_all_partitions_alike_is_no_error() -> None:
     assert weights_of(history(one(0, 0, 0), one(40, 0, 9), one(80, 0, 20))).error is None, "two steps"
 
 
-def sized(*bytes_of_records: int) -> SizesOfTopics:
-    """Returns the sizes of the records of topic t. A partition with 0 shows none."""
+def sized(*bytes_of_records: int, intervals: int = 1) -> SizesOfTopics:
+    """Returns the sizes of the records of topic t, from so many intervals. A partition with 0 shows none."""
     size = np.array(bytes_of_records, dtype=np.int64)
     nothing = np.zeros_like(size)
-    begun = RecordSizes.of(LogSample(size=nothing, start=nothing, end=nothing))
-    return SizesOfTopics({"t": begun.plus(LogSample(size=size * 10, start=nothing, end=nothing + 10))})
+    sizes = RecordSizes.of(LogSample(size=nothing, start=nothing, end=nothing))
+    for interval in range(1, intervals + 1):
+        sizes = sizes.plus(LogSample(size=size * 10 * interval, start=nothing, end=nothing + 10 * interval))
+    return SizesOfTopics({"t": sizes})
 
 
 def loads(sizes: SizesOfTopics, *ends: int) -> list[float]:
@@ -98,11 +100,18 @@ def test_weights_say_what_they_are_made_of() -> None:
 def test_sizes_that_vary_widen_the_error() -> None:
     ends = [40 * at for at in range(6)]
     known = history(*(sample(at, {}, {"t": [at, at]}) for at in ends))
-    steady = sized(100, 100)
+    steady = sized(100, 100, intervals=2)
     assert weights_of(known, steady).error == pytest.approx(0, abs=1e-9)
     nothing = np.zeros(2, dtype=np.int64)
-    varied = steady.of["t"].plus(LogSample(size=np.array([2_000, 4_000]), start=nothing, end=nothing + 20))
+    varied = steady.of["t"].plus(LogSample(size=np.array([3_000, 5_000]), start=nothing, end=nothing + 30))
     assert (weights_of(known, SizesOfTopics({"t": varied})).error or 0) > 0.1
+
+
+def test_sizes_of_a_single_interval_are_not_taken_for_exact() -> None:
+    known = history(*(sample(at, {}, {"t": [at, at]}) for at in range(0, 240, 40)))
+    assert weights_of(known).error == pytest.approx(0, abs=1e-9), "there are no sizes to be wrong"
+    assert weights_of(known, sized(100, 100)).error == pytest.approx((2 * (0.5 * 0.5) ** 2) ** 0.5)
+    assert weights_of(known, sized(100, 100, intervals=2)).error == pytest.approx(0, abs=1e-9)
 
 
 def skewed() -> tuple[GroupView, ClusterView]:
