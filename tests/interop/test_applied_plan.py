@@ -10,7 +10,7 @@ from tests.interop.support.bellwether import Bellwether, ordered, run_to_end, to
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 
-GROUP, CONTROL, PARTITIONS = "planned-orders", "planned-control", 7
+GROUP, CONTROL, PARTITIONS = "applied-orders", "applied-control", 7
 
 
 def owners(members: list[Member]) -> dict[str, str]:
