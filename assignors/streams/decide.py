@@ -23,13 +23,14 @@ from bellwether_kafka.assignors.streams.application import (
     Topology,
     build_tasks,
 )
-from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_fallback_prior, assign_streams
+from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_HA, assign_fallback_prior, assign_streams
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.assignors.streams.threads import spread
 from bellwether_kafka.protocol.primitives import HostInfo
 
 _LISTED = 5
+_WITH_MEMORY = (STREAMS_HA, LOAD_AWARE)  # the policies that use hidden state and destinations
 _FETCH_MS = 1_000  # time for a busy owner to fetch a plan: ten times Kafka's default poll.ms of a thread
 
 
@@ -155,7 +156,7 @@ def _with_former_rebalances(work: _Planning, inputs: _Inputs) -> _Inputs:
     tasks."""
     seen, hidden, tasks = inputs.seen, None, inputs.tasks
     memory, process_map, now_ms = work.memory, work.process_map, work.now_ms
-    if inputs.view.lags_known and work.policy == STREAMS_HA:
+    if inputs.view.lags_known and work.policy in _WITH_MEMORY:
         configs, durable = work.configs, work.assignors.durable
         seen, hidden = members.use_hidden_state(
             seen, memory, work.decoded, process_map, tasks, now_ms, configs, durable=durable

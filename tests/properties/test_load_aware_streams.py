@@ -1,23 +1,38 @@
-"""`load-aware` for Streams tasks: never worse than count balance by its own score, bounded, and deaf to noise."""
+"""`load-aware` for Streams tasks: never worse than count balance by its own score, bounded, deaf to noise, and at rest
+once the load is."""
 
 from dataclasses import replace
+from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.load_aware import LoadAware
+from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.decide import STOCK, decide_streams
+from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.placing.sticky_task import previous_owners
-from bellwether_kafka.assignors.streams.policies.assign import assign_streams
+from bellwether_kafka.assignors.streams.policies.assign import LOAD_AWARE, assign_streams
 from bellwether_kafka.assignors.streams.policies.load_aware import Items, cores, task_weights, terms_of
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move
 from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.seeds import seeds
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
+from tests.unit.assignors.streams.world import NOW_MS, SHOP, Thread, group
 
 CONFIGS = AssignmentConfigs(max_warmup_replicas=100)
+RACKS = ("az0", "az1", "az2")
+REBALANCES_TO_REST = 40
+LOAD_REQUESTS = 4  # how many rebalances uneven load may ask for until it is even
+PAUSE_MS = 60_000
 
 
 def viewed(application: Application) -> StreamsView:
@@ -89,3 +104,88 @@ def test_ten_rebalances_of_noise_move_no_task(seed: int, end_sum: int | None) ->
         found = plan(0.1)
         assert found.active.tolist() == settled.active.tolist()
         assert not found.probing
+
+
+class WeighedShop:
+    """The application SHOP on random processes in racks, led by `load-aware`."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        partitions = random.choice([4, 6, 12, 20])
+        counts = dict.fromkeys((*SHOP.source_topics, "shop-totals-changelog"), partitions)
+        self.cluster = ClusterView.of({t: [[random.choice(RACKS)] for _ in range(n)] for t, n in counts.items()})
+        self.ends = EndOffsets({"shop-totals-changelog": np.full(partitions, 1_000, dtype=np.int64)}, NOW_MS)
+        self.configs = AssignmentConfigs(
+            num_standby_replicas=random.choice([0, 1]), acceptable_recovery_lag=random.choice([0, 10_000])
+        )
+        self.threads = [
+            Thread(f"{process}-{thread}", process, rack=RACKS[process % 3])
+            for process in range(1, random.randint(2, 5) + 1)
+            for thread in range(random.choice([1, 1, 2, 3]))
+        ]
+        self.weights = {
+            TopicPartition(topic, p): random.choice([10, 50, 100, 1000]) * random.random()
+            for topic in SHOP.source_topics
+            for p in range(partitions)
+        }
+        self.error = random.choice([None, 0.003])
+        self.assignors = replace(STOCK, assign=self._assign)
+        self.memory, self.generation, self.now_ms = StreamsMemory.empty(), 0, NOW_MS
+        self.rest()
+
+    def _assign(self, view: StreamsView, configs: AssignmentConfigs, policy: str) -> StreamsPlan:
+        return assign_streams(view, configs, policy, load=LoadAware(Weights(self.weights, error=self.error)))
+
+    def rebalance(self) -> Decision[TaskPlan]:
+        self.generation += 1
+        raw = group(*self.threads, generation=self.generation)
+        by = self.memory, self.configs, LOAD_AWARE, self.now_ms
+        decision = decide_streams(raw, self.cluster, self.ends, SHOP, *by, assignors=self.assignors)
+        assert isinstance(decision, Decision), decision
+        self.memory, self.threads = decision.plan.memory, [thread.after(decision) for thread in self.threads]
+        return decision
+
+    def rest(self) -> None:
+        for _ in range(REBALANCES_TO_REST):
+            self.decision = decision = self.rebalance()
+            if not decision.followup and decision.probing_at_ms is None:
+                return
+            self.now_ms = self.now_ms + 1_000 if decision.followup else max(self.now_ms, decision.probing_at_ms or 0)
+        raise AssertionError(f"not at rest after {REBALANCES_TO_REST} rebalances")
+
+    def load_requests(self) -> int:
+        """Carries out what uneven load asks for, and returns how many rebalances it asked for."""
+        for requests in range(LOAD_REQUESTS + 1):
+            self.now_ms += PAUSE_MS
+            if not tasks_to_move(self.decision, LOAD_AWARE, self.assignors, self.now_ms):
+                return requests
+            self.rest()
+        return LOAD_REQUESTS + 1
+
+    def change_weights(self) -> None:
+        for partition in self.random.sample(sorted(self.weights), len(self.weights) // 2):
+            self.weights[partition] *= self.random.choice([0.3, 1, 3])
+
+    def restart(self) -> None:
+        """A process ends, the others come to rest, and it is back without reporting its stores."""
+        process = self.random.choice(self.threads).process
+        ended = [thread for thread in self.threads if thread.process == process]
+        self.threads = [thread for thread in self.threads if thread.process != process]
+        self.rest()
+        self.threads += [replace(t, member_id=f"{t.member_id}-again", owned=(), sums={}, generation=-1) for t in ended]
+        self.rest()
+
+
+@pytest.mark.parametrize("seed", seeds(64))
+def test_an_application_comes_to_rest_after_its_load_has_changed(seed: int) -> None:
+    shop = WeighedShop(Random(seed))
+    for _ in range(2):
+        shop.change_weights()
+        assert shop.load_requests() <= LOAD_REQUESTS
+
+
+@pytest.mark.parametrize("seed", seeds(96))
+def test_an_application_comes_to_rest_after_a_restart_of_a_process(seed: int) -> None:
+    shop = WeighedShop(Random(seed))
+    shop.restart()
+    assert shop.load_requests() <= LOAD_REQUESTS
