@@ -123,13 +123,13 @@ class MembershipConfig:
         """True if the group is a Kafka Streams application, which has one protocol and requires valid userData."""
         return self.protocols == (STREAMS_PROTOCOL,)
 
-    def tries_max(self, answer_time_ms: float = 0.0) -> int | None:
+    def tries_max(self, answer_time_ms: float | None = None) -> int | None:
         """Returns how many member ids a take-over is sure to be able to try while members wait. `answer_time_ms`: how
-        long the broker takes to answer DescribeGroups; 0.0 if that is not known. None without an instance id: ids are
-        then tried before any member is disturbed."""
+        long the broker takes to answer DescribeGroups; None if that is not known, and the result is that of a broker
+        which answers at once. None without an instance id: ids are then tried before any member is disturbed."""
         if self.instance_id is None:
             return None
-        return int(self.roll_ms_max / max(TRY_MS, TRY_ANSWERS * answer_time_ms))
+        return int(self.roll_ms_max / max(TRY_MS, TRY_ANSWERS * (answer_time_ms or 0.0)))
 
     @property
     def lingers_ms(self) -> int | None:

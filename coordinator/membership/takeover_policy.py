@@ -136,9 +136,9 @@ class TakeoverPolicy:
         return forecast(ids, possible, self.leader, config.evictions_max, self._size_max, tries)
 
     @property
-    def _answer_time_ms(self) -> float:
-        """How long the broker takes to describe the group; 0.0 if it has not yet."""
-        return median_low(self._answered_in_ms) if self._answered_in_ms else 0.0
+    def _answer_time_ms(self) -> float | None:
+        """How long the broker takes to describe the group; None if it has not yet."""
+        return median_low(self._answered_in_ms) if self._answered_in_ms else None
 
     def _may_only_have_connected(self, answer: DescribeAnswer, possible: tuple[MemberTable, ...]) -> bool:
         """Returns whether nothing but the first answer, which took the time of a new connection as well, makes an
@@ -223,7 +223,7 @@ class TakeoverPolicy:
                 f"{self._fragile.member_id} looks like kafka-python, whose round robin raises KeyError in its leader"
                 " when a member without topics joins, as Bellwether does; give the members range or sticky"
             )
-        return blocked(self._forecast(answer, possible), self.size_limit)
+        return blocked(self._forecast(answer, possible), self.size_limit, self._answer_time_ms)
 
     def _waited(self, answer: DescribeAnswer, now: float) -> float:
         """Returns for how many seconds the same members have been in an open rebalance."""
@@ -235,16 +235,17 @@ class TakeoverPolicy:
         return 0.0 if self._waiting_since is None else now - self._waiting_since
 
 
-def blocked(foreseen: Forecast, size_limit: SizeLimit) -> str:
+def blocked(foreseen: Forecast, size_limit: SizeLimit, answer_time_ms: float | None) -> str:
     """Returns why removing all members that may be removed does not make Bellwether the leader, with the remedy; "" if
-    it does."""
+    it does. `answer_time_ms` is that of the forecast."""
     if foreseen.begins:
         return ""
     leader, ahead = foreseen.leader, foreseen.with_leader
     if len(ahead) < foreseen.allowed:
+        pace = "at once" if answer_time_ms is None else f"in {answer_time_ms:,.0f} ms"
         return (
             f"in {foreseen.fails:.0%} of such take-overs no member id that sorts first would be found among the"
-            f" {foreseen.tries} that can be tried within roll_ms_max, as fast as the broker answers; raise roll_ms_max,"
+            f" {foreseen.tries} that can be tried within roll_ms_max if the broker answers {pace}; raise roll_ms_max,"
             " or restart the members"
         )
     remedy = f"restart {'one of them' if len(ahead) > 1 or leader else 'it'}"

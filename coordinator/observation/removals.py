@@ -66,15 +66,19 @@ class Removals:
             yield f"In the first slot of the broker's table of members, by its size: {'; '.join(slots)}."
 
 
-def removals(seen: Observation, config: MembershipConfig, size_limit: SizeLimit) -> Removals | None:
+def removals(
+    seen: Observation, config: MembershipConfig, size_limit: SizeLimit, answer_time_ms: float | None = None
+) -> Removals | None:
     """Returns the forecast, or None if there is none: the group has no member, is rebalancing, lists its members in an
-    unknown order, or is one that Bellwether leads already or may not take over."""
+    unknown order, or is one that Bellwether leads already or may not take over. `answer_time_ms`: how long the broker
+    takes to answer DescribeGroups, None if that is not known."""
     ids = [member.member_id for member in seen.members]
     possible = tables(ids)
     at_rest = seen.state == GroupState.STABLE and seen.can_be_led and not seen.bellwether_members
     if not (ids and possible and at_rest) or config.adopt != "take-over" or config.takeover_obstacle is not None:
         return None
-    foreseen = forecast(ids, possible, "", config.evictions_max, size_limit.members, config.tries_max())
+    tries = config.tries_max(answer_time_ms)
+    foreseen = forecast(ids, possible, "", config.evictions_max, size_limit.members, tries)
     costs = {member.member_id: _cost(member, streams=seen.protocol == STREAMS_PROTOCOL) for member in seen.members}
     slots = (FirstSlot(size, {m: costs[m] for m in first}) for size, first in foreseen.first_slots().items())
     return Removals(
@@ -83,7 +87,7 @@ def removals(seen: Observation, config: MembershipConfig, size_limit: SizeLimit)
         perhaps={m: costs[m] for m in foreseen.perhaps} if foreseen.begins else {},
         temporary=foreseen.chosen.temporary if foreseen.begins else 0,
         begins=foreseen.begins,
-        reason=blocked(foreseen, size_limit),
+        reason=blocked(foreseen, size_limit, answer_time_ms),
         first_slots=tuple(slots),
     )
 

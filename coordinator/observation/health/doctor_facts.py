@@ -49,7 +49,8 @@ class DoctorFacts:
     `topic_counts` are the partition counts of all topics, read if there is a file but no members, else None.
     `assignors` are group.consumer.assignors or group.streams.assignors of each broker, read if the group's broker
     assigns. `weights_topic` is the topic of weights, "" without one. `log_sizes` is whether brokers report the sizes of
-    the group's logs, None if that is not known; `log_sizes_unread` is why.
+    the group's logs, None if that is not known; `log_sizes_unread` is why. `answer_time_ms` is
+    how long the broker takes to answer DescribeGroups, None if that is not known.
     """
 
     seen: Observation
@@ -70,6 +71,7 @@ class DoctorFacts:
     weights_topic: str = ""
     log_sizes: bool | None = None
     log_sizes_unread: str = "that was not asked"
+    answer_time_ms: float | None = None
 
     @property
     def by_load(self) -> bool:

@@ -50,7 +50,7 @@ def _adoption(facts: DoctorFacts) -> list[Check]:
 
 def _removals(facts: DoctorFacts) -> list[Check]:
     """Checks which members a take-over would remove, and whether it would begin."""
-    foreseen = removals(facts.seen, facts.config, facts.size_limit)
+    foreseen = removals(facts.seen, facts.config, facts.size_limit, facts.answer_time_ms)
     if foreseen is None:
         return []
     message = " ".join(foreseen.sentences())

@@ -8,17 +8,26 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.cli.doctor import _answer_time_ms
 from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_groups
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.cli.read_groups import BELLWETHER, BROKER, MEMBER, NOBODY, UNKNOWN
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
 from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.membership import (
+    Answer,
+    CoordinatorAnswer,
+    FindCoordinator,
+    Request,
+    RequestFailed,
+)
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure, Node
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
@@ -294,3 +303,31 @@ def test_groups_of_a_broker_that_does_not_answer_are_listed_all_the_same() -> No
     assert len(found) == 1_000
     assigned_by = {one.group.group_id: one.assigned_by for one in found}
     assert (assigned_by["g-001"], assigned_by["g-201"], assigned_by["g-301"]) == (UNKNOWN, BELLWETHER, UNKNOWN)
+
+
+class TimedBroker:
+    """The transport to a coordinator node that takes so long for each description. It does not answer where that is
+    None."""
+
+    def __init__(self, *answer_times_s: float | None) -> None:
+        self._times_s, self.now_s = [*answer_times_s], 0.0
+
+    async def request(self, command: Request) -> Answer | RequestFailed:
+        if isinstance(command, FindCoordinator):
+            return CoordinatorAnswer(0, 0, Node(1, "127.0.0.1", 1))
+        time_s = self._times_s.pop(0)
+        if time_s is None:
+            return RequestFailed(0, Failure.TIMED_OUT)
+        self.now_s += time_s
+        return DescribeAnswer(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("times_s", "answer_time_ms"), [((0.5, 0.02, 0.01), 20.0), ((0.02, None), None)], ids=["connecting", "silent"]
+)
+def test_doctor_times_the_descriptions_of_a_broker(
+    times_s: tuple[float | None, ...], answer_time_ms: float | None
+) -> None:
+    broker = TimedBroker(*times_s)
+    took_ms = asyncio.run(_answer_time_ms(cast("Any", broker), "g", lambda: broker.now_s))
+    assert took_ms == (None if answer_time_ms is None else pytest.approx(answer_time_ms))

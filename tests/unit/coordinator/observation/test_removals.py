@@ -10,6 +10,7 @@ from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation
 from bellwether_kafka.coordinator.observation.removals import Removals, removals
 from tests.unit.coordinator.membership.takeover_scenes import ALWAYS_FRONT, FIVE, FOUR, FRONT, GROUP, client
+from tests.unit.coordinator.membership.test_takeover_slow_broker import CROWD
 
 CONFIG = MembershipConfig("orders")
 ALWAYS = client(ALWAYS_FRONT, "always")
@@ -82,3 +83,18 @@ def test_nothing_is_foreseen_where_no_take_over_is_allowed() -> None:
     assert removals(seen(*GROUP), MembershipConfig("orders", adopt="succeed"), 1_000) is None
     guarded = MembershipConfig("orders", takeover_obstacle=Obstacle(NotLeading.UNDECLARED, "stores are not declared"))
     assert removals(seen(*GROUP), guarded, 1_000) is None
+
+
+def test_a_broker_that_answers_slowly_is_foreseen_with_the_time_that_was_measured() -> None:
+    config = replace(CONFIG, instance_id="bellwether")
+    assert foreseen(seen(*CROWD), config=config).begins, "not known: as of a broker that answers at once"
+    slow = removals(seen(*CROWD), config, SizeLimit(1_000), answer_time_ms=100.4)
+    assert slow is not None
+    assert not slow.begins
+    assert "among the 6 that can be tried within roll_ms_max if the broker answers in 100 ms;" in slow.reason
+
+
+def test_a_search_that_is_too_short_even_if_the_broker_answers_at_once_says_so() -> None:
+    found = foreseen(seen(*CROWD), config=replace(CONFIG, instance_id="bellwether", roll_ms_max=100))
+    assert not found.begins
+    assert "among the 14 that can be tried within roll_ms_max if the broker answers at once;" in found.reason
