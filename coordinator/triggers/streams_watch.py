@@ -7,7 +7,7 @@ group is stable.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -126,26 +126,32 @@ class StreamsWatch:
                 led.post(event)
             await self._prepare()
             return
+        async for event in self._due_events():
+            if led.membership.generation == membership.generation:
+                led.post(event)
+
+    async def _due_events(self) -> AsyncIterator[Event]:
+        """Yields what is due, each event before the next await: a verdict is given once, and would be lost if a later
+        check raised. Verdicts come first, because a membership that rejoins takes none."""
         shown, self._pending = self._pending, None
-        events = [await self._probe(), *self._events(shown), *await self._check_work(), await self._check_load()]
-        if led.membership.generation == membership.generation:
-            for due in events:
-                if due is not None:
-                    led.post(due)
+        for event in self._events(shown):
+            yield event
+        for check in (self._check_work, self._probe, self._check_load):
+            async for event in check():
+                yield event
 
     async def _prepare(self) -> None:
         if self._due(self._prepare_at, PREPARE_INTERVAL_S):
             self._prepare_at = self._clock()
             await self._kind.prepare(LIMIT_S)
 
-    async def _probe(self) -> Event | None:
+    async def _probe(self) -> AsyncIterator[Event]:
         if self._prober.wants_ends and self._due(self._ends_at, ENDS_INTERVAL_S):
             self._ends_at = self._clock()
             self._ends = await self._task_ends()
         reason = self._prober.due(self._now_ms(), self._ends)
-        if reason is None or await self._would_stop_application(reason):
-            return None
-        return RebalanceWanted(reason)
+        if reason is not None and not await self._would_stop_application(reason):
+            yield RebalanceWanted(reason)
 
     async def _would_stop_application(self, reason: str) -> bool:
         """Returns whether any rebalance would stop the application, so that the probe must be held back."""
@@ -160,23 +166,24 @@ class StreamsWatch:
             log.warning("probe_held_back", group=self.group_id, probe=reason, reason=objection)
         return bool(objection)
 
-    async def _check_load(self) -> Event | None:
-        """Returns a request for a rebalance if `load-aware` would now give tasks other destinations."""
+    async def _check_load(self) -> AsyncIterator[Event]:
+        """Yields a request for a rebalance if `load-aware` would now give tasks other destinations."""
         decision = self._progress.decision
         if self._kind.policy != LOAD_AWARE or decision is None or not self._due(self._load_at, LOAD_INTERVAL_S):
-            return None
+            return
         self._load_at = self._clock()
         by = self._kind.policy, self._kind.assignors
         moved = await asyncio.to_thread(tasks_to_move, decision, *by, self._now_ms())
         reason = f"the load of processes is uneven, {moved} tasks would move"
         if not moved or self._progress.decision is not decision or await self._would_stop_application(reason):
-            return None
-        return RebalanceWanted(reason)
+            return
+        yield RebalanceWanted(reason)
 
-    async def _check_work(self) -> list[Event]:
+    async def _check_work(self) -> AsyncIterator[Event]:
+        """Yields what members' progress shows, then a request for a rebalance that would show more."""
         decision = self._progress.decision
         if decision is None or not self._due(self._progress_at, self._work.interval_ms / 1000):
-            return []
+            return
         self._progress_at = self._clock()
         cluster, of = decision.cluster, self._offsets
         counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.source_topics}
@@ -187,13 +194,13 @@ class StreamsWatch:
             self._work.unknown(self._steady_ms())
             raise
         if self._progress.decision is not decision:
-            return []  # a new plan came in between
+            return  # a new plan came in between
         now_ms, done, end = self._steady_ms(), _flat(decision, committed), _flat(decision, ends)
         finding = self._work.refresh(decision, done, end, now_ms)
-        events: list[Event] = [*self._stalls(self._progress.observe(done, end, now_ms)), *self._events(finding.verdict)]
+        for event in (*self._stalls(self._progress.observe(done, end, now_ms)), *self._events(finding.verdict)):
+            yield event
         if finding.ask and not await self._would_stop_application(finding.ask):
-            events.append(RebalanceWanted(finding.ask))
-        return events
+            yield RebalanceWanted(finding.ask)
 
     def _stalls(self, stuck: tuple[TaskId, ...]) -> list[Event]:
         """Returns an event that alerts the operator to tasks without progress beside others that have some. Once for

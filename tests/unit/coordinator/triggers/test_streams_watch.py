@@ -16,6 +16,7 @@ from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.coordinator.kafka.offset_reader import OffsetsError
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import Event, RebalanceWanted, StepAsideWanted, WorkSuspected
 from bellwether_kafka.coordinator.membership.machine import MembershipView
@@ -169,6 +170,22 @@ def test_a_thread_that_keeps_state_of_a_stateless_task_makes_it_step_aside_at_on
         await led.rebalance(2, replace(threads[0], sums={**threads[0].sums, (0, 0): 0}), threads[1])
         (wish,) = [event for event in await led.later(1) if isinstance(event, StepAsideWanted)]
         assert "has task 0_0 and keeps state of it, which it has not by the topology" in wish.reason
+
+    run(scenario())
+
+
+def test_a_check_that_fails_takes_no_verdict_of_the_same_tick_away() -> None:
+    async def scenario() -> None:
+        led = Led(App(attested=True))
+        await led.rebalance(1, A, B)
+        assert await led.later(1) == []
+        led.app.at_s += 30
+        threads = [t.after(led.app.planner._previous) for t in (A, B)]
+        await led.rebalance(2, replace(threads[0], sums={**threads[0].sums, (0, 0): 0}), threads[1])
+        led.app.log.failure = "no answer"
+        with pytest.raises(OffsetsError):
+            await led.later(1)
+        assert [type(event) for event in led.message] == [StepAsideWanted]
 
     run(scenario())
 
