@@ -39,7 +39,7 @@ TICK_S = 0.5
 ENDS_INTERVAL_S = 30.0
 PREPARE_INTERVAL_S = 30.0
 LOAD_INTERVAL_S = 60.0
-HELD_BACK_S = 30.0  # how long a probe that would stop the application is held back
+HELD_BACK_S = 30.0  # how long a request that would stop the application is held back
 LIMIT_S = 5.0
 SHOWN = 3
 
@@ -154,7 +154,8 @@ class StreamsWatch:
             yield RebalanceWanted(reason)
 
     async def _would_stop_application(self, reason: str) -> bool:
-        """Returns whether any rebalance would stop the application, so that the probe must be held back."""
+        """Returns whether any rebalance would stop the application, so that a request for one with this reason must be
+        held back. Raises TimeoutError and ClusterUnreachableError."""
         decision = self._progress.decision
         if decision is None:
             return False
@@ -163,7 +164,7 @@ class StreamsWatch:
         objection = await self._kind.objection(decision.plan.topology, LIMIT_S)
         if objection:
             self._held_back_at = self._clock()
-            log.warning("probe_held_back", group=self.group_id, probe=reason, reason=objection)
+            log.warning("request_held_back", group=self.group_id, request=reason, reason=objection)
         return bool(objection)
 
     async def _check_load(self) -> AsyncIterator[Event]:
