@@ -12,7 +12,16 @@ from bellwether_kafka.assignors.consumer.locality import improve
 from bellwether_kafka.assignors.consumer.plan_cost import crossing, imbalance
 from bellwether_kafka.assignors.consumer.topic_spread import spread_topics, unevenness
 from bellwether_kafka.assignors.consumer.validate import misplaced
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, Plan, StageReport
+from bellwether_kafka.assignors.shared import (
+    NO_RACK,
+    NOBODY,
+    BoolArray,
+    ClusterView,
+    GroupView,
+    IntArray,
+    Plan,
+    StageReport,
+)
 
 
 class ConsumerAssignor(Protocol):
@@ -42,7 +51,11 @@ class Problem:
 
 
 class PolicyStage(Protocol):
-    """One step of a policy. `score` is lower for better plans; a hard stage holds if its score is 0."""
+    """One step of a policy. `score` is lower for better plans; a hard stage holds if its score is 0.
+
+    A stage with a method `narrow` gives the stages before it the problem that it returns, so that they plan what it
+    need not change. A stage whose `needs_every_member` is true gets the problem of the group nonetheless.
+    """
 
     @property
     def name(self) -> str: ...
@@ -65,25 +78,42 @@ def run(
     reports: list[StageReport] = []
     for i, stage in enumerate(stages):
         began = clock()
-        plan, report = _hard(stage, problem, plan) if stage.hard else _soft(stage, stages[:i], problem, plan)
+        narrow = _narrowed(stages, i, problem)
+        plan, report = _hard(stage, problem, narrow, plan) if stage.hard else _soft(stage, stages[:i], narrow, plan)
         reports.append(replace(report, owner=plan.owner, took_s=clock() - began))
     return plan, tuple(reports)
 
 
-def _hard(stage: PolicyStage, problem: Problem, plan: Plan) -> tuple[Plan, StageReport]:
+def _narrowed(stages: Sequence[PolicyStage], at: int, problem: Problem) -> Problem:
+    """Returns the problem that a stage gets: the group's, as the stages after it narrow it."""
+    if getattr(stages[at], "needs_every_member", False):
+        return problem
+    for later in stages[at + 1 :]:
+        narrow = getattr(later, "narrow", None)
+        problem = problem if narrow is None else narrow(problem)
+    return problem
+
+
+def _hard(stage: PolicyStage, problem: Problem, narrow: Problem, plan: Plan) -> tuple[Plan, StageReport]:
     before = stage.score(problem, plan)
-    proposal = _checked(stage.apply(problem, plan), problem)
+    proposal = _checked(stage.apply(narrow, plan), problem)
     after = stage.score(problem, proposal)
     if after > 0:
         raise StageError(f"stage {stage.name} does not hold: score {after:g}")
     outcome = getattr(stage, "outcome", None)  # stages with a more precise description of their result
-    reason = "Required, and satisfied." if outcome is None else outcome(problem, before)
+    reason = "Required, and satisfied." if outcome is None else outcome(problem, plan)
     orders_of = getattr(stage, "orders", None)
     orders = "" if orders_of is None else orders_of(problem)
     basis = getattr(stage, "basis", "")
     if basis:
         reason = f"{reason} Weights: {basis}."
-    return proposal, StageReport(stage.name, True, before, after, True, reason, orders=orders, basis=basis)
+    report = StageReport(stage.name, True, before, after, True, reason, orders=orders, basis=basis)
+    return proposal, replace(report, released=_released(stage, problem))
+
+
+def _released(stage: PolicyStage, problem: Problem) -> BoolArray | None:
+    narrow = getattr(stage, "narrow", None)
+    return None if narrow is None else narrow(problem).before != problem.before
 
 
 def _soft(stage: PolicyStage, earlier: Sequence[PolicyStage], problem: Problem, plan: Plan) -> tuple[Plan, StageReport]:
@@ -136,6 +166,12 @@ class PlacementStage:
     def basis(self) -> str:
         """Returns what the assignor weighs by, "" if it weighs nothing."""
         return getattr(self.assignor, "basis", "")
+
+    @property
+    def needs_every_member(self) -> bool:
+        """Whether the places of all partitions follow from how many members subscribe, so that leaving out an evacuated
+        member would move partitions of the others."""
+        return getattr(self.assignor, "needs_every_member", False)
 
     def apply(self, problem: Problem, plan: Plan) -> Plan:  # noqa: ARG002 - a placement starts from scratch
         group = problem.group

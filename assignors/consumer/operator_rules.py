@@ -10,7 +10,7 @@ skipped and reported.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,18 +68,41 @@ class OperatorRules:
         """Returns how many partitions violate a rule that could be kept."""
         return float(len(_Allowed(problem, self.rules).violations(plan.owner)))
 
+    def narrow(self, problem: Problem) -> Problem:
+        """Returns the problem for the stages before this one: no member subscribes to a topic of which the rules forbid
+        it every partition, as long as another subscriber is left. A placement that counts an evacuated member would be
+        undone here, and a follow-up rebalance would undo that in turn."""
+        group, cluster = problem.group, problem.cluster
+        subscribed = subscriptions(group, len(cluster.topics))[group.topic_set]
+        allowed = subscribed & _topics_allowed(problem, self.rules)
+        allowed |= subscribed & ~allowed.any(axis=0)
+        if np.array_equal(allowed, subscribed):
+            return problem
+        rows, row = np.unique(allowed, axis=0, return_inverse=True)
+        topic_sets = tuple(np.flatnonzero(topics).astype(np.int32) for topics in rows)
+        before = problem.before.copy()
+        before[~allowed[before, cluster.topic_of()]] = NOBODY
+        before.flags.writeable = False
+        topic_set = row.reshape(-1).astype(group.topic_set.dtype)
+        group = replace(group, topic_sets=topic_sets, topic_set=topic_set, current=before)
+        return replace(problem, group=group, before=before)
+
     def orders(self, problem: Problem) -> str:
         """Returns the orders behind the rules that have an effect in this group."""
         return ordered(applicable(self.rules, problem.group.members))
 
-    def outcome(self, problem: Problem, wrong: float) -> str:
-        """Describes what became of the `wrong` partitions that violated rules, whose orders these are, and which rules
-        could not be carried out."""
-        done = f"{wrong:g} partitions are placed elsewhere" if wrong else "They hold"
+    def outcome(self, problem: Problem, plan: Plan) -> str:
+        """Describes what became of the partitions that violated rules, in this plan of the stages before or at their
+        owners, whose orders these are, and which rules could not be carried out."""
+        allowed = _Allowed(problem, self.rules)
+        released = np.flatnonzero(self.narrow(problem).before != problem.before)
+        moved = len(np.union1d(allowed.violations(plan.owner), released))
+        done = f"{moved} partitions are placed elsewhere" if moved else "They hold"
         pins_and_bans = [rule for rule in self.rules if rule.kind != "plan"]
         idle = [reason for rule in pins_and_bans if (reason := infeasible(problem, rule, ()))]
-        yielding = _Allowed(problem, self.rules).yielding
-        idle += [f"the applied plan for {yielding} partitions, which its member may not have"] * bool(yielding)
+        idle += [f"the applied plan for {allowed.yielding} partitions, which its member may not have"] * bool(
+            allowed.yielding
+        )
         return f"{done}{behind(self.orders(problem))}.{''.join(f' Not carried out: {reason}.' for reason in idle)}"
 
 
@@ -181,6 +204,18 @@ class _Allowed:
         constrained = np.flatnonzero((self._row != 0) & ~has_place & (owner != NOBODY))
         banned = [f for f in constrained.tolist() if owner[f] not in self.members(f)]
         return np.sort(np.append(elsewhere, banned)).astype(np.int32)
+
+
+def _topics_allowed(problem: Problem, rules: Sequence[Rule]) -> BoolArray:
+    """Returns a table of members (rows) and topics (columns): False where a rule on the whole topic forbids it."""
+    group, topics = problem.group, problem.cluster.topics
+    table = np.ones((group.size, len(topics)), dtype=np.bool_)
+    for rule in applicable(rules, group.members):
+        columns = [at for at, topic in enumerate(topics) if rule.item in (EVERYTHING, topic)]
+        if rule.kind == "ban" and columns:
+            rows = [at for at, member in enumerate(group.members) if matches(member, rule.where)]
+            table[np.ix_(rows, columns)] = False
+    return table
 
 
 def _flats(problem: Problem, item: str) -> IntArray:

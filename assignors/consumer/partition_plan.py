@@ -147,9 +147,12 @@ class PartitionPlan:
         yield from validate(self.group, self.cluster, self.target, holds_claims=raw.protocol != STICKY)
 
     def placed_by(self, item: int, policy: str, stages: Sequence[shared.StageReport]) -> str:  # noqa: ARG002 - see GroupPlan
-        """Returns the name of the last stage that changed the owner of this partition."""
+        """Returns the name of the stage that took this partition from its owner, else of the last that changed its
+        owner."""
         owner, last_stage = NOBODY, ""
         for stage in stages:
+            if stage.released is not None and stage.released[item]:
+                return stage.stage
             if stage.owner is not None and stage.taken and int(stage.owner[item]) != owner:
                 owner, last_stage = int(stage.owner[item]), stage.stage
         return last_stage

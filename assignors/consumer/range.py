@@ -19,6 +19,7 @@ class RangeAssignor:
 
     name = "range"
     cooperative = False
+    needs_every_member = True
 
     def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
         """Returns the owner array. Balance beats co-partitioning, and co-partitioning beats locality, as in Java."""

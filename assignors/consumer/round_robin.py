@@ -11,6 +11,7 @@ class RoundRobinAssignor:
 
     name = "roundrobin"
     cooperative = False
+    needs_every_member = True
 
     def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
         """Returns the owner array; consecutive topics with the same subscribers are dealt in one step."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared.dense_views import BoolArray, IntArray
 
 Clock = Callable[[], float]
 
@@ -14,7 +14,8 @@ class StageReport:
 
     `owner` holds all owners after the stage, so that `explain` can name the stage that moved an item. `took_s` is its
     duration in seconds, 0.0 without a clock. `orders` are the operators' orders behind it, "" for none. `basis` is what
-    its weights are made of, "" if it uses none.
+    its weights are made of, "" if it uses none. `released` marks the items that the stage took from their owners before
+    the stages before it placed them, None for none.
     """
 
     stage: str
@@ -27,6 +28,7 @@ class StageReport:
     took_s: float = field(default=0.0, compare=False, repr=False)
     orders: str = ""
     basis: str = ""
+    released: BoolArray | None = field(default=None, compare=False, repr=False)
 
 
 def no_clock() -> float:

@@ -57,6 +57,33 @@ def test_an_evacuated_rack_holds_nothing_and_stays_empty() -> None:
     assert max(owners(back).count(x) for x in "abc") - min(owners(back).count(x) for x in "abc") <= 1
 
 
+def test_placement_leaves_out_members_where_they_are_banned() -> None:
+    found = decided(THREE, EVACUATE_AZ1, Rule("ban", "users", "member:b"))
+    placement = found.stages[0].owner
+    assert placement is not None
+    assert placement.tolist() == found.plan.owner.tolist()
+    counts = {name: owners(found).count(name) for name in "abc"}
+    assert counts == {"a": 0, "b": 7, "c": 7}
+
+
+def test_placement_leaves_a_topic_to_the_banned_members_if_no_other_subscribes() -> None:
+    members = [member("a", "az1"), member("b", "az2", ("orders",))]
+    found = decided(members, EVACUATE_AZ1)
+    assert owners(found) == ["b"] * 12 + ["a"] * 2
+    assert found.stages[-1].reason.startswith("They hold. Not carried out: ")
+
+
+@pytest.mark.parametrize("protocol", ["range", "roundrobin"])
+def test_assignors_that_deal_partitions_by_rank_count_banned_members(protocol: str) -> None:
+    raw = RawGroup("g", 1, protocol, tuple(THREE), frozenset())
+    stages = (OperatorRules((EVACUATE_AZ1,)),)
+    plain, found = (decide(raw, CLUSTER, Memory.empty(), Policy(stages=s), now_ms=0) for s in ((), stages))
+    assert isinstance(plain, Decision)
+    assert isinstance(found, Decision)
+    kept = [flat for flat, owner in enumerate(owners(plain)) if owner != "a"]
+    assert [owners(found)[flat] for flat in kept] == [owners(plain)[flat] for flat in kept]
+
+
 def test_a_pin_of_a_partition_and_of_a_topic() -> None:
     found = decided(THREE, Rule("pin", "orders-0", "member:c"), Rule("pin", "users", "member:b"))
     assert owners(found)[0] == "c"
@@ -92,12 +119,13 @@ def test_what_nobody_could_carry_out_is_left_alone_and_reported() -> None:
 
 def test_the_plan_names_the_orders_that_have_moved_something() -> None:
     order = "eve has ordered evacuate of rack:az1 in 'shop' (new disks)"
-    found = decided(THREE, Rule("ban", "*", "rack:az1", order))
-    assert found.stages[-1].reason.endswith(f"partitions are placed elsewhere ({order}).")
-    before = found.stages[-2].owner
-    assert before is not None
-    moved = next(explain(found, flat) for flat in range(12) if before[flat] != found.plan.owner[flat])
-    assert moved.sentence.endswith(f"(operator's rules: {order}).")
+    before = decided(THREE)
+    found = decided(THREE, Rule("ban", "*", "rack:az1", order), memory=before.plan.memory, generation=2)
+    left = [flat for flat, owner in enumerate(owners(before)) if owner == "a"]
+    assert found.stages[-1].reason == f"{len(left)} partitions are placed elsewhere ({order})."
+    assert all(explain(found, flat).sentence.endswith(f"(operator's rules: {order}).") for flat in left)
+    again = decided(THREE, Rule("ban", "*", "rack:az1", order), memory=found.plan.memory, generation=3)
+    assert again.stages[-1].reason == f"They hold ({order})."
 
 
 def of_plan(owners_of_orders: str, *names: str) -> tuple[Rule, ...]:
