@@ -29,6 +29,7 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.planning import PlannedRebalance, StreamsKind
 from bellwether_kafka.coordinator.topology import TopicCreationError
+from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
 from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move
 from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
 from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
@@ -38,7 +39,6 @@ from bellwether_kafka.protocol.primitives import TaskId
 TICK_S = 0.5
 ENDS_INTERVAL_S = 30.0
 PREPARE_INTERVAL_S = 30.0
-LOAD_INTERVAL_S = 60.0
 HELD_BACK_S = 30.0  # how long a request that would stop the application is held back
 LIMIT_S = 5.0
 SHOWN = 3
@@ -82,6 +82,7 @@ class StreamsWatch:
         self._stall_ms = config.task_stall_ms
         self._ends_at = self._progress_at = self._prepare_at = self._held_back_at = float("-inf")
         self._load_at = float("-inf")
+        self._load = LoadRequests()
         self._ends: dict[TaskId, int] = {}
         self._ordered = False  # an operator ordered what is planned but not reached yet
 
@@ -96,6 +97,7 @@ class StreamsWatch:
         self._prober.planned(ProbingFacts.of(decision, ordered=self._ordered))
         timed = replace(decision, decided_at_ms=self._steady_ms())
         self._progress.planned(timed)
+        self._load = self._load.planned(decision)
         if not self._kind.config.stateful:
             self._pending = self._work.planned(timed)
 
@@ -170,7 +172,7 @@ class StreamsWatch:
     async def _check_load(self) -> AsyncIterator[Event]:
         """Yields a request for a rebalance if `load-aware` would now give tasks other destinations."""
         decision = self._progress.decision
-        if self._kind.policy != LOAD_AWARE or decision is None or not self._due(self._load_at, LOAD_INTERVAL_S):
+        if self._kind.policy != LOAD_AWARE or decision is None or not self._due(self._load_at, self._load.interval_s):
             return
         self._load_at = self._clock()
         by = self._kind.policy, self._kind.assignors
@@ -178,6 +180,7 @@ class StreamsWatch:
         reason = f"the load of processes is uneven, {moved} tasks would move"
         if not moved or self._progress.decision is not decision or await self._would_stop_application(reason):
             return
+        self._load = self._load.requested(decision)
         yield RebalanceWanted(reason)
 
     async def _check_work(self) -> AsyncIterator[Event]:
@@ -244,6 +247,7 @@ class StreamsWatch:
         self._pending, self._stuck = None, ()
         self._ends = {}
         self._ordered = False
+        self._load = LoadRequests()
 
     def _due(self, last: float, interval_s: float) -> bool:
         return self._clock() - last >= interval_s

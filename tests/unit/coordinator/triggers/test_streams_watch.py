@@ -11,28 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.assignors.streams.decide import Assignors
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.kafka.offset_reader import OffsetsError
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import Event, RebalanceWanted, StepAsideWanted, WorkSuspected
 from bellwether_kafka.coordinator.membership.machine import MembershipView
 from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.coordinator.planning.applications import load_application
 from bellwether_kafka.coordinator.telemetry import logs
 from bellwether_kafka.coordinator.topology.internal_topics import TopicCreationError
 from bellwether_kafka.coordinator.triggers.streams_watch import ENDS_INTERVAL_S, StreamsWatch
-from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.unit.assignors.streams.world import SHOP_COUNTS, SIMPLE, Thread, always, placed, sent
+from tests.unit.assignors.streams.world import SHOP_COUNTS, SIMPLE, Thread, always, placed
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 from tests.unit.coordinator.planning.applications import App, Cluster, Known, Log
 
 STARTED_S = 500.0  # by the monotonic clock, which has nothing in common with the wall clock
 A, B = Thread("a", 1), Thread("b", 2)
-REPARTITION = "shop-by-user-repartition"
 PROBING = always(replace(placed([0, 1, 0, 1, 0, 1, 0, 1], [(4, 1)], probing=True), warmup=np.array([True])))
 
 
@@ -331,68 +325,3 @@ def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the
     lines = [json.loads(line) for line in asyncio.run(scenario())]
     assert [line["event"] for line in lines] == [event] * 2
     assert all(line["reason"] == reason and "exception" not in line for line in lines)
-
-
-LOAD = "load-aware"
-
-
-class Weighed(Led):
-    """An application led by a policy that uses these weights of partitions of `orders`."""
-
-    def __init__(self, policy: str = LOAD) -> None:
-        self.weights = {TopicPartition(topic, p): 100.0 for topic in ("orders", REPARTITION) for p in range(4)}
-        config = replace(App().kind.config, policy=LOAD)
-        super().__init__(assignors=load_application(config, lambda: Weights(self.weights)).assignors)
-        self.app.kind.config = replace(config, policy=policy)
-
-    async def at_rest(self) -> None:
-        threads = [A, B]
-        for generation in (1, 2, 3):
-            await self.rebalance(generation, *threads)
-            threads = [thread.after(self.decision) for thread in threads]
-
-    @property
-    def decision(self) -> Decision[TaskPlan]:
-        assert self.watch._progress.decision is not None
-        return self.watch._progress.decision
-
-    def weigh_tasks_of_a(self, weight: float) -> None:
-        tasks = sent(self.decision, "a")[1].active_tasks
-        self.weights |= {TopicPartition("orders", t.partition): weight for t in tasks if t.subtopology == 0}
-
-
-def test_uneven_load_asks_for_a_rebalance_at_most_once_a_minute() -> None:
-    async def scenario() -> None:
-        led = Weighed()
-        await led.at_rest()
-        assert await led.later(1) == []
-        led.weigh_tasks_of_a(900.0)
-        assert await led.later(30) == []
-        (wish,) = await led.later(31)
-        assert isinstance(wish, RebalanceWanted)
-        assert wish.reason.startswith("the load of processes is uneven")
-        assert await led.later(30) == []
-        assert len(await led.later(31)) == 1
-
-    run(scenario())
-
-
-def test_uneven_load_asks_for_nothing_under_another_policy() -> None:
-    async def scenario() -> None:
-        led = Weighed("streams-ha")
-        await led.at_rest()
-        led.weigh_tasks_of_a(900.0)
-        assert await led.later(61) == []
-
-    run(scenario())
-
-
-def test_uneven_load_ends_no_application_that_only_goes_on_while_nobody_rebalances_it() -> None:
-    async def scenario() -> None:
-        led = Weighed()
-        await led.at_rest()
-        led.weigh_tasks_of_a(900.0)
-        led.app.cluster.counts |= {"orders": 8}
-        assert await led.later(61) == []
-
-    run(scenario())

@@ -1,0 +1,133 @@
+"""Requests for a rebalance of an application because of uneven load: when, and how often."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.coordinator.membership.events import RebalanceWanted
+from bellwether_kafka.coordinator.planning.applications import load_application
+from bellwether_kafka.coordinator.triggers.load_requests import LOAD_INTERVAL_MAX_S, LoadRequests
+from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.unit.assignors.streams.world import sent
+from tests.unit.coordinator.planning.applications import App
+from tests.unit.coordinator.triggers.test_streams_watch import A, B, Led, run
+
+LOAD = "load-aware"
+REPARTITION = "shop-by-user-repartition"
+
+
+class Weighed(Led):
+    """An application led by a policy that uses these weights of partitions of `orders`."""
+
+    def __init__(self, policy: str = LOAD) -> None:
+        self.weights = {TopicPartition(topic, p): 100.0 for topic in ("orders", REPARTITION) for p in range(4)}
+        config = replace(App().kind.config, policy=LOAD)
+        super().__init__(assignors=load_application(config, lambda: Weights(self.weights)).assignors)
+        self.app.kind.config = replace(config, policy=policy)
+
+    async def at_rest(self) -> None:
+        threads = [A, B]
+        for generation in (1, 2, 3):
+            await self.rebalance(generation, *threads)
+            threads = [thread.after(self.decision) for thread in threads]
+
+    @property
+    def decision(self) -> Decision[TaskPlan]:
+        assert self.watch._progress.decision is not None
+        return self.watch._progress.decision
+
+    def weigh_tasks_of_a(self, weight: float) -> None:
+        tasks = sent(self.decision, "a")[1].active_tasks
+        self.weights |= {TopicPartition("orders", t.partition): weight for t in tasks if t.subtopology == 0}
+
+
+def test_uneven_load_asks_for_a_rebalance_at_most_once_a_minute() -> None:
+    async def scenario() -> None:
+        led = Weighed()
+        await led.at_rest()
+        assert await led.later(1) == []
+        led.weigh_tasks_of_a(900.0)
+        assert await led.later(30) == []
+        (wish,) = await led.later(31)
+        assert isinstance(wish, RebalanceWanted)
+        assert wish.reason.startswith("the load of processes is uneven")
+        assert await led.later(30) == []
+        assert len(await led.later(31)) == 1
+
+    run(scenario())
+
+
+def test_uneven_load_that_a_rebalance_leaves_as_it_was_asks_less_and_less_often() -> None:
+    async def scenario() -> None:
+        led = Weighed()
+        await led.at_rest()
+        led.weigh_tasks_of_a(900.0)
+        asked_s = [second for second in range(0, 1_000, 10) if await led.later(10)]
+        assert np.diff(asked_s).tolist() == [60, 120, 240, 480]
+
+    run(scenario())
+
+
+def test_uneven_load_asks_after_a_minute_again_once_owners_have_changed() -> None:
+    async def scenario() -> None:
+        led = Weighed()
+        await led.at_rest()
+        led.weigh_tasks_of_a(900.0)
+        asked = [wish for _ in range(20) for wish in await led.later(10)]
+        assert len(asked) == 3
+        threads = [thread.after(led.decision) for thread in (A, B)]
+        for generation in range(4, 10):
+            await led.rebalance(generation, *threads)
+            threads = [thread.after(led.decision) for thread in threads]
+        assert not led.decision.followup
+        led.weigh_tasks_of_a(9_000.0)
+        assert len(await led.later(61)) == 1
+
+    run(scenario())
+
+
+def test_uneven_load_asks_for_nothing_under_another_policy() -> None:
+    async def scenario() -> None:
+        led = Weighed("streams-ha")
+        await led.at_rest()
+        led.weigh_tasks_of_a(900.0)
+        assert await led.later(61) == []
+
+    run(scenario())
+
+
+def test_uneven_load_ends_no_application_that_only_goes_on_while_nobody_rebalances_it() -> None:
+    async def scenario() -> None:
+        led = Weighed()
+        await led.at_rest()
+        led.weigh_tasks_of_a(900.0)
+        led.app.cluster.counts |= {"orders": 8}
+        assert await led.later(61) == []
+
+    run(scenario())
+
+
+def test_owners_between_two_plans_of_one_move_shorten_no_interval() -> None:
+    async def scenario() -> None:
+        led = Weighed()
+        await led.at_rest()
+        requests = LoadRequests(interval_s=240.0, owners=())
+        assert requests.planned(replace(led.decision, probing_at_ms=1)) == requests
+        assert requests.planned(led.decision) == LoadRequests()
+
+    run(scenario())
+
+
+def test_uneven_load_asks_at_least_once_an_hour() -> None:
+    async def scenario() -> None:
+        led = Weighed()
+        await led.at_rest()
+        requests = LoadRequests()
+        for _ in range(20):
+            requests = requests.requested(led.decision)
+        assert requests.interval_s == LOAD_INTERVAL_MAX_S
+
+    run(scenario())
