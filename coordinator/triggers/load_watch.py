@@ -2,13 +2,14 @@
 
 It makes the plan that would be made now, so it requests nothing that this plan would not do; the policy's own dead band
 and charge for moves decide. At most one request per group and PAUSE_S. Of applications `streams_watch` makes the
-request, because only it knows whether a rebalance would stop one.
+request, because only it knows whether a rebalance would stop one. After a rebalance that left all owners as they were
+the next pause is twice as long, up to PAUSE_MAX_S.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -17,10 +18,11 @@ from bellwether_kafka.assignors.shared import NOBODY, Decision, Rule, Weights, m
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan, next_rebalance
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
-from bellwether_kafka.protocol.primitives import ProcessId
+from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
 
 INTERVAL_S = 5.0
 PAUSE_S = 60.0
+PAUSE_MAX_S = 3600.0
 
 log = structlog.get_logger(__name__)
 
@@ -59,6 +61,31 @@ def _destinations(plan: TaskPlan) -> list[ProcessId | None]:
     return [processes[p].process_id if p != NOBODY else None for p in target.tolist()]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request:
+    """A request for a rebalance: when, after which plan, and the pause that followed the request before."""
+
+    at_s: float
+    planned: PlannedRebalance[PartitionPlan]
+    pause_s: float
+
+    def pause_before_next_s(self, planned: PlannedRebalance[PartitionPlan]) -> float:
+        """Returns the time until another request may follow, if `planned` is the group's last plan. Without a rebalance
+        since then the pause stays."""
+        if planned is self.planned:
+            return self.pause_s
+        if _owners(planned) != _owners(self.planned):
+            return PAUSE_S
+        return min(2 * self.pause_s, PAUSE_MAX_S)
+
+
+def _owners(planned: PlannedRebalance[PartitionPlan]) -> dict[TopicPartition, str]:
+    """Returns the member of each partition that has an owner."""
+    decision = planned.chosen.decision
+    ids, owner = decision.plan.group.members.ids, decision.plan.owner.tolist()
+    return {decision.cluster.name(flat): ids[member] for flat, member in enumerate(owner) if member != NOBODY}
+
+
 class LoadWatch:
     """Watches all groups of consumers led by `load-aware`. Its `on_*` methods are observers for the runtime. `weights`
     returns those of a group; `policies` is by group; `wanted` is called with (group, reason)."""
@@ -76,7 +103,7 @@ class LoadWatch:
         self._wanted = wanted
         self._clock = clock
         self._last: dict[str, PlannedRebalance[PartitionPlan]] = {}
-        self._asked_at: dict[str, float] = {}
+        self._requests: dict[str, _Request] = {}
 
     def on_consumer_decision(self, planned: PlannedRebalance[PartitionPlan]) -> None:
         decision = planned.chosen.decision
@@ -99,12 +126,20 @@ class LoadWatch:
                 log.exception("load_watch_crashed")
 
     async def refresh(self) -> None:
-        """Checks every group that is due."""
+        """Checks every group that is due. An error in one is logged and does not stop others."""
         for group, planned in list(self._last.items()):
-            if self._clock() - self._asked_at.get(group, float("-inf")) < PAUSE_S:
-                continue
-            by = self._policies[group], self._weights(group), planned.rules
-            moved = await asyncio.to_thread(would_move, planned.chosen.decision, *by)
-            if moved and self._last.get(group) is planned:
-                self._asked_at[group] = self._clock()
-                self._wanted(group, f"the load of members is uneven, {moved} partitions would move")
+            try:
+                await self._refresh(group, planned)
+            except Exception:
+                log.exception("load_watch_failed", group=group)
+
+    async def _refresh(self, group: str, planned: PlannedRebalance[PartitionPlan]) -> None:
+        request = self._requests.get(group)
+        pause_s = PAUSE_S if request is None else request.pause_before_next_s(planned)
+        if request is not None and self._clock() - request.at_s < pause_s:
+            return
+        by = self._policies[group], self._weights(group), planned.rules
+        moved = await asyncio.to_thread(would_move, planned.chosen.decision, *by)
+        if moved and self._last.get(group) is planned:
+            self._requests[group] = _Request(self._clock(), planned, pause_s)
+            self._wanted(group, f"the load of members is uneven, {moved} partitions would move")

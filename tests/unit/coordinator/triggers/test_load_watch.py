@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.consumer.load_aware import LoadAware
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
+from bellwether_kafka.assignors.shared.dense_views import ClusterView, Plan
 from bellwether_kafka.assignors.shared.group import RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.rules import Rule
@@ -59,6 +59,77 @@ def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
     asyncio.run(watch.refresh())
     assert asked == [("group", f"the load of members is uneven, {moved} partitions would move")]
     assert moved > 0
+
+
+def planned(decision: Decision[PartitionPlan]) -> PlannedRebalance[PartitionPlan]:
+    return PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t",)), Timings(0, 0, 0))
+
+
+class Watched:
+    """A watch over one group whose load stays uneven. `asked_at` are the times of its requests."""
+
+    def __init__(self) -> None:
+        self.decision, self.now_s = decided(), 0.0
+        self.asked_at: list[float] = []
+        weights = heavy_on_one(self.decision)
+        self.watch = LoadWatch(
+            lambda _: weights,
+            {"group": POLICY},
+            lambda *_: self.asked_at.append(self.now_s),
+            clock=lambda: self.now_s,
+        )
+        self.watch.on_consumer_decision(planned(self.decision))
+
+    def minutes(self, count: int, *, rebalance: Decision[PartitionPlan] | None = None) -> list[float]:
+        """Returns the minutes of the requests in this time. A request leads to the rebalance at once."""
+        before = len(self.asked_at)
+        for _ in range(count):
+            asked = len(self.asked_at)
+            asyncio.run(self.watch.refresh())
+            if rebalance is not None and len(self.asked_at) > asked:
+                self.watch.on_consumer_decision(planned(rebalance))
+            self.now_s += 60.0
+        return [at_s / 60.0 for at_s in self.asked_at[before:]]
+
+
+def test_the_pause_doubles_while_rebalances_leave_all_owners_as_they_were() -> None:
+    watched = Watched()
+    assert watched.minutes(32, rebalance=watched.decision) == [0, 2, 6, 14, 30]
+
+
+def test_the_pause_does_not_exceed_an_hour() -> None:
+    watched = Watched()
+    assert watched.minutes(200, rebalance=watched.decision)[-2:] == [122, 182]
+
+
+def test_the_pause_is_short_again_once_owners_have_changed() -> None:
+    watched = Watched()
+    watched.minutes(8, rebalance=watched.decision)
+    owner = watched.decision.plan.owner.copy()
+    owner[owner == 1] = 0
+    other = replace(watched.decision.plan, target=Plan.of(owner))
+    watched.watch.on_consumer_decision(planned(replace(watched.decision, plan=other)))
+    assert watched.minutes(2)[0] == 8
+
+
+def test_a_request_without_a_rebalance_is_repeated_after_the_same_pause() -> None:
+    assert Watched().minutes(4) == [0, 1, 2, 3]
+
+
+def test_a_group_whose_weights_cannot_be_read_does_not_stop_the_others() -> None:
+    decision, asked = decided(), []
+
+    def weights(group: str) -> Weights:
+        if group == "broken":
+            raise OSError("no such topic")
+        return heavy_on_one(decision)
+
+    watch = LoadWatch(weights, {"broken": POLICY, "group": POLICY}, lambda group, _: asked.append(group))
+    broken = replace(decision, raw=replace(decision.raw, group_id="broken"))
+    for each in (broken, decision):
+        watch.on_consumer_decision(planned(each))
+    asyncio.run(watch.refresh())
+    assert asked == ["group"]
 
 
 @pytest.mark.parametrize(
