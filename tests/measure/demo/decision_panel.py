@@ -146,7 +146,7 @@ def _soft_stages(decision: Decision[PartitionPlan]) -> list[str]:
 
 
 def _waiting(decision: Decision[PartitionPlan], name: Callable[[str], str]) -> str:
-    """Partitions that their new owner gets one round later."""
+    """Partitions that their new owner gets one rebalance later."""
     group, cluster, owner = decision.plan.group, decision.cluster, decision.plan.owner
     waiting = np.flatnonzero(decision.plan.pending & (owner != NOBODY))
     by_owner: dict[int, list[int]] = {}
@@ -156,4 +156,4 @@ def _waiting(decision: Decision[PartitionPlan], name: Callable[[str], str]) -> s
         f"{name(group.members[m].member_id)} gets {', '.join(partitions(cluster, np.array(f)).splitlines())}"
         for m, f in by_owner.items()
     ]
-    return f"{'; '.join(message)} in the next round, once the former owner has let go"
+    return f"{'; '.join(message)} in the next rebalance, once the former owner has let go"

@@ -42,7 +42,7 @@ def test_the_table_shows_before_after_and_change() -> None:
     row = next(line for line in text.splitlines() if "<a>" in line)
     assert "orders 0-1" in row
     assert "- orders 1" in row
-    assert "<b> gets orders 1 in the next round" in text
+    assert "<b> gets orders 1 in the next rebalance" in text
     assert "kept 1, moved 1, new 0" in text
     assert "2 ms" in text
 
