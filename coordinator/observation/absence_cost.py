@@ -87,7 +87,8 @@ def absence_cost(
     evacuated = ending is not Ending.CRASH and not unhelped
     heartbeat_s = pace.heartbeat_interval_ms / 1000
     members_remain = ending is Ending.CRASH or plan.words.kind != "consumer" or owner.instance_id is not None
-    detected_s, removed_s = (pace.session_timeout_ms / 1000, GUARD_S) if members_remain else (0.0, 0.0)
+    detected_s = pace.session_timeout_ms / 1000 if members_remain else 0.0
+    removed_s = min(detected_s, GUARD_S) if owner.instance_id is None else detected_s  # no guard removes static members
     on_its_disk = ending is Ending.RESTART and members_remain
     as_it_is = _outage(detected_s + heartbeat_s, [0] if on_its_disk else lacks, pace)
     near = [acceptable if lack is None else min(lack, acceptable) for lack in lacks]

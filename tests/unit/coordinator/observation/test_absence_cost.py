@@ -103,6 +103,8 @@ def test_a_static_consumer_does_not_leave() -> None:
     decision = decided(static("a"), static("b"))
     found = absence_cost(Ending.RESTART, decision, decision.plan.owner, 0, Pace(10_000, 1_000))
     assert (found.as_it_is.seconds, found.by, found.helped.seconds) == (11.0, EVACUATION, 1.0)
+    dead = absence_cost(Ending.CRASH, decision, decision.plan.owner, 0, Pace(10_000, 1_000))
+    assert (dead.as_it_is.seconds, dead.helped.seconds) == (11.0, 11.0), "no guard removes a static member"
 
 
 def test_the_dearest_crash_is_that_of_whom_most_is_to_be_restored() -> None:
