@@ -63,11 +63,16 @@ SIDE_BY_SIDE := @$(MAKE) --no-print-directory --keep-going --jobs=$$(($$(getconf
 # Plain processes, one for each part: two workers of pytest-xdist take half as much CPU time again, as they send each other
 # a report of each of 10,600 tests. What is in none of the other parts is in the last.
 FAST := $(PYTEST) -m "not embedded and not slow"
-FAST_PARTS := fast-tests-coordinator fast-tests-rest fast-tests-plans
+FAST_PARTS := fast-tests-coordinator fast-tests-groups fast-tests-rest fast-tests-plans
+# As much work as in the other folders of the coordinator together.
+GROUP_TESTS := $(addprefix tests/unit/coordinator/,cli kafka membership names observation)
 .PHONY: fast-tests $(FAST_PARTS)
 
 fast-tests-coordinator: setup
-	$(FAST) tests/unit/coordinator
+	$(FAST) tests/unit/coordinator $(addprefix --ignore ,$(GROUP_TESTS))
+
+fast-tests-groups: setup
+	$(FAST) $(GROUP_TESTS)
 
 fast-tests-plans: setup
 	$(FAST) tests/unit/assignors tests/vectors
