@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from bellwether_kafka.coordinator.assessment.conversion import ConversionFacts
 from bellwether_kafka.coordinator.assessment.model import PolicyRow, Prices
 from bellwether_kafka.coordinator.assessment.policies import rows_of
+from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 CLASSIC = "classic"
-BY_BROKERS = ("consumer", "streams")
 ASSIGNORS = {"consumer": "broker-uniform", "streams": "broker-sticky"}  # the default of a broker
 SETTLED_REFRESHES = 3  # in a row: between two rebalances a group is stable for a moment
 
@@ -88,7 +88,7 @@ class ConversionStart:
         return ConversionProgress(
             group=seen.group_id,
             at_ms=seen.seen_at_ms,
-            to=self.to if self.back or seen.kind not in BY_BROKERS else seen.kind,
+            to=self.to if self.back or seen.kind not in BROKER_PROTOCOLS else seen.kind,
             protocol=seen.kind,
             assignor=seen.protocol,
             state=seen.state,
@@ -108,7 +108,7 @@ class ConversionStart:
     def _pending(self, seen: Observation) -> str:
         if seen.unknown is not None:
             return f"the group is not known now: {seen.unknown.reason}"
-        if (seen.kind != CLASSIC) if self.back else (seen.kind not in BY_BROKERS):
+        if (seen.kind != CLASSIC) if self.back else (seen.kind not in BROKER_PROTOCOLS):
             return f"the group is {seen.kind}"
         if seen.classic_members:
             return f"members with the classic protocol: {len(seen.classic_members)}"
@@ -179,7 +179,7 @@ def _back_prediction(facts: ConversionFacts) -> tuple[str, PlacementCounts | Non
 
 def _by_protocol(seen: Observation) -> dict[str, int]:
     classic = len(seen.classic_members)
-    if seen.kind not in BY_BROKERS:
+    if seen.kind not in BROKER_PROTOCOLS:
         return {CLASSIC: len(seen.members)}
     return {seen.kind: len(seen.members) - classic} | ({CLASSIC: classic} if classic else {})
 

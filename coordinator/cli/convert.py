@@ -43,8 +43,6 @@ from bellwether_kafka.coordinator.observation import CheckVerdict, worst
 from bellwether_kafka.coordinator.settings import Settings
 
 TITLE = "Its assignment now, by a broker's assignors, and by Bellwether's policies"
-
-
 REFRESH_S = 1.0
 COUNTS_SHOWN = {"unowned": "unowned", "cross_rack": "cross rack", "moved": "moved"}
 

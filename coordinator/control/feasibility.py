@@ -17,10 +17,10 @@ from bellwether_kafka.coordinator.control.records import (
     recent_heartbeats,
     traits_of,
 )
+from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
 from bellwether_kafka.coordinator.names import for_shell
 
 WITHIN = f"within {HEARTBEAT_AGE_MS_MAX // 1000} s"
-OWN_ASSIGNORS = "bellwether"  # the beginning of the names of the assignors in deploy/broker-assignor
 PLUGIN_GUIDE = "docs/guides/beyond-classic.md#with-the-plug-in"
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         follower_fetching,
     )
     from bellwether_kafka.coordinator.kafka.describe_groups import (
+        BROKER_PROTOCOLS,
+        OWN_ASSIGNORS,
         TEMPORARY_TOPIC,
         BrokerGroup,
         BrokerMember,
@@ -100,12 +102,14 @@ else:
             *("all_nodes", "any_node", "compacted_topics", "follower_fetching"),
         ),
         "describe_groups": (
+            "BROKER_PROTOCOLS",
             "BrokerGroup",
             "BrokerMember",
             "BrokerProtocol",
             "BrokerSubtopology",
             "DescribeByBroker",
             "ListedGroup",
+            "OWN_ASSIGNORS",
             "RemoveStreamsMember",
             "TemporaryMember",
             "TEMPORARY_TOPIC",

@@ -15,6 +15,8 @@ JOINS, LEAVES = 0, -1  # the epochs of a member that joins or leaves
 TEMPORARY_TIMEOUT_MS = 5_000  # after which a broker would remove a temporary member that gave up no partition
 TEMPORARY_TOPIC = "bellwether.temporary-member"  # must not exist
 BrokerProtocol = Literal["consumer", "streams"]
+BROKER_PROTOCOLS: tuple[BrokerProtocol, ...] = ("consumer", "streams")
+OWN_ASSIGNORS = "bellwether"  # how the names of the assignors of deploy/broker-assignor begin
 AssignedPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 
 

@@ -63,7 +63,6 @@ METADATA_AGE_MS_MAX = 10_000
 READ_AT_ONCE_BYTES = 100_000  # an answer of this size is decoded before any heartbeat is late
 NOT_CLASSIC = "not a classic group"
 NO_SUCH_GROUP = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
-BROKER_PROTOCOLS: tuple[kafka.BrokerProtocol, ...] = ("consumer", "streams")
 
 OnObservation = Callable[[Observation], None]
 OnSeen = Callable[[str, DescribeAnswer], None]  # the group id and the unchanged answer to DescribeGroups
@@ -287,7 +286,7 @@ class GroupObserver:
 
     def _read(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
         """Decodes an answer. For most groups it is the same at each refresh, so `_read_once` reuses the result."""
-        config, classic = self._config, kind not in BROKER_PROTOCOLS
+        config, classic = self._config, kind not in kafka.BROKER_PROTOCOLS
         own = {m.member_id for m in answer.members if classic and membership.is_bellwether(m, config)}
         obstacle = self._obstacle(kind, answer)
         seen = observation(self.group_id, kind, answer, 0, obstacle=obstacle, bellwether_members=own, racks=self._racks)
@@ -305,7 +304,7 @@ class GroupObserver:
         """Returns the group if its broker assigns, None if there is no such group, or the error code because of which
         this is unknown. Raises TransportError if a broker does not answer."""
         hidden: int | TransportError | None = None
-        for protocol in BROKER_PROTOCOLS:
+        for protocol in kafka.BROKER_PROTOCOLS:
             try:
                 group = await self._sources.groups.describe_by_broker(self.group_id, protocol)
             except TransportError as error:

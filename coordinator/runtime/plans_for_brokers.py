@@ -145,15 +145,15 @@ class PlansForBrokers:
             transport = self._transport
             if transport is None or not self._groups.has_members(group):
                 return  # the next plan follows the orders
+            error: int | None
             try:
-                error: int | None = await _rebalance(transport, group)
+                error = await _rebalance(transport, group)
+                reason = _why(group, error or 0)
             except kafka.TransportError as failure:
                 error, reason = Code.COORDINATOR_NOT_AVAILABLE, str(failure)
-            else:
-                reason = _why(group, error) if error else ""
             if error is None:
                 return
-            if not error:
+            if not reason:
                 log.info("rebalance_begun", group=group, cause=cause)
                 return
             log.warning("rebalance_not_begun", group=group, cause=cause, reason=reason, again_in_s=wait_s)

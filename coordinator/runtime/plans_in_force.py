@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
+from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.serving import NewestPlan
 
-ASSIGNORS = "bellwether"  # how the names of all of Bellwether's assignors begin
-STABLE = "Stable"
 PLAN_AGE_S_MAX = 300.0  # an older plan may have been followed by one that another process made
 WAIT_S = 60.0  # after the first rebalance that is begun for one state of a group; twice as long after the second
 ATTEMPTS_MAX = 3  # for one state
@@ -51,7 +51,8 @@ class PlansInForce:
         assignment an order was not followed, it was not that of the newest plan, or a member had no partition. Few
         times for one state of a group, because another process may know better or every plan be late. `rules` is None
         while orders are unread. `now` is in seconds of the clock of `newest`."""
-        if seen.kind != "consumer" or seen.state != STABLE or not seen.protocol.startswith(ASSIGNORS) or rules is None:
+        by_plug_in = seen.kind == "consumer" and seen.protocol.startswith(OWN_ASSIGNORS)
+        if not by_plug_in or seen.state != GroupState.STABLE or rules is None:
             return ""
         group = self._watched(seen, _State(frozenset(map(_name, seen.members)), rules))
         if group.attempts >= ATTEMPTS_MAX or (newest is not None and group.agreed == (newest, seen.epoch)):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray, Plan, Refusal, Rule, Weights
+from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
 from bellwether_kafka.coordinator.planning import (
     Chosen,
     PlannedRebalance,
@@ -33,7 +34,6 @@ from bellwether_kafka.coordinator.serving.task_request_views import KnownApplica
 from bellwether_kafka.coordinator.serving.wire_tasks import TaskGroup
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
-NAME = "bellwether"
 GROUPS_MAX = 10_000
 NAMELESS_MAX = 1_000
 MEMBERS_KEPT = 3  # of a plan's members: enough to recognise their group, and few to look up
@@ -179,14 +179,14 @@ class Answers:
                 request,
                 members_seen,
                 rules,
-                policy if group or request.assignor != NAME else None,
+                policy if group or request.assignor != OWN_ASSIGNORS else None,
                 racks_configured=self._racks_configured,
                 are_known=self._topics.are_known,
             ),
         )
 
     def _made_of_tasks(self, request: TaskGroup, group: str, began: float) -> _Made:
-        if request.assignor != NAME:
+        if request.assignor != OWN_ASSIGNORS:
             raise RefusedError(f"no policy of Bellwether for tasks goes by the assignor's name {request.assignor}")
         config = (self._application_of(group) if group and self._application_of is not None else None) or StreamsConfig(
             group
@@ -206,8 +206,8 @@ class Answers:
 
     def _policy(self, assignor: str, group: str) -> Policy:
         """Returns the policy in the assignor's name; that of the group if there is none in it."""
-        name = assignor.removeprefix(f"{NAME}-")
-        if assignor == NAME:
+        name = assignor.removeprefix(f"{OWN_ASSIGNORS}-")
+        if assignor == OWN_ASSIGNORS:
             policy = (self._policy_of(group) if group else None) or Policy()
         elif name in POLICIES:
             policy = consumer.policy(name)

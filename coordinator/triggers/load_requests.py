@@ -6,7 +6,7 @@ do what the check foresaw, and the next request would not either. The interval d
 
 from dataclasses import dataclass
 
-from bellwether_kafka.assignors.shared import NOBODY, Decision
+from bellwether_kafka.assignors.shared import NOBODY, Decision, IntArray
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.protocol.primitives import ProcessId
 
@@ -28,15 +28,16 @@ class LoadRequests:
         """Takes a plan that was delivered. Owners between two plans of one move do not count."""
         if self.owners is None or decision.followup or decision.probing_at_ms is not None:
             return self
-        return self if self.owners == _owners(decision.plan) else LoadRequests()
+        return self if self.owners == processes_of(decision.plan, decision.plan.target.active) else LoadRequests()
 
     def requested(self, decision: Decision[TaskPlan]) -> "LoadRequests":
         """Takes a request for a rebalance, made while this decision was in force."""
         if self.owners is None:
-            return LoadRequests(owners=_owners(decision.plan))
+            return LoadRequests(owners=processes_of(decision.plan, decision.plan.target.active))
         return LoadRequests(interval_s=min(2 * self.interval_s, LOAD_INTERVAL_MAX_S), owners=self.owners)
 
 
-def _owners(plan: TaskPlan) -> Owners:
+def processes_of(plan: TaskPlan, numbers: IntArray) -> Owners:
+    """Returns the process of each task, from its number in the plan; None for none."""
     processes = plan.view.processes
-    return tuple(processes[p].process_id if p != NOBODY else None for p in plan.target.active.tolist())
+    return tuple(processes[p].process_id if p != NOBODY else None for p in numbers.tolist())

@@ -1,9 +1,9 @@
 """Requests a rebalance when a group led by `load-aware` has become uneven enough for its policy to move something.
 
 It makes the plan that would be made now, so it requests nothing that this plan would not do; the policy's own dead band
-and charge for moves decide. At most one request per group and PAUSE_S. Of applications `streams_watch` makes the
-request, because only it knows whether a rebalance would stop one. After a rebalance that left all owners as they were
-the next pause is twice as long, up to PAUSE_MAX_S.
+and charge for moves decide. At most one request per group and LOAD_INTERVAL_S. After a rebalance that left all owners
+as they were the next pause is twice as long, up to LOAD_INTERVAL_MAX_S. Of applications `streams_watch` makes the
+request, because only it knows whether a rebalance would stop one.
 """
 
 import asyncio
@@ -18,11 +18,15 @@ from bellwether_kafka.assignors.shared import NOBODY, Decision, Rule, Weights, m
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan, next_rebalance
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
-from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
+from bellwether_kafka.coordinator.triggers.load_requests import (
+    LOAD_INTERVAL_MAX_S,
+    LOAD_INTERVAL_S,
+    Owners,
+    processes_of,
+)
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 INTERVAL_S = 5.0
-PAUSE_S = 60.0
-PAUSE_MAX_S = 3600.0
 
 log = structlog.get_logger(__name__)
 
@@ -54,11 +58,9 @@ def tasks_to_move(decision: Decision[TaskPlan], policy: str, assignors: Assignor
     return sum(before != after for before, after in pairs)
 
 
-def _destinations(plan: TaskPlan) -> list[ProcessId | None]:
+def _destinations(plan: TaskPlan) -> Owners:
     """Returns the process where each task is to end up."""
-    target = plan.target.destination if len(plan.target.destination) else plan.target.active
-    processes = plan.view.processes
-    return [processes[p].process_id if p != NOBODY else None for p in target.tolist()]
+    return processes_of(plan, plan.target.destination if len(plan.target.destination) else plan.target.active)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,8 +77,8 @@ class _Request:
         if planned is self.planned:
             return self.pause_s
         if _owners(planned) != _owners(self.planned):
-            return PAUSE_S
-        return min(2 * self.pause_s, PAUSE_MAX_S)
+            return LOAD_INTERVAL_S
+        return min(2 * self.pause_s, LOAD_INTERVAL_MAX_S)
 
 
 def _owners(planned: PlannedRebalance[PartitionPlan]) -> dict[TopicPartition, str]:
@@ -135,7 +137,7 @@ class LoadWatch:
 
     async def _refresh(self, group: str, planned: PlannedRebalance[PartitionPlan]) -> None:
         request = self._requests.get(group)
-        pause_s = PAUSE_S if request is None else request.pause_before_next_s(planned)
+        pause_s = LOAD_INTERVAL_S if request is None else request.pause_before_next_s(planned)
         if request is not None and self._clock() - request.at_s < pause_s:
             return
         by = self._policies[group], self._weights(group), planned.rules

@@ -6,10 +6,8 @@ from contextlib import suppress
 
 from bellwether_kafka.coordinator import control, kafka
 from bellwether_kafka.coordinator.cli.read_groups import CONNECT_TIMEOUT_MS
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerProtocol
+from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS, BrokerGroup
 from bellwether_kafka.coordinator.settings import Settings
-
-PROTOCOLS: tuple[BrokerProtocol, ...] = ("consumer", "streams")
 
 
 def unfollowed_by_broker(settings: Settings, group: str, *, served: bool) -> str:
@@ -23,7 +21,7 @@ async def _described(settings: Settings, group: str) -> BrokerGroup | None:
     transport = kafka.Transport(settings.properties)
     try:
         await transport.start(CONNECT_TIMEOUT_MS)
-        for protocol in PROTOCOLS:
+        for protocol in BROKER_PROTOCOLS:
             with suppress(kafka.TransportError):  # 4.0 has no call for streams groups
                 answer = await transport.describe_by_broker(group, protocol)
                 if not answer.error:

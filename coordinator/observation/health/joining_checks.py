@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL
+from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
 from bellwether_kafka.coordinator.membership import (
     PROVEN_FROM,
     STREAMS_SESSION_MS_MAX,
@@ -30,7 +31,6 @@ ALLOWED = frozenset(
 )
 SESSION_MIN, SESSION_MAX = BROKER_CONFIGS
 SIZE_MAX = "group.max.size"
-PLUG_IN = "bellwether"  # how the names of the assignors of deploy/broker-assignor begin
 TASK_ASSIGNOR = "bellwether.broker.BellwetherTaskAssignor"
 ASK_AGAIN = (
     "Grant Bellwether's principal the ACL DESCRIBE_CONFIGS on the cluster, or ask again when all brokers answer."
@@ -209,9 +209,9 @@ def _assignor(facts: DoctorFacts) -> list[Check]:
     """Checks that every broker has the assignor of Bellwether that a group's members name: any of them may become the
     group's coordinator node, and one without it refuses the members."""
     name = facts.seen.protocol
-    if facts.seen.kind != "consumer" or not name.startswith(PLUG_IN):
+    if facts.seen.kind != "consumer" or not name.startswith(OWN_ASSIGNORS):
         return []
-    policy = name.removeprefix(f"{PLUG_IN}-")  # or the name itself, which stands for the configured policy
+    policy = name.removeprefix(f"{OWN_ASSIGNORS}-")  # or the name itself, which stands for the configured policy
     class_name = f"bellwether.broker.{''.join(map(str.capitalize, policy.split('-')))}Assignor"
     lists = {node: setting.split(",") for node, setting in facts.assignors.items() if isinstance(setting, str)}
     without = sorted(node for node, classes in lists.items() if class_name not in map(str.strip, classes))

@@ -35,7 +35,7 @@ CONVERTED = BrokerGroup(
 
 
 class Described(EmbeddedTransport):
-    """Embedded brokers know no DescribeGroups and no ListGroups; these groups are told here."""
+    """Answers of DescribeGroups and ListGroups, which embedded brokers do not have."""
 
     async def describe_group(self, group_id: str) -> DescribeAnswer:
         return GROUPS[group_id]
