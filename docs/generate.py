@@ -24,7 +24,7 @@ from pydantic_core import PydanticUndefined
 from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.control.records import OrderKind, PlacementKind
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
 from bellwether_kafka.coordinator.ghosts.proof import Proof
 from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.transitions import (

@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.control.absence import absence_update, handed_over, owned
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
-from bellwether_kafka.coordinator.control.fields import VALUE_BYTES_MAX
+from bellwether_kafka.coordinator.control.fields import VALUE_BYTES_MAX, RecordError
 from bellwether_kafka.coordinator.control.handed_back import HandedBack
 from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, OrderKind, PlacementKind, order_key
+from bellwether_kafka.coordinator.control.order_state import OrderState
+from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import (
     ABSENCE,
     EVERYBODY,
@@ -19,16 +21,12 @@ from bellwether_kafka.coordinator.control.records import (
     InstanceHeartbeat,
     OnPlaces,
     Order,
-    OrderState,
     PlacementOrder,
     Record,
-    RecordError,
     Stage,
     Stopped,
     Until,
     absence_key,
-    decode,
-    encode,
     lead_is_wanted,
     recent_heartbeats,
     traits_of,

@@ -7,15 +7,9 @@ import structlog
 
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.control.controlled_groups import ControlledGroup, given_up, leads
-from bellwether_kafka.coordinator.control.records import (
-    Absence,
-    OrderState,
-    PlacementKind,
-    PlacementOrder,
-    Record,
-    Stage,
-    Until,
-)
+from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
+from bellwether_kafka.coordinator.control.order_state import OrderState
+from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Record, Stage, Until
 
 log = structlog.get_logger(__name__)
 

@@ -1,6 +1,6 @@
 """Connects the control topic with the groups of this process: passes operators' orders on, sends the heartbeat of this
-process, and makes groups active or standby. The rules are elsewhere: `records` decodes orders, `active_role` evaluates
-heartbeats, and memberships follow the events that they get.
+process. The rules are elsewhere: `order_state` has the orders in force, `group_roles` makes groups active or standby,
+and memberships follow the events that they get.
 
 Events to memberships state the present situation, not a change: repeating one is harmless, and a lost one is sent
 again.
@@ -20,19 +20,20 @@ from bellwether_kafka.coordinator.control import records
 from bellwether_kafka.coordinator.control.absence_orders import AbsenceOrders
 from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.control.controlled_groups import ControlledGroup, Runner, given_up, leads
+from bellwether_kafka.coordinator.control.group_roles import GroupRoles
 from bellwether_kafka.coordinator.control.handed_back import renewed
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind
 from bellwether_kafka.coordinator.control.order_news import order_news
+from bellwether_kafka.coordinator.control.order_state import OrderState
 from bellwether_kafka.coordinator.control.served_orders import ServedGroups, ServedOrders
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import (
-    ActiveRoleChanged,
     HandBackRemembered,
     Note,
     OrdersInForce,
 )
 
 HEARTBEAT_S = 1.0
-HAND_OVER_S = 2.0
 STOP_POLL_S = 0.02
 UNREAD_S = 10.0  # how long brokers get no plan because orders are unknown
 UNOBSERVED_S = 30.0  # after the start: a group that is not known by then is a new one
@@ -96,13 +97,13 @@ class Controller:
         self._began = self._own_heartbeat_at = clock()
         self._clock = clock
         self._wall_clock = wall_clock
-        self._orders = records.OrderState()
+        self._orders = OrderState()
         self._instances = Instances(settings.instance_name)
         self._groups = {
             group: ControlledGroup(runner, active=not settings.standby) for group, runner in runners.items()
         }
+        self._roles = GroupRoles(self._groups, self._instances, heartbeat=self._heartbeat, clock=clock)
         self._caught_up = asyncio.Event()
-        self._stopping = False
         self._ended: dict[str, str] = {}  # why an order has ended, by its key
         self._served_orders = (
             ServedOrders(served, self._orders, self._instances, self._ended, self._done) if served is not None else None
@@ -135,11 +136,11 @@ class Controller:
 
     async def hand_all_over(self) -> None:
         """Hands all groups over to standbys before an orderly stop. Returns when they are taken, or after
-        `HAND_OVER_S`."""
-        self._stopping = True
+        the time limit of a hand-over."""
+        self._roles.stopping = True
         if not self._standby or not self._caught_up.is_set():
             return
-        self._hand_over(list(self._groups), "this instance stops")
+        self._roles.hand_over(self._groups, "this instance stops")
         while any(state.hands_over_until for state in self._groups.values()):
             await asyncio.sleep(STOP_POLL_S)
             self.review()
@@ -149,7 +150,7 @@ class Controller:
         state = self._groups[group]
         if not self._standby or not self._caught_up.is_set() or not leads(state.runner):
             return False
-        self._hand_over([group], reason)
+        self._roles.hand_over([group], reason)
         while state.hands_over_until and self._clock() < state.hands_over_until:
             if self._instances.leader(group):
                 return True
@@ -234,28 +235,28 @@ class Controller:
             self._update_rules(group, state, now_ms)
             self._update_hand_back(group, state, now_ms)
             if self._standby and not given_up(state.runner):
-                self._update_role(group, state)
+                self._roles.update(group, state)
         self._carry_out_drains(now_ms)
         if self._served_orders is not None:
             self._served_orders.update(self._groups.keys(), now_ms)
 
     def _update_orders(self, group: str, state: ControlledGroup, now_ms: int) -> None:
-        leave = self._orders.in_force(records.OrderKind.LEAVE, group, now_ms)
-        pause = self._orders.in_force(records.OrderKind.PAUSE, group, now_ms)
+        leave = self._orders.in_force(OrderKind.LEAVE, group, now_ms)
+        pause = self._orders.in_force(OrderKind.PAUSE, group, now_ms)
         release = self._release(group, state, now_ms)
         in_force = OrdersInForce(leave=_sentence(leave), pause=_sentence(pause), release=_sentence(release))
         if in_force != state.orders:
             state.orders = in_force
             log.info("orders_in_force", group=group, **asdict(in_force))
             state.runner.post(in_force)
-        again = self._orders.in_force(records.OrderKind.REBALANCE, group, now_ms)
+        again = self._orders.in_force(OrderKind.REBALANCE, group, now_ms)
         if again is not None and leads(state.runner):
             self._done(again)
             state.runner.begin_rebalance(again.sentence)
 
     def _release(self, group: str, state: ControlledGroup, now_ms: int) -> records.Order | None:
         """Returns the release in force. Withdraws it once members have joined."""
-        order = self._orders.in_force(records.OrderKind.RELEASE, group, now_ms)
+        order = self._orders.in_force(OrderKind.RELEASE, group, now_ms)
         if order is None or not (state.active and state.runner.membership.has_members):
             return order
         if now_ms - order.at_ms < RELEASE_MS_MIN:
@@ -327,70 +328,13 @@ class Controller:
         self._orders.apply(key, None)
         self._topic.withdraw(key)
 
-    def _update_role(self, group: str, state: ControlledGroup) -> None:
-        member, leading = state.runner.membership, leads(state.runner)
-        if state.hands_over_until:
-            self._watch_hand_over(group, state, leading=leading)
-        elif not state.active:
-            reason = "" if self._stopping else self._instances.reason_to_take_over(group)
-            if reason:
-                self._activate(group, state, reason)
-        else:
-            better = self._instances.must_yield(group, leading=leading, fenced=not member.has_active_role)
-            if better:
-                self._deactivate(group, state, f"{better} leads it")
-            # this member was fenced, but no known instance claims the group
-            elif not member.has_active_role:
-                state.runner.post(ActiveRoleChanged(active=True, reason="no other instance of Bellwether leads it"))
-        if leading != state.leads:
-            state.leads = leading
-            self._heartbeat()
-
-    def _activate(self, group: str, state: ControlledGroup, reason: str) -> None:
-        log.info("standby_takes_over", group=group, reason=reason, instance=self.instance_name)
-        state.active = True
-        self._heartbeat()  # before joining, so that the fenced instance knows its successor
-        state.runner.post(ActiveRoleChanged(active=True, reason=reason))
-
-    def _deactivate(self, group: str, state: ControlledGroup, reason: str) -> None:
-        log.info("lead_released", group=group, reason=reason, instance=self.instance_name)
-        state.active = False
-        state.hands_over_until = 0.0
-        state.runner.post(ActiveRoleChanged(active=False, reason=reason))
-        self._heartbeat()
-
-    # ---- handing over --------------------------------------------------------------------------------------------
-
     def _carry_out_drains(self, now_ms: int) -> None:
         for target in (self.instance_name, records.EVERYBODY):
-            order = self._orders.in_force(records.OrderKind.DRAIN, target, now_ms)
+            order = self._orders.in_force(OrderKind.DRAIN, target, now_ms)
             if order is None or not any(leads(state.runner) for state in self._groups.values()):
                 continue
             self._done(order)
-            self._hand_over(list(self._groups), order.sentence)
-
-    def _hand_over(self, groups: list[str], reason: str) -> None:
-        limit = self._clock() + HAND_OVER_S
-        for group in groups:
-            state = self._groups[group]
-            if not leads(state.runner) or state.hands_over_until:
-                continue
-            successors = self._instances.successors(group)
-            if not successors:
-                log.warning("nobody_to_hand_over_to", group=group, reason=reason)
-                continue
-            log.info("hands_over", group=group, to=successors[0], reason=reason)
-            state.hands_over_until = limit
-            state.runner.post(ActiveRoleChanged(active=False, reason=reason))
-        self._heartbeat()
-
-    def _watch_hand_over(self, group: str, state: ControlledGroup, *, leading: bool) -> None:
-        if not leading:
-            self._deactivate(group, state, "handed over")
-        elif self._clock() >= state.hands_over_until:
-            log.warning("hand_over_failed", group=group, reason="no standby has taken the group in time")
-            state.hands_over_until = 0.0
-            state.runner.post(ActiveRoleChanged(active=True, reason="no standby has taken the group"))
+            self._roles.hand_over(self._groups, order.sentence)
 
     # ---- heartbeats ------------------------------------------------------------------------------------------------
 
@@ -405,7 +349,7 @@ class Controller:
                 self.instance_name,
                 leads=tuple(group for group, state in groups if leads(state.runner)),
                 claims=tuple(group for group, state in groups if state.active and not leads(state.runner)),
-                standby_for=() if self._stopping else tuple(group for group, state in groups if not state.active),
+                standby_for=() if self._roles.stopping else tuple(group for group, state in groups if not state.active),
                 hands_over=tuple(group for group, state in groups if state.hands_over_until),
                 at_ms=self._now_ms(),
                 between=between,

@@ -4,13 +4,13 @@ the topic by key, `now_ms` is the wall clock."""
 from collections.abc import Iterable, Mapping
 
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     HEARTBEAT_AGE_MS_MAX,
     Absence,
     AnyOrder,
     InstanceHeartbeat,
-    OrderKind,
     PlacementOrder,
     Record,
     absence_key,

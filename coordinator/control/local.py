@@ -27,17 +27,11 @@ from typing import Any
 import structlog
 
 from bellwether_kafka.bounded import json_of, read_small
+from bellwether_kafka.coordinator.control.fields import RecordError
 from bellwether_kafka.coordinator.control.handed_back import HandedBack
-from bellwether_kafka.coordinator.control.records import (
-    ORDER_TRAITS,
-    InstanceHeartbeat,
-    Order,
-    Record,
-    RecordError,
-    Stopped,
-    decode,
-    traits_of,
-)
+from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS
+from bellwether_kafka.coordinator.control.record_codec import decode
+from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, Record, Stopped, traits_of
 from bellwether_kafka.coordinator.control.topic import ControlTopicError, OnRecord
 
 PREFIX = "bellwether-orders-"

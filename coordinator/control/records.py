@@ -1,24 +1,19 @@
-"""Records of the control topic, such as operators' orders and instances' heartbeats: decoding, encoding, and the fold
-of the topic into the orders in force. Pure: `now_ms` is an argument.
+"""Records of the control topic, such as operators' orders and instances' heartbeats. Pure: `now_ms` is an argument.
 
 The topic is compacted: the last value of a key is in force, and a record without a value withdraws it. A key is the
-kind, a slash and the target, such as `leave/orders`; a value is a JSON object with "v" (1), "kind", "target", "owner",
-"at_ms" and "expires_ms" (wall clock, milliseconds since 1970) and "reason". Any principal with WRITE on the topic can
-give orders.
+kind, a slash and the target, such as `leave/orders`; `record_codec` has the bytes, `order_state` the orders in force.
+Any principal with WRITE on the topic can give orders.
 
 A new kind of order on a group needs a member of `OrderKind` and a row of `ORDER_TRAITS` (`order_kinds`). Another kind
-of record needs a frozen class with `kind`, `key`, `expires_ms` and `to_json`, and an entry in `_READERS`.
+of record needs a frozen class with `kind`, `key`, `expires_ms` and `to_json`, and an entry in `record_codec`.
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
-from bellwether_kafka.coordinator.control.fields import RecordError, fields_of, lists, names, number, text, texts
-from bellwether_kafka.coordinator.control.handed_back import HANDED_BACK, HandedBack, handed_back_key
 from bellwether_kafka.coordinator.control.order_kinds import (
     ORDER_TRAITS,
     PLACEMENT_TRAITS,
@@ -279,170 +274,3 @@ def heartbeat_key(instance: str) -> str:
 
 def absence_key(group: str, where: str) -> str:
     return f"{ABSENCE}/{group}/{where}"
-
-
-def encode(record: Record) -> tuple[bytes, bytes]:
-    """Returns (key, value) for the topic."""
-    return record.key.encode(), json.dumps(record.to_json(), separators=(",", ":")).encode()
-
-
-def decode(key: bytes | None, value: bytes) -> Record | None:
-    """Returns the record, or None if only a newer version knows its kind. Raises RecordError, and no other error for
-    any bytes; memory and time are bounded by VALUE_BYTES_MAX."""
-    fields = fields_of(value)
-    version, kind = fields.get("v"), fields.get("kind")
-    if not isinstance(version, int) or isinstance(version, bool) or not isinstance(kind, str):
-        raise RecordError('it has no "v" or no "kind"')
-    reader = _READERS.get(kind)
-    if version > VERSION or reader is None:
-        return None
-    record = reader(fields)
-    if (key or b"") != record.key.encode():
-        raise RecordError(f"its key is not {record.key!r}")
-    return record
-
-
-def _order(fields: Mapping[str, Any]) -> Order:
-    return Order(OrderKind(fields["kind"]), text(fields, "target"), **_given(fields))
-
-
-def _placement(fields: Mapping[str, Any]) -> PlacementOrder:
-    where = text(fields, "where")
-    if not where.startswith(("rack:", "member:")):
-        raise RecordError('"where" is neither rack:NAME nor member:NAME')
-    target, item = text(fields, "target"), text(fields, "item")
-    return PlacementOrder(PlacementKind(fields["kind"]), target, item, where, **_given(fields), until=_until(fields))
-
-
-def _until(fields: Mapping[str, Any]) -> Until:
-    """Returns the event that ends the order, EXPIRY if it is missing (older versions) or unknown (newer ones)."""
-    matching = [until for until in Until if until.value == fields.get("until")]
-    return matching[0] if matching else Until.EXPIRY
-
-
-def _applied_plan(fields: Mapping[str, Any]) -> AppliedPlan:
-    return AppliedPlan(
-        target=text(fields, "target"),
-        digest=text(fields, "digest"),
-        members=names(fields, "members"),
-        items=lists(fields, "items"),
-        **_given(fields),
-    )
-
-
-def _absence(fields: Mapping[str, Any]) -> Absence:
-    stages = [stage for stage in Stage if stage.value == fields.get("stage")]
-    if not stages:
-        raise RecordError('"stage" is none that is known')
-    order_ms, expires_ms, since_ms = (number(fields, name) for name in ("order_ms", "expires_ms", "since_ms"))
-    return Absence(
-        text(fields, "target"),
-        text(fields, "where"),
-        order_ms,
-        expires_ms,
-        stages[0],
-        since_ms,
-        names(fields, "members"),
-        names(fields, "names"),
-    )
-
-
-def _stopped(fields: Mapping[str, Any]) -> Stopped:
-    return Stopped(text(fields, "target"), names(fields, "members"), names(fields, "static"), **_given(fields))
-
-
-def _handed_back(fields: Mapping[str, Any]) -> HandedBack:
-    at_ms, expires_ms = number(fields, "at_ms"), number(fields, "expires_ms")
-    reason, topology = text(fields, "reason"), text(fields, "topology", "")
-    waits = fields.get("waits") is not False
-    return HandedBack(text(fields, "target"), at_ms, expires_ms, reason, topology, waits)
-
-
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields that all orders have."""
-    owner = text(fields, "owner")
-    at_ms, expires_ms = number(fields, "at_ms"), number(fields, "expires_ms")
-    return {"owner": owner, "at_ms": at_ms, "expires_ms": expires_ms, "reason": text(fields, "reason", "")}
-
-
-def _heartbeat(fields: Mapping[str, Any]) -> InstanceHeartbeat:
-    return InstanceHeartbeat(
-        instance=text(fields, "target"),
-        leads=names(fields, "leads"),
-        claims=names(fields, "claims"),
-        standby_for=names(fields, "stands_by"),
-        hands_over=names(fields, "hands_over"),
-        at_ms=number(fields, "at_ms"),
-        between=fields.get("between") is True,
-        policies=texts(fields, "policies"),
-        orders_for=names(fields, "orders_for"),
-        serves=names(fields, "serves"),
-    )
-
-
-_READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
-    **{kind.value: _order for kind in OrderKind},
-    OrderKind.APPLY.value: _applied_plan,
-    **{kind.value: _placement for kind in PlacementKind},
-    ABSENCE: _absence,
-    STOPPED: _stopped,
-    HANDED_BACK: _handed_back,
-    HEARTBEAT: _heartbeat,
-}
-
-
-class OrderState:
-    """The last readable record of each key, except heartbeats, which `active_role` keeps."""
-
-    def __init__(self) -> None:
-        self._orders: dict[str, Record] = {}
-
-    def apply(self, key: str, record: Record | None) -> None:
-        """Takes one record, in the order of the topic. None withdraws the key."""
-        if record is None:
-            self._orders.pop(key, None)
-        else:
-            self._orders[key] = record
-
-    def in_force(self, kind: OrderKind, target: str, now_ms: int) -> Order | None:
-        """Returns the order if it was given and has not expired."""
-        order = self._orders.get(order_key(kind, target))
-        return order if isinstance(order, Order) and now_ms < order.expires_ms else None
-
-    def placements(self, group: str, now_ms: int) -> tuple[PlacementOrder, ...]:
-        """Returns the pins, bans and evacuations of a group that have not expired, sorted by key."""
-        in_force = self.all_in_force(now_ms)
-        return tuple(o for o in in_force if isinstance(o, PlacementOrder) and o.target == group)
-
-    def applied_plan(self, group: str, now_ms: int) -> AppliedPlan | None:
-        """Returns the plan that is applied to a group."""
-        record = self._orders.get(order_key(OrderKind.APPLY, group))
-        return record if isinstance(record, AppliedPlan) and now_ms < record.expires_ms else None
-
-    def on_places(self, group: str, now_ms: int) -> tuple[OnPlaces, ...]:
-        """Returns all orders on the places of a group's items: an applied plan and those of `placements`."""
-        plan = self.applied_plan(group, now_ms)
-        return (*([plan] if plan is not None else []), *self.placements(group, now_ms))
-
-    def any_placements(self, now_ms: int) -> bool:
-        """Returns whether any group has a pin, ban or evacuation that has not expired."""
-        return any(isinstance(order, PlacementOrder) for order in self.all_in_force(now_ms))
-
-    def absence(self, order: PlacementOrder) -> Absence | None:
-        """Returns the absence with which this order ends, None if no leader has reported it yet."""
-        record = self._orders.get(absence_key(order.target, order.where))
-        return record if isinstance(record, Absence) and record.order_ms == order.at_ms else None
-
-    def handed_back(self, group: str, now_ms: int) -> HandedBack | None:
-        """Returns the last hand-back of a group, while it limits the next one."""
-        record = self._orders.get(handed_back_key(group))
-        return record if isinstance(record, HandedBack) and now_ms < record.expires_ms else None
-
-    def left_over(self, now_ms: int) -> list[Absence]:
-        """Returns the absences whose order has expired or was withdrawn."""
-        absences = [record for record in self._orders.values() if isinstance(record, Absence)]
-        tied = {(o.target, o.where, o.at_ms) for o in self.all_in_force(now_ms) if isinstance(o, PlacementOrder)}
-        return [a for a in absences if (a.target, a.where, a.order_ms) not in tied]
-
-    def all_in_force(self, now_ms: int) -> Iterator[Record]:
-        return (record for _, record in sorted(self._orders.items()) if now_ms < record.expires_ms)

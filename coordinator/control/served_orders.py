@@ -14,7 +14,8 @@ from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind
 from bellwether_kafka.coordinator.control.order_news import order_news
-from bellwether_kafka.coordinator.control.records import Order, OrderState, PlacementOrder
+from bellwether_kafka.coordinator.control.order_state import OrderState
+from bellwether_kafka.coordinator.control.records import Order, PlacementOrder
 
 CHANGED = "the orders in force have changed since the newest plan"
 

@@ -13,7 +13,9 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bellwether_kafka.coordinator.control.records import Record, RecordError, decode, encode
+from bellwether_kafka.coordinator.control.fields import RecordError
+from bellwether_kafka.coordinator.control.record_codec import decode, encode
+from bellwether_kafka.coordinator.control.records import Record
 from bellwether_kafka.coordinator.kafka import (
     DENIED,
     SILENCE,

@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.stateful.translate import read_member
 from bellwether_kafka.assignors.streams.application.topology import TopologyError
 from bellwether_kafka.assignors.streams.application.topology_text import parse_description
 from bellwether_kafka.bounded import OutsideTextError
-from bellwether_kafka.coordinator.control import records as orders
+from bellwether_kafka.coordinator import control as orders
 from bellwether_kafka.coordinator.events.avro import EventError, SchemaSet
 from bellwether_kafka.coordinator.planning.racks.rack_file import networks_of
 from bellwether_kafka.coordinator.settings import WeightSettings

@@ -18,7 +18,8 @@ from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.assignors.streams.stages.rules import last_copies
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate, absence_update
-from bellwether_kafka.coordinator.control.records import Absence, PlacementKind, PlacementOrder, Stage, Until
+from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
+from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.control.absence import absence_update, left_behind
-from bellwether_kafka.coordinator.control.records import Absence, PlacementKind, PlacementOrder, Stage, Until
+from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
+from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e

@@ -106,11 +106,11 @@ class Channel:
 
     def hand_over(self, then: Callable[[], None]) -> None:
         """Before an orderly end: `then`, once a standby has the group or none has taken it in time."""
-        self.real._stopping = True
+        self.real._roles.stopping = True
         if not self.real._caught_up.is_set():
             then()
             return
-        self.real._hand_over(["g"], "this sidecar stops")
+        self.real._roles.hand_over(["g"], "this sidecar stops")
         self._wait(then)
 
     def _wait(self, then: Callable[[], None]) -> None:

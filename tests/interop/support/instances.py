@@ -8,7 +8,9 @@ from typing import Any, Self
 
 from confluent_kafka import Producer
 
-from bellwether_kafka.coordinator.control.records import Order, OrderKind, encode
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind
+from bellwether_kafka.coordinator.control.record_codec import encode
+from bellwether_kafka.coordinator.control.records import Order
 from tests.interop.support.bellwether import INSTANCE, WATCHED, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until

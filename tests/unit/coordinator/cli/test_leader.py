@@ -14,7 +14,8 @@ from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.cli import leader as leader_module
 from bellwether_kafka.coordinator.cli.leader import configured, rules_in_force, rules_of
-from bellwether_kafka.coordinator.control.records import Order, OrderKind, PlacementKind, PlacementOrder, Record
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
+from bellwether_kafka.coordinator.control.records import Order, PlacementOrder, Record
 from bellwether_kafka.coordinator.control.topic import NoControlTopicError
 from bellwether_kafka.coordinator.settings.leaders import Leader
 from bellwether_kafka.coordinator.settings.process_settings import Settings, load

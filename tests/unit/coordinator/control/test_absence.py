@@ -5,15 +5,9 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate, absence_update, left_behind, owned
-from bellwether_kafka.coordinator.control.records import (
-    Absence,
-    PlacementKind,
-    PlacementOrder,
-    Stage,
-    Until,
-    decode,
-    encode,
-)
+from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
+from bellwether_kafka.coordinator.control.record_codec import decode, encode
+from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.stateful import PROTOCOL, StatefulSubscription

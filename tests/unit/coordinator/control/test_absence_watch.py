@@ -12,11 +12,11 @@ from bellwether_kafka.coordinator.control import absence_watch
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.control.absence_watch import MOVING_POLL_S, POLL_S, AbsenceWatch
 from bellwether_kafka.coordinator.control.controller import Controller
+from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
 from bellwether_kafka.coordinator.control.records import (
     Absence,
     ControlSettings,
     InstanceHeartbeat,
-    PlacementKind,
     PlacementOrder,
     Record,
     Stage,

@@ -4,17 +4,9 @@ import pytest
 
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.feasibility import HEARTBEAT_AGE_MS_MAX, objection, policy_of, unfollowed
-from bellwether_kafka.coordinator.control.records import (
-    NO_END_MS,
-    InstanceHeartbeat,
-    Order,
-    OrderKind,
-    PlacementKind,
-    PlacementOrder,
-    Record,
-    decode,
-    encode,
-)
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
+from bellwether_kafka.coordinator.control.record_codec import decode, encode
+from bellwether_kafka.coordinator.control.records import NO_END_MS, InstanceHeartbeat, Order, PlacementOrder, Record
 
 NOW_MS = 1_000_000
 LEADER = InstanceHeartbeat(

@@ -14,16 +14,15 @@ from prometheus_client import CollectorRegistry
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.controller import Controller, ControlReport
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
+from bellwether_kafka.coordinator.control.record_codec import encode
 from bellwether_kafka.coordinator.control.records import (
     ControlSettings,
     InstanceHeartbeat,
     Order,
-    OrderKind,
-    PlacementKind,
     PlacementOrder,
     Record,
     Stopped,
-    encode,
 )
 from bellwether_kafka.coordinator.control.topic import (
     ControlTopic,

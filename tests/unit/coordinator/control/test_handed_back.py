@@ -14,7 +14,9 @@ from bellwether_kafka.coordinator.control.controller import Controller, OrderSou
 from bellwether_kafka.coordinator.control.fields import RecordError
 from bellwether_kafka.coordinator.control.handed_back import LIMIT_MS, HandedBack, renewed
 from bellwether_kafka.coordinator.control.local import HandBackFile, LocalOrders, state_folder
-from bellwether_kafka.coordinator.control.records import ControlSettings, OrderState, Record, decode, encode
+from bellwether_kafka.coordinator.control.order_state import OrderState
+from bellwether_kafka.coordinator.control.record_codec import decode, encode
+from bellwether_kafka.coordinator.control.records import ControlSettings, Record
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import HandBackRemembered, State, StepAsideWanted
 from tests.unit.coordinator.control.test_controller import Group

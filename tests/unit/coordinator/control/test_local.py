@@ -12,15 +12,14 @@ import pytest
 from bellwether_kafka.coordinator.control import local
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.local import LocalChannel, LocalOrders, LocalProcess, local_processes
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
+from bellwether_kafka.coordinator.control.record_codec import encode
 from bellwether_kafka.coordinator.control.records import (
     ControlSettings,
     InstanceHeartbeat,
     Order,
-    OrderKind,
-    PlacementKind,
     PlacementOrder,
     Record,
-    encode,
 )
 from bellwether_kafka.coordinator.control.topic import ControlTopicError
 from bellwether_kafka.coordinator.membership.events import OrdersInForce

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from bellwether_kafka.coordinator.control.controller import RELEASE_MS_MIN, Controller
-from bellwether_kafka.coordinator.control.records import NO_END_MS, ControlSettings, Order, OrderKind, Record
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind
+from bellwether_kafka.coordinator.control.records import NO_END_MS, ControlSettings, Order, Record
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership.events import OrdersInForce
 from bellwether_kafka.coordinator.membership.role import NotLeading

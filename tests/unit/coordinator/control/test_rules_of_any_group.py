@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control.controller import UNOBSERVED_S, UNREAD_S, Controller
-from bellwether_kafka.coordinator.control.records import ControlSettings, PlacementKind, PlacementOrder, Record
+from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
+from bellwether_kafka.coordinator.control.records import ControlSettings, PlacementOrder, Record
 
 NOW_S = 1_000.0
 EVACUATE = PlacementOrder(

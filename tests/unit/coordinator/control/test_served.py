@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control.controller import Controller
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
 from bellwether_kafka.coordinator.control.records import (
     ControlSettings,
     InstanceHeartbeat,
     Order,
-    OrderKind,
-    PlacementKind,
     PlacementOrder,
     Record,
 )

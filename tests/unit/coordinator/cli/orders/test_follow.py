@@ -5,13 +5,11 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.cli.orders.follow import unread
+from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, OrderKind, PlacementKind
 from bellwether_kafka.coordinator.control.records import (
-    ORDER_TRAITS,
     PLACEMENT_TRAITS,
     InstanceHeartbeat,
     Order,
-    OrderKind,
-    PlacementKind,
     PlacementOrder,
     Record,
     traits_of,

@@ -21,16 +21,8 @@ from bellwether_kafka.coordinator.cli.orders import apply, follow, group_orders,
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement, left_alone
 from bellwether_kafka.coordinator.cli.output import Exit, Output
 from bellwether_kafka.coordinator.control import topic as control_topic
-from bellwether_kafka.coordinator.control.records import (
-    ORDER_TRAITS,
-    Absence,
-    Order,
-    PlacementKind,
-    PlacementOrder,
-    Record,
-    Stage,
-    Until,
-)
+from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, PlacementKind
+from bellwether_kafka.coordinator.control.records import Absence, Order, PlacementOrder, Record, Stage, Until
 from bellwether_kafka.coordinator.control.topic import NoControlTopicError, SilentTopicError, read_all, write_now
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from tests.support.embedded_brokers import EmbeddedCluster, EmbeddedClusterError

@@ -15,14 +15,9 @@ from bellwether_kafka.coordinator.cli.orders import restart, write
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
 from bellwether_kafka.coordinator.cli.orders.write import OrderService
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.control.records import (
-    InstanceHeartbeat,
-    PlacementKind,
-    PlacementOrder,
-    Record,
-    Until,
-    encode,
-)
+from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
+from bellwether_kafka.coordinator.control.record_codec import encode
+from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, PlacementOrder, Record, Until
 from bellwether_kafka.coordinator.control.topic import TopicChannel
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
 from tests.support.documented import undocumented

@@ -1,0 +1,72 @@
+"""The fold of the control topic into the orders in force. Pure: `now_ms` is an argument."""
+
+from collections.abc import Iterator
+
+from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
+from bellwether_kafka.coordinator.control.handed_back import HandedBack, handed_back_key
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind, order_key
+from bellwether_kafka.coordinator.control.records import (
+    Absence,
+    OnPlaces,
+    Order,
+    PlacementOrder,
+    Record,
+    absence_key,
+)
+
+
+class OrderState:
+    """The last readable record of each key, except heartbeats, which `active_role` keeps."""
+
+    def __init__(self) -> None:
+        self._orders: dict[str, Record] = {}
+
+    def apply(self, key: str, record: Record | None) -> None:
+        """Takes one record, in the order of the topic. None withdraws the key."""
+        if record is None:
+            self._orders.pop(key, None)
+        else:
+            self._orders[key] = record
+
+    def in_force(self, kind: OrderKind, target: str, now_ms: int) -> Order | None:
+        """Returns the order if it was given and has not expired."""
+        order = self._orders.get(order_key(kind, target))
+        return order if isinstance(order, Order) and now_ms < order.expires_ms else None
+
+    def placements(self, group: str, now_ms: int) -> tuple[PlacementOrder, ...]:
+        """Returns the pins, bans and evacuations of a group that have not expired, sorted by key."""
+        in_force = self.all_in_force(now_ms)
+        return tuple(o for o in in_force if isinstance(o, PlacementOrder) and o.target == group)
+
+    def applied_plan(self, group: str, now_ms: int) -> AppliedPlan | None:
+        """Returns the plan that is applied to a group."""
+        record = self._orders.get(order_key(OrderKind.APPLY, group))
+        return record if isinstance(record, AppliedPlan) and now_ms < record.expires_ms else None
+
+    def on_places(self, group: str, now_ms: int) -> tuple[OnPlaces, ...]:
+        """Returns all orders on the places of a group's items: an applied plan and those of `placements`."""
+        plan = self.applied_plan(group, now_ms)
+        return (*([plan] if plan is not None else []), *self.placements(group, now_ms))
+
+    def any_placements(self, now_ms: int) -> bool:
+        """Returns whether any group has a pin, ban or evacuation that has not expired."""
+        return any(isinstance(order, PlacementOrder) for order in self.all_in_force(now_ms))
+
+    def absence(self, order: PlacementOrder) -> Absence | None:
+        """Returns the absence with which this order ends, None if no leader has reported it yet."""
+        record = self._orders.get(absence_key(order.target, order.where))
+        return record if isinstance(record, Absence) and record.order_ms == order.at_ms else None
+
+    def handed_back(self, group: str, now_ms: int) -> HandedBack | None:
+        """Returns the last hand-back of a group, while it limits the next one."""
+        record = self._orders.get(handed_back_key(group))
+        return record if isinstance(record, HandedBack) and now_ms < record.expires_ms else None
+
+    def left_over(self, now_ms: int) -> list[Absence]:
+        """Returns the absences whose order has expired or was withdrawn."""
+        absences = [record for record in self._orders.values() if isinstance(record, Absence)]
+        tied = {(o.target, o.where, o.at_ms) for o in self.all_in_force(now_ms) if isinstance(o, PlacementOrder)}
+        return [a for a in absences if (a.target, a.where, a.order_ms) not in tied]
+
+    def all_in_force(self, now_ms: int) -> Iterator[Record]:
+        return (record for _, record in sorted(self._orders.items()) if now_ms < record.expires_ms)
