@@ -194,7 +194,7 @@ sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=
 	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
 
 storm: setup  ## simulated storms of members that come and go, MEMBERS=1000 SEEDS=3 FIRST=0
-	@$(BIN)/python -m tests.simulation.storm --members $(or $(MEMBERS),1000) --seeds $(or $(SEEDS),3) --first $(or $(FIRST),0)
+	@$(BIN)/python -m tests.simulation.scenes.storm --members $(or $(MEMBERS),1000) --seeds $(or $(SEEDS),3) --first $(or $(FIRST),0)
 
 setup-prove: setup
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --frozen --quiet --inexact --group prove
@@ -223,7 +223,7 @@ coverage: setup-prove  ## branches of protocol, assignors and the state machine 
 		--include="protocol/*,assignors/*,coordinator/membership/*"
 
 conformance: setup  ## the model of the simulation against a real broker, SEEDS=500 RELEASE=4.3 or 3.9; needs a JDK
-	@$(BIN)/python -m tests.simulation.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3) $(if $(LIMIT_S),--limit-s $(LIMIT_S))
+	@$(BIN)/python -m tests.simulation.conformance.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3) $(if $(LIMIT_S),--limit-s $(LIMIT_S))
 
 matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/evidence/interoperability.md; RELEASE=4.3 for a piece; half an hour
 	$(BIN)/python -m tests.measure.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))

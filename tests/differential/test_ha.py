@@ -12,8 +12,8 @@ from bellwether_kafka.assignors.streams.placing.sticky_task import StickyTask
 from bellwether_kafka.assignors.streams.policies.assign import assign_fallback_prior
 from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from tests.conftest import missing_tool
+from tests.interop.support.assignors.referee import Referee, referee
 from tests.interop.support.jvm import MissingToolError, java
-from tests.interop.support.referee import Referee, referee
 from tests.unit.assignors.streams.scenes import Application, actives, random_application, standbys
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "1000"))

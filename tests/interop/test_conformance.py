@@ -10,8 +10,17 @@ import pytest
 
 from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from tests.interop.support.brokers import KafkaCluster
-from tests.simulation.duel import MismatchError
-from tests.simulation.scripts import SIZE_MAX, TIMED, Script, by_hand, drawn, full_group, growing_table, play
+from tests.simulation.conformance.duel import MismatchError
+from tests.simulation.conformance.scripts import (
+    SIZE_MAX,
+    TIMED,
+    Script,
+    by_hand,
+    drawn,
+    full_group,
+    growing_table,
+    play,
+)
 
 SEEDS = range(8)
 

@@ -28,13 +28,13 @@ from tests.interop.support.groups import create_local_topic, until_unrivalled, w
 from tests.interop.support.guarded import children
 from tests.interop.support.jvm import java
 from tests.interop.support.members import Flock, partitions_of, wait_until
+from tests.interop.support.pages.reader import Reader, executable, following, with_examples_replaced
+from tests.interop.support.pages.terminal import Terminal
 from tests.interop.support.raw import GroupMember, RawError, describe
-from tests.interop.support.reader import Reader, executable, following, with_examples_replaced
 from tests.interop.support.rebalances import rebalances
 from tests.interop.support.streams_app import OPTIONS, Application, StreamsApp, write_properties
 from tests.interop.support.streams_led import app_without_rival, generation_of, led_by_java, strangers
 from tests.interop.support.streams_load import Load
-from tests.interop.support.terminal import Terminal
 
 ORDERS, WORDCOUNT = "orders", "wordcount"
 PARTITIONS = 6

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.interop.support.assignor import SIZE_LARGE, SIZE_SMALL, Called, Harness, TaskHarness, served_apart
+from tests.interop.support.assignors.assignor import SIZE_LARGE, SIZE_SMALL, Called, Harness, TaskHarness, served_apart
 
 SIZES = (SIZE_SMALL, SIZE_LARGE, (1_000, 10_000))
 TASK_SIZES = ((6, 24), (24, 400), (100, 2_000))

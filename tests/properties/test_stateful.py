@@ -31,7 +31,7 @@ from bellwether_kafka.protocol.messages.stateful import (
 )
 from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
 from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
-from tests.properties.protocol_strategies import INT64, TEXT, mutated
+from tests.properties.protocol.protocol_strategies import INT64, TEXT, mutated
 from tests.unit.assignors.consumer.scenes import cluster_of
 
 COUNTS = {"clicks": 3, "orders": 5}

@@ -13,8 +13,8 @@ from bellwether_kafka.coordinator.planning import attestation
 from bellwether_kafka.coordinator.triggers.work import HandBack
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.simulation.applications import INPUT
+from tests.simulation.scenes.test_rolling import dynamic
 from tests.simulation.streams import Process
-from tests.simulation.test_rolling import dynamic
 from tests.simulation.working import COMMIT_S, Pace, Work
 from tests.simulation.world import World
 

@@ -23,7 +23,7 @@ from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPER
 from tests.simulation.streams import EPOCH_MS, STREAMS, Process
 
 if TYPE_CHECKING:
-    from tests.simulation.absences import Evacuation, Guards
+    from tests.simulation.scenes.absences import Evacuation, Guards
     from tests.simulation.working import Work
 
 TOPIC = "t"

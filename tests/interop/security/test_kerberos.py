@@ -15,8 +15,16 @@ from tests.interop.security.test_lead_refusals import refused, run
 from tests.interop.security.test_lead_secured import renewals
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.instance import InstanceHarness
-from tests.interop.support.kdc import CLIENT, SERVICE, Kdc, KerberosCluster, kdc, kerberos_cluster, missing_program
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
+from tests.interop.support.security.kdc import (
+    CLIENT,
+    SERVICE,
+    Kdc,
+    KerberosCluster,
+    kdc,
+    kerberos_cluster,
+    missing_program,
+)
 
 pytestmark = [pytest.mark.proof, pytest.mark.broker, pytest.mark.timeout(300)]
 

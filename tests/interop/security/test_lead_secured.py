@@ -20,7 +20,7 @@ from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.support.rebalances import rebalances
-from tests.interop.support.tls import Authority, TlsCluster, tls_cluster
+from tests.interop.support.security.tls import Authority, TlsCluster, tls_cluster
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 

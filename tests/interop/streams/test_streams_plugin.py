@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.support.assignors.plugins import install
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
-from tests.interop.support.plugins import install
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import application, failures, led, sending, strangers
 from tests.interop.support.streams_load import Load

@@ -30,8 +30,8 @@ from bellwether_kafka.assignors.streams.threads.deal import assign_threads
 from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, as_active
 from tests.differential.thread_problems import ThreadProblem
+from tests.interop.support.assignors.referee import problem as ha_problem
 from tests.interop.support.jvm import java
-from tests.interop.support.referee import problem as ha_problem
 from tests.measure.bench.streams_whole import whole_row_figures
 from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, standbys
 

@@ -20,10 +20,10 @@ import pytest
 
 from bellwether_kafka.coordinator.kafka import tokens
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, Node, PortLease
-from tests.interop.support.kdc import CLIENT, SERVICE, Kdc, by_kerberos, kdc
 from tests.interop.support.members import Flock
 from tests.interop.support.proxy import Proxy
-from tests.interop.support.tls import PASSWORD, REAUTH_MS, Authority
+from tests.interop.support.security.kdc import CLIENT, SERVICE, Kdc, by_kerberos, kdc
+from tests.interop.support.security.tls import PASSWORD, REAUTH_MS, Authority
 
 NODES = 3
 NAMES = ("127.1", "127.0.1", "0x7f.1")  # of one address each, and looked up by both client libraries

@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle
 from tests.paths import ROOT
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
-from tests.unit.coordinator.membership.takeover_scenes import (
+from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,
     GROUP,
     OTHER,

@@ -7,7 +7,7 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play, seen
-from tests.unit.coordinator.membership.takeover_scenes import (
+from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,
     GROUP,
     LEADER,

@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.membership.takeover_policy import proven
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.coordinator.membership.playbook import Play
-from tests.unit.coordinator.membership.takeover_scenes import (
+from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,
     GROUP,
     LEADER,

@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.membership.transitions import (
     trigger_name,
 )
 from tests.unit.coordinator.membership.playbook import ME, OTHER_NODE, Play, member
-from tests.unit.coordinator.membership.takeover_scenes import (
+from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     BAD,
     COOPERATIVE,
     FENCED,

@@ -29,7 +29,7 @@ from bellwether_kafka.coordinator.topology.upgrade import upgrade
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import SHOP as SHOP_TOPOLOGY
 from tests.unit.assignors.streams.world import Thread, group, led
-from tests.unit.coordinator.membership.takeover_scenes import ids
+from tests.unit.coordinator.membership.takeover.takeover_scenes import ids
 from tests.unit.coordinator.topology.test_upgrade import ANOTHER_TOPIC, MORE_STORES, SWAPPED
 from tests.unit.coordinator.web.test_picture import decided, member
 

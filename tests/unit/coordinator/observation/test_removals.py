@@ -9,8 +9,8 @@ from bellwether_kafka.coordinator.membership.events import DescribeAnswer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation
 from bellwether_kafka.coordinator.observation.removals import Removals, removals
-from tests.unit.coordinator.membership.takeover_scenes import ALWAYS_FRONT, FIVE, FOUR, FRONT, GROUP, client
-from tests.unit.coordinator.membership.test_takeover_slow_broker import CROWD
+from tests.unit.coordinator.membership.takeover.takeover_scenes import ALWAYS_FRONT, FIVE, FOUR, FRONT, GROUP, client
+from tests.unit.coordinator.membership.takeover.test_takeover_slow_broker import CROWD
 
 CONFIG = MembershipConfig("orders")
 ALWAYS = client(ALWAYS_FRONT, "always")

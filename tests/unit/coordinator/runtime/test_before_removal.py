@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Failure, NotLeading, Obstacle
 from bellwether_kafka.coordinator.runtime.group_runner import BEFORE_REMOVAL_S, GroupRunner
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
-from tests.unit.coordinator.membership.takeover_scenes import BAD, GOOD, GROUP, LEADER, client
+from tests.unit.coordinator.membership.takeover.takeover_scenes import BAD, GOOD, GROUP, LEADER, client
 from tests.unit.coordinator.runtime.alone import BrokersOfOne
 
 GUARD = Obstacle(NotLeading.MEMBER_LEADS, "it is exactly once")

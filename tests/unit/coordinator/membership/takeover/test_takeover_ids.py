@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.takeover.own_id import BATCH
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play
-from tests.unit.coordinator.membership.takeover_scenes import (
+from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     ALSO_BAD,
     BAD,
     COOPERATIVE,

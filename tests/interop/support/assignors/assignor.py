@@ -120,7 +120,7 @@ def serving(address: str, answer: Answer | None = None) -> Iterator[str]:
 @contextmanager
 def served_apart(path: Path) -> Iterator[subprocess.Popen[str]]:
     """A server in a process of its own on a Unix socket, which may be stopped and killed."""
-    command: Sequence[str] = (sys.executable, "-m", "tests.interop.support.assignor", f"unix:{path}")
+    command: Sequence[str] = (sys.executable, "-m", "tests.interop.support.assignors.assignor", f"unix:{path}")
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

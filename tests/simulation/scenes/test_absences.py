@@ -5,10 +5,10 @@ import os
 import pytest
 
 from bellwether_kafka.coordinator.guard import members
-from tests.simulation import absences
-from tests.simulation.absences import chaos, guarded, restarted
 from tests.simulation.checks import ViolationError
 from tests.simulation.run import must_lead, must_settle
+from tests.simulation.scenes import absences
+from tests.simulation.scenes.absences import chaos, guarded, restarted
 from tests.simulation.world import World
 
 SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "200")) // 5

@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.membership.config import SizeLimit
 from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play
-from tests.unit.coordinator.membership.takeover_scenes import (
+from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     ALWAYS_FRONT,
     COOPERATIVE,
     FIVE,

@@ -15,7 +15,7 @@ import pytest
 
 from bellwether_kafka.coordinator.serving import wire
 from tests.conftest import missing_tool
-from tests.interop.support.assignor import Answer, TaskHarness, answers, served_apart, serving
+from tests.interop.support.assignors.assignor import Answer, TaskHarness, answers, served_apart, serving
 from tests.interop.support.jvm import BROKER_44, MissingToolError, java
 from tests.unit.coordinator.serving.task_requests import AskingForTasks, Thread
 

@@ -15,7 +15,7 @@ from bellwether_kafka.protocol.bulk.consumer import (
 )
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.properties.protocol_strategies import ASSIGNMENTS, SUBSCRIPTIONS, TOPICS, mutated
+from tests.properties.protocol.protocol_strategies import ASSIGNMENTS, SUBSCRIPTIONS, TOPICS, mutated
 from tests.unit.protocol.bulk.agreement import assignments_agree, claims_agree, subscriptions_agree
 
 # Few lists are walked one by one, many in lock step: both ways are to be met.

@@ -6,7 +6,7 @@ from bellwether_kafka.coordinator.membership.broker_order import HashOrder, Memb
 from bellwether_kafka.coordinator.membership.config import MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.membership.table_growth import forecast
 from tests.unit.coordinator.membership.playbook import Play
-from tests.unit.coordinator.membership.takeover_scenes import client, in_order
+from tests.unit.coordinator.membership.takeover.takeover_scenes import client, in_order
 
 MEMBERS = 40
 TABLE = MemberTable(HashOrder.JAVA, 64)

@@ -18,7 +18,7 @@ from tests.get_started_pages import FOLDER, Block, fenced
 from tests.interop.support.bellwether import clean_environment
 from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
 from tests.interop.support.members import wait_until
-from tests.interop.support.terminal import Terminal
+from tests.interop.support.pages.terminal import Terminal
 from tests.paths import ROOT
 
 BROKERS = "broker-1:9092"

@@ -7,7 +7,7 @@ import pytest
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
-from tests.simulation.storm import Storm, line
+from tests.simulation.scenes.storm import Storm, line
 
 
 def test_a_storm_of_members_costs_the_instance_no_more_than_few_do() -> None:

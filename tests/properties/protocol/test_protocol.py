@@ -14,7 +14,7 @@ from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
 from bellwether_kafka.protocol.primitives.codec import Reader, Writer
 from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
-from tests.properties.protocol_strategies import (
+from tests.properties.protocol.protocol_strategies import (
     ASSIGNMENTS,
     SUBSCRIPTIONS,
     TEXT,

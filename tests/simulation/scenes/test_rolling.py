@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from tests.simulation.rolling import Ghosts, led_by_a_member, rolled
-from tests.simulation.test_absences import applications
+from tests.simulation.scenes.rolling import Ghosts, led_by_a_member, rolled
+from tests.simulation.scenes.test_absences import applications
 from tests.simulation.world import World
 
 SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "200")) // 10

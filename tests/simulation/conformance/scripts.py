@@ -1,6 +1,6 @@
 """What model and broker are asked: scripts by hand, scripts by seed, and four that wait for a timer of the broker.
 
-More of them than the tests run: `python -m tests.simulation.scripts --seeds 500 --release 3.9`.
+More of them than the tests run: `python -m tests.simulation.conformance.scripts --seeds 500 --release 3.9`.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscrip
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import BROKER_39, CURRENT
 from tests.simulation.brokers.group_model import COMPLETING, EMPTY, PREPARING, STABLE
-from tests.simulation.duel import Duel, MismatchError, Person
+from tests.simulation.conformance.duel import Duel, MismatchError, Person
 
 Protocols = tuple[tuple[str, bytes], ...]
 Script = Callable[[Duel], None]

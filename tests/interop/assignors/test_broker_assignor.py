@@ -15,7 +15,15 @@ import pytest
 
 from bellwether_kafka.coordinator.serving import wire
 from tests.conftest import missing_tool
-from tests.interop.support.assignor import SIZE_LARGE, SIZE_SMALL, Answer, Harness, answers, served_apart, serving
+from tests.interop.support.assignors.assignor import (
+    SIZE_LARGE,
+    SIZE_SMALL,
+    Answer,
+    Harness,
+    answers,
+    served_apart,
+    serving,
+)
 from tests.interop.support.jvm import BROKER_40, CURRENT, MissingToolError, Release, java
 
 CALLS = 100

@@ -12,8 +12,8 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import Adopt
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.transitions import State
-from tests.simulation.absences import remove
 from tests.simulation.instance import Instance
+from tests.simulation.scenes.absences import remove
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -1,0 +1,1 @@
+"""The jar's assignors, called alone and by brokers."""

@@ -1,0 +1,1 @@
+"""A reader who follows a page of the documentation in a terminal."""

@@ -1,0 +1,1 @@
+"""What is written is read back, and no bytes raise anything else than an error of the protocol."""

@@ -1,0 +1,1 @@
+"""Take-overs of groups that a member leads."""
