@@ -1,9 +1,12 @@
 """The commands for restarts of members: `ready` checks that one has its share again, `roll` restarts all."""
 
 import shlex
+import signal
 import subprocess
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
@@ -129,27 +132,53 @@ def _restart(
     why = reason or "a rolling restart"
     order = control.PlacementOrder(kind, group, EVERYTHING, where, owner(), at_ms, expires_ms, why, until=until)
     quiet = replace(to, output=Output.TABLE)
-    try:
+    with _withdrawn_unless_done(to, order):
         quiet.give(order, "", wait_s=wait_s, force=force)
-    except typer.Exit:
-        _withdraw(to, order)
-        raise
-    empty = time.monotonic()
-    words = [word.replace(MEMBER, name) for word in command]
-    try:
-        ended = subprocess.run(words, stdout=STANDARD_ERROR, check=False)  # noqa: S603 - the operator's own command
-    except OSError as error:
-        _withdraw(to, order)
-        fail(f"{words[0]} cannot be run: {error.strerror}; {name} is empty and has not been restarted.")
-    if ended.returncode:
-        _withdraw(to, order)
-        fail(f"'{' '.join(map(for_shell, words))}' has ended with {ended.returncode}; its tasks may go back to {name}.")
+        empty = time.monotonic()
+        _run([word.replace(MEMBER, name) for word in command], name)
     restarted = time.monotonic()
     missing = _until_ready(to, group, where, wait_s)
     if missing:
         _echo(f"It is not back within {wait_s:g} s: {missing} The others are left alone.")
         raise typer.Exit(Exit.UNEXPECTED)
     return Restarted(name, empty - began, restarted - empty, time.monotonic() - restarted)
+
+
+def _run(words: Sequence[str], name: str) -> None:
+    """Runs the command that restarts the member. Ends the process unless it succeeds."""
+    try:
+        ended = subprocess.run(words, stdout=STANDARD_ERROR, check=False)  # noqa: S603 - the operator's own command
+    except OSError as error:
+        fail(f"{words[0]} cannot be run: {error.strerror}; {name} is empty and has not been restarted.")
+    if ended.returncode:
+        fail(f"'{' '.join(map(for_shell, words))}' has ended with {ended.returncode}; its tasks may go back to {name}.")
+
+
+@contextmanager
+def _withdrawn_unless_done(to: OrderService, order: control.PlacementOrder) -> Iterator[None]:
+    """Withdraws the order if the block ends by an error, Ctrl-C, or the signals of a cancelled job or a closed
+    terminal: a member that nobody restarts would be without work until the order expires."""
+    try:
+        with _signals_as_ctrl_c():
+            yield
+    except BaseException:
+        with suppress(control.ControlTopicError):
+            _withdraw(to, order)
+        raise
+
+
+@contextmanager
+def _signals_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise KeyboardInterrupt in the block, unless they are ignored, as under nohup."""
+    in_main = threading.current_thread() is threading.main_thread()  # only there handlers can be set
+    ending = [n for n in (signal.SIGTERM, signal.SIGHUP) if in_main and signal.getsignal(n) is signal.SIG_DFL]
+    for number in ending:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in ending:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _until_ready(to: OrderService, group: str, where: str, wait_s: float) -> str:

@@ -1,6 +1,7 @@
 """An observer keeps its last look and the rebalances between looks, passes both on, and survives its listeners."""
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,7 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol, Ends, TransportError
 from bellwether_kafka.coordinator.kafka.metadata import (
     MetadataCache,
@@ -20,9 +23,11 @@ from bellwether_kafka.coordinator.kafka.metadata import (
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, DescribedMember, Failure
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.observation.kept import Kept
+from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sources
 from bellwether_kafka.coordinator.observation.unknown import Unknown
+from bellwether_kafka.coordinator.planning.applications import load_application
 from bellwether_kafka.coordinator.runtime.process import present_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -212,6 +217,33 @@ def test_of_an_application_that_is_only_observed_standbys_are_counted_as_its_pla
     assert seen.trouble == ""
     assert seen.shadow is not None
     assert seen.shadow.moves.moved == 0
+
+
+class Weighed(LagRefreshes):
+    """Offsets by which the partitions of tasks that process b runs weigh the most."""
+
+    def weights(self) -> Weights:
+        heavy = {TopicPartition(topic, p): 100.0 for topic in SHOP_COUNTS for p in range(SHOP_COUNTS[topic])}
+        return Weights(heavy | {TopicPartition("orders", 0): 900.0})
+
+
+@pytest.mark.parametrize(("policy", "weights"), [("load-aware", Weights({})), ("load-aware", None), ("kafka", None)])
+def test_an_application_that_is_only_observed_is_planned_by_its_load(policy: str, weights: Weights | None) -> None:
+    """By the topic of weights if there is one, else by its offsets, as one that is led."""
+    shared = SharedApplication()
+    observer = GroupObserver(
+        MembershipConfig("g"),
+        cast("Any", SimpleNamespace(transport=shared, reader=shared, offsets=shared, shared=shared, groups=shared)),
+        Policy(),
+        load_application(replace(App(num_standby_replicas=1).kind.config, policy=policy)),
+        weights=None if weights is None else lambda: weights,
+        lags=Weighed("g"),
+    )
+    observer._keeper, observer._logs = cast("Any", Known()), None
+    shadow = refreshed(observer).shadow
+    assert shadow is not None
+    assert isinstance(shadow.decision.plan, TaskPlan)
+    assert bool(shadow.decision.plan.target.weights) is (policy == "load-aware" and weights is None)
 
 
 def test_the_silence_of_brokers_is_one_log_line_for_as_long_as_it_lasts() -> None:
