@@ -94,7 +94,7 @@ class Abandon:
 class Decide:
     """Requests a plan for this generation by `deadline` (seconds, monotonic). If `dry`, the plan is only compared with
     the current assignment. `removed` are members that a take-over removed: they come back under other ids without a
-    restart."""
+    restart. `wanted` is why Bellwether wanted this rebalance, "" if it did not."""
 
     generation: int
     protocol: str
@@ -103,6 +103,7 @@ class Decide:
     deadline: float
     dry: bool = False
     removed: tuple[str, ...] = ()
+    wanted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

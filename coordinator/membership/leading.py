@@ -146,7 +146,7 @@ class Leading:
     def _lead(self) -> None:
         core = self.core
         # The plan is made from metadata read after this moment, so it satisfies every earlier wish.
-        core.leadership.wanted = ""
+        wanted, core.leadership.wanted = core.leadership.wanted, ""
         if core.alone:
             if core.lingers_ms == 0 and not core.leadership.removed and Timer.LINGER not in core.timers:
                 self._leave_alone()
@@ -156,15 +156,25 @@ class Leading:
             return
         core.go(State.DECIDING)
         core.set_timer(Timer.DECISION, core.config.decision_deadline_ms)
-        self._decide(dry=False)
+        self._decide(wanted=wanted)
 
     # ---- the plan --------------------------------------------------------------------------------------------------
 
-    def _decide(self, *, dry: bool) -> None:
+    def _decide(self, *, dry: bool = False, wanted: str = "") -> None:
         core, requests, leadership = self.core, self.core.requests, self.core.leadership
         deadline = core.now + core.config.decision_deadline_ms / 1000
-        members, removed = leadership.members, leadership.removed
-        core.send(Decide(requests.generation, requests.protocol, members, requests.member_id, deadline, dry, removed))
+        core.send(
+            Decide(
+                requests.generation,
+                requests.protocol,
+                leadership.members,
+                requests.member_id,
+                deadline,
+                dry,
+                leadership.removed,
+                wanted,
+            )
+        )
 
     def decision_ready(self, event: events.DecisionReady) -> None:
         core = self.core

@@ -26,6 +26,7 @@ class CauseKind(StrEnum):
     METADATA = "metadata changed"
     PENDING = "pending partitions"
     PROBE = "probe"
+    REQUESTED = "requested"
     AGAIN = "nothing changed"
 
 
@@ -47,9 +48,11 @@ def cause(
     *,
     ordered: Sequence[str] = (),
     in_force: Sequence[str] = (),
+    wanted: str = "",
 ) -> Cause:
     """Returns the cause, by comparison with the `previous` decision that was delivered to the group. `name` converts an
-    owner's name for display. `ordered`: the operators' orders since then; `in_force`: all orders on placement."""
+    owner's name for display. `ordered`: the operators' orders since then; `in_force`: all orders on placement;
+    `wanted`: why Bellwether itself requested the rebalance, "" if it did not."""
     plan = decision.plan
     if plan.shutdown:
         return Cause(CauseKind.SUBSCRIPTIONS, "a member requests a shutdown of the application")
@@ -68,6 +71,8 @@ def cause(
         return Cause(CauseKind.PENDING, f"{waiting} given up by the former owner can be handed out{for_orders}")
     if previous.probing_at_ms is not None:
         return Cause(CauseKind.PROBE, f"a probe, to see what has caught up or come back{for_orders}")
+    if wanted:
+        return Cause(CauseKind.REQUESTED, wanted)
     return Cause(CauseKind.AGAIN, "a member joined again, nothing changed")
 
 
@@ -107,6 +112,7 @@ def cause_after_return(
     *,
     ordered: Sequence[str] = (),
     in_force: Sequence[str] = (),
+    wanted: str = "",
 ) -> Cause:
     """Returns the cause of the first plan of a process that returned to a stable group. `at_return` is the decision
     that it would have made at its return; `reason` is why that would have been worth a rebalance, "" if it would
@@ -114,7 +120,7 @@ def cause_after_return(
     why = cause(at_return, decision, ordered=ordered, in_force=in_force)
     if why.kind not in (CauseKind.AGAIN, CauseKind.PENDING, CauseKind.PROBE):
         return why
-    return Cause(CauseKind.FIRST, reason or "first plan after a return")
+    return Cause(CauseKind.FIRST, reason or wanted or "first plan after a return")
 
 
 def _members(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name: Name) -> Cause | None:

@@ -45,6 +45,7 @@ class PlannedRebalance(Generic[P_co]):
     """A decision that may be sent, and how it was made.
 
     `rules` are the orders on placement that it carries out, `ordered` the sentences of orders that are new in it.
+    `wanted` is why Bellwether itself requested the rebalance, "" if it did not.
     `previous` is the decision delivered to the group before, and `cause` what has changed since; both are known once
     the broker has this decision. `inputs`: the complete input of the decision, if it can be recorded.
     """
@@ -57,6 +58,7 @@ class PlannedRebalance(Generic[P_co]):
     inputs: object = None
     rules: tuple[Rule, ...] = ()
     ordered: tuple[str, ...] = ()
+    wanted: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -116,6 +116,7 @@ class Planner(Generic[P]):
             inputs=proposal.record,
             rules=rules,
             ordered=ordered,
+            wanted=command.wanted,
         )
         if number != self._plans:  # a later plan has begun meanwhile
             raise RefusalError(RefusalCause.PLAN, SUPERSEDED)
@@ -202,11 +203,10 @@ class Planner(Generic[P]):
         self.kind.delivered(proposal)
         self._ordered = tuple(order for order in self._ordered if order not in planned.ordered)
         in_force = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
-        why, returned = cause(previous, decision, ordered=planned.ordered, in_force=in_force), self._returned
+        explained, returned = partial(cause, previous), self._returned
         if previous is None and returned is not None:
-            why = cause_after_return(
-                returned.decision, returned.reason, decision, ordered=planned.ordered, in_force=in_force
-            )
+            explained = partial(cause_after_return, returned.decision, returned.reason)
+        why = explained(decision, ordered=planned.ordered, in_force=in_force, wanted=planned.wanted)
         why, self._returned = self._with_orders(why, planned, previous), None
         chosen = planned.chosen
         if previous is not None and previous.followup:

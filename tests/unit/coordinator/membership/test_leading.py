@@ -2,7 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.commands import Abandon, Heartbeat, Join, Leave, NoteKind
+from bellwether_kafka.coordinator.membership.commands import Abandon, Decide, Heartbeat, Join, Leave, NoteKind
 from bellwether_kafka.coordinator.membership.events import DecisionFailed, RebalanceWanted, Wake
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import ME, Play, member
@@ -159,6 +159,14 @@ def test_a_wish_before_the_plan_is_served_by_it() -> None:
     play = Play().stable().wake().heartbeat(REBALANCE_IN_PROGRESS).send(RebalanceWanted("a topic grew"))
     play.joined(member(ME), member("a"), generation=2).planned(2).synced()
     assert play.kinds() == ["PlanDelivered"]
+
+
+def test_the_plan_of_a_rebalance_that_was_requested_knows_the_reason() -> None:
+    play = Play().stable().send(RebalanceWanted("a topic grew"))
+    play.joined(member(ME), member("a"), generation=2)
+    assert play.sent(Decide).wanted == "a topic grew"
+    play.planned(2).synced().wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), member("a"), generation=3)
+    assert play.sent(Decide).wanted == "", "a member began this one"
 
 
 def test_a_wish_while_watching_or_alone_is_nobodys() -> None:

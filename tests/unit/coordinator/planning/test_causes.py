@@ -74,6 +74,27 @@ def test_the_first_plan() -> None:
     assert cause(None, decided(A, TWO)).sentence == "first plan, for 1 member"
 
 
+LOAD = "the load of members is uneven, 2 partitions would move"
+
+
+@pytest.mark.parametrize(
+    ("after", "kind", "sentence"),
+    [
+        (A | B, CauseKind.REQUESTED, LOAD),
+        (A, CauseKind.LEFT, "b left or died"),
+    ],
+)
+def test_a_rebalance_that_bellwether_requested_has_its_reason(after: Members, kind: CauseKind, sentence: str) -> None:
+    """Only where nothing else explains it: a member that left meanwhile is the better explanation."""
+    why = cause(decided(A | B, TWO), decided(after, TWO), wanted=LOAD)
+    assert (why.kind, why.sentence) == (kind, sentence)
+
+
+def test_the_first_plan_after_a_return_has_the_reason_of_its_request() -> None:
+    why = cause_after_return(decided(A, TWO), "", decided(A, TWO), wanted=LOAD)
+    assert (why.kind, why.sentence) == (CauseKind.FIRST, LOAD)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.dense_views import ClusterView
@@ -27,6 +28,8 @@ from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.runtime import recollection
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
+from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
+from bellwether_kafka.coordinator.telemetry.event_records import decision_record
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.coordinator.membership.playbook import ME, Play
@@ -60,8 +63,8 @@ class Resting:
         self.runner.membership = play.machine.view
         await self.rebalance(play.machine.generation)
 
-    async def rebalance(self, generation: int) -> Any:
-        await self.planner.plan(Decide(generation, "range", MEMBERS, ME, time.monotonic() + 5))
+    async def rebalance(self, generation: int, wanted: str = "") -> Any:
+        await self.planner.plan(Decide(generation, "range", MEMBERS, ME, time.monotonic() + 5, wanted=wanted))
         return self.planner.delivered(generation)
 
     async def reported(self, rule: Rule, order: str = ORDER) -> list[Event]:
@@ -86,6 +89,24 @@ def test_an_order_that_moves_something_begins_a_rebalance_and_is_its_cause() -> 
         assert (planned.cause.kind, planned.cause.sentence) == (CauseKind.ORDERED, ORDER)
         assert planned.rules == (EVERYTHING_OFF_AZ1,)
         assert planned.chosen.decision.moves.moved == 2
+        assert (await group.rebalance(3)).cause.kind is CauseKind.AGAIN, "once, and not for ever"
+
+    asyncio.run(scenario())
+
+
+def test_a_rebalance_that_load_requested_has_it_as_its_cause() -> None:
+    """In the log, the events and on the page, which said that a member joined again and nothing changed."""
+
+    async def scenario() -> None:
+        group = Resting()
+        await group.begin()
+        reason = "the load of members is uneven, 2 partitions would move"
+        with capture_logs() as lines:
+            planned = await group.rebalance(2, wanted=reason)
+            log_decision(planned)
+        assert (planned.cause.kind, planned.cause.sentence) == (CauseKind.REQUESTED, reason)
+        assert [line["cause"] for line in lines if line["event"] == "decision"] == [reason]
+        assert decision_record(planned)["cause"] == reason
         assert (await group.rebalance(3)).cause.kind is CauseKind.AGAIN, "once, and not for ever"
 
     asyncio.run(scenario())
