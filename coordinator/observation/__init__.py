@@ -17,6 +17,7 @@ from bellwether_kafka.coordinator.observation.anomalies import (
     of_applications,
     of_assignment,
 )
+from bellwether_kafka.coordinator.observation.group_reader import OnSeen, Sources, described_by_broker
 from bellwether_kafka.coordinator.observation.health import (
     BROKER_CONFIGS,
     Check,
@@ -57,8 +58,6 @@ from bellwether_kafka.coordinator.observation.observer import (
     GroupObserver,
     OnObservation,
     OnRebalance,
-    OnSeen,
-    Sources,
 )
 from bellwether_kafka.coordinator.observation.pauses import Pause, Pauses, is_eager, seen_pause
 from bellwether_kafka.coordinator.observation.readiness import unready

@@ -1,9 +1,8 @@
 """Reads the state of one group from the brokers without joining it: the IO around `observation`."""
 
-import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -16,31 +15,26 @@ from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableError, TransportError
 from bellwether_kafka.coordinator.membership import (
     STREAMS_PROTOCOL,
-    Code,
     DescribeAnswer,
-    Failure,
     GroupState,
     MembershipConfig,
 )
 from bellwether_kafka.coordinator.observation.anomalies import Anomaly
+from bellwether_kafka.coordinator.observation.group_reader import DescribedGroup, GroupReader, OnSeen, Sources
 from bellwether_kafka.coordinator.observation.kept import Kept, PlannedFrom
 from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes, computed
 from bellwether_kafka.coordinator.observation.log_bounds import read_logs
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (
-    GroupType,
     Observation,
     Shadow,
     anomalies_of,
-    observation,
     shadow_of,
 )
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
 from bellwether_kafka.coordinator.observation.rhythms import Rhythms
-from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_of
 from bellwether_kafka.coordinator.planning import (
-    BROKER_ASSIGNS,
     NO_RULES,
     Application,
     Planner,
@@ -48,57 +42,20 @@ from bellwether_kafka.coordinator.planning import (
     Solver,
     StreamsConfig,
     StreamsKind,
-    assignor_of,
-    classic_view,
     topology_of,
 )
 from bellwether_kafka.coordinator.topology import GivenTopology, TopologyKeeper
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
-from bellwether_kafka.protocol.primitives import TopicPartition
 
 LIMIT_S = 5.0
 # A generation above all others: the described assignment is newer than what members sent when they joined.
 NEWEST = 2**31 - 1
 METADATA_AGE_MS_MAX = 10_000
-READ_AT_ONCE_BYTES = 100_000  # an answer of this size is decoded before any heartbeat is late
-NOT_CLASSIC = "not a classic group"
-NO_SUCH_GROUP = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
 
 OnObservation = Callable[[Observation], None]
-OnSeen = Callable[[str, DescribeAnswer], None]  # the group id and the unchanged answer to DescribeGroups
 OnRebalance = Callable[[Observation, SeenRebalance], None]  # the refresh that found a rebalance ended
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The clients that an observer reads with. `shared` replaces the transport when many groups are observed."""
-
-    transport: kafka.Transport
-    reader: kafka.ClusterReader
-    offsets: kafka.OffsetReader
-    shared: SharedGroups | None = None
-
-    @property
-    def groups(self) -> kafka.Transport | SharedGroups:
-        return self.shared or self.transport
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedGroup:
-    """A decoded Describe answer.
-
-    `seen` has neither a time nor lags yet. `answer` lacks Bellwether's own members. `topics` are the subscribed and
-    assigned topics. `owners` are the members by partition, None if the broker does not show the assignment. `highest`
-    is the highest assigned partition of each topic.
-    """
-
-    seen: Observation
-    answer: DescribeAnswer
-    topics: frozenset[str]
-    owners: Mapping[TopicPartition, str] | None
-    highest: Mapping[str, int]
 
 
 class ReadOnlyTopology(TopologyKeeper):
@@ -138,7 +95,7 @@ class GroupObserver:
         self.group_id = config.group_id
         self.last: Observation | None = None
         self.rebalances = Rebalances()
-        self._config = config
+        self._reader = GroupReader(config, sources, on_seen, racks)
         self._sources = sources
         self._policy = policy
         application = application or Application(StreamsConfig(config.group_id, standbys_unknown=True), STOCK)
@@ -147,7 +104,6 @@ class GroupObserver:
         self._given = given = application.topology
         self._keeper = ReadOnlyTopology(self._streams.application_id, given, sources.reader.admin, sources.offsets)
         self._on_observation = on_observation
-        self._on_seen = on_seen
         self._on_rebalance = on_rebalance
         self._on_unknown = on_unknown
         self._lags = lags = lags or LagRefreshes(config.group_id, rhythms=rhythms)
@@ -160,7 +116,6 @@ class GroupObserver:
         self._solver = solver
         self._racks = racks
         self._last_known: Observation | None = None  # the newest one that is not `unknown`
-        self._described: Kept[DescribedGroup] = Kept()
         self._shadow: Kept[Shadow] = Kept()
         self._anomalies: Kept[tuple[Anomaly, ...]] = Kept()
 
@@ -233,29 +188,17 @@ class GroupObserver:
     async def observe(self) -> Observation:
         """Reads the group, its lags and its shadow plan. A broker's error makes the observation `unknown`. Raises
         TransportError if no broker answers."""
-        answer = await self._sources.groups.describe_group(self.group_id)
-        if answer.error and not membership.is_missing(answer):
-            return self._unknown(answer.error)
-        for observer in self._on_seen:
-            notify(observer, self.group_id, answer)
-        by_broker = await self._described_by_broker() if _may_be_broker_led(answer) else None
-        if isinstance(by_broker, int):
-            return self._unknown(by_broker)
-        if by_broker is not None:
-            answer = classic_view(by_broker)
-        kind = _kind(answer, by_broker)
-        described = await self._read_once(answer, kind)
-        seen, answer = replace(described.seen, seen_at_ms=int(time.time() * 1000)), described.answer
-        if by_broker is not None:
-            classic = frozenset(m.member_id for m in by_broker.members if m.classic)
-            seen = replace(seen, protocol=assignor_of(by_broker), epoch=by_broker.epoch, classic_members=classic)
-        if kind == "missing":
+        described = await self._reader.read()
+        if isinstance(described, int):
+            return self._unknown(described)
+        seen, answer, by_broker = described.seen_now(), described.answer, described.by_broker
+        if seen.kind == "missing":
             return replace(seen, trouble="there is no such group yet")
-        if kind == "other":
+        if seen.kind == "other":
             return seen
         seen = await self._with_lags(seen, described)
         if answer.members and (by_broker is not None or answer.state == GroupState.STABLE):
-            seen = await self._with_shadow(seen, described, by_broker)
+            seen = await self._with_shadow(seen, described)
         elif answer.members:
             seen = replace(seen, trouble=f"what members have is shown when the group is Stable; it is {answer.state}")
         return await self._with_anomalies(seen, described)
@@ -270,67 +213,6 @@ class GroupObserver:
                 of, await computed(sum(counts.values()), anomalies_of, seen, at_rest=at_rest)
             )
         return replace(seen, anomalies=anomalies)
-
-    async def _read_once(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
-        """Decodes an answer unless it is the same as last time. A large one is decoded in a thread, so that heartbeats
-        of led groups are not late."""
-        key = (answer, kind, self._racks.version)
-        cached = self._described.get(key)
-        if cached is not None:
-            return cached
-        if sum(len(m.metadata) + len(m.assignment) for m in answer.members) <= READ_AT_ONCE_BYTES:
-            read = self._read(answer, kind)
-        else:
-            read = await asyncio.to_thread(self._read, answer, kind)
-        return self._described.put(key, read)
-
-    def _read(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
-        """Decodes an answer. For most groups it is the same at each refresh, so `_read_once` reuses the result."""
-        config, classic = self._config, kind not in kafka.BROKER_PROTOCOLS
-        own = {m.member_id for m in answer.members if classic and membership.is_bellwether(m, config)}
-        obstacle = self._obstacle(kind, answer)
-        seen = observation(self.group_id, kind, answer, 0, obstacle=obstacle, bellwether_members=own, racks=self._racks)
-        at_rest = kind != "classic" or seen.state == GroupState.STABLE or not seen.members
-        owners = {partition: m.member_id for m in seen.members for partition in m.owned}
-        return DescribedGroup(
-            seen=seen,
-            answer=replace(answer, members=tuple(m for m in answer.members if m.member_id not in own)),
-            topics=frozenset(topic for m in seen.members for topic in (*m.topics, *(t for t, _ in m.owned))),
-            owners=owners if at_rest else None,
-            highest=dict(sorted(owners)),  # the last partition of each topic overwrites the others
-        )
-
-    async def _described_by_broker(self) -> BrokerGroup | int | None:
-        """Returns the group if its broker assigns, None if there is no such group, or the error code because of which
-        this is unknown. Raises TransportError if a broker does not answer."""
-        hidden: int | TransportError | None = None
-        for protocol in kafka.BROKER_PROTOCOLS:
-            try:
-                group = await self._sources.groups.describe_by_broker(self.group_id, protocol)
-            except TransportError as error:
-                if error.failure is not Failure.UNSUPPORTED:  # a broker without the call has no such groups
-                    hidden = hidden or error
-                continue
-            if group.error == 0:
-                return group
-            if group.error not in NO_SUCH_GROUP:
-                hidden = hidden or group.error
-        if isinstance(hidden, TransportError):
-            raise hidden
-        return hidden
-
-    def _obstacle(self, kind: GroupType, answer: DescribeAnswer) -> str:
-        if kind in BROKER_ASSIGNS:
-            return BROKER_ASSIGNS[kind]
-        if kind == "missing":
-            return ""
-        config = self._config
-        if answer.protocol == STREAMS_PROTOCOL:
-            config = replace(config, protocols=(STREAMS_PROTOCOL,))
-        elif config.streams and answer.protocol:
-            config = replace(config, protocols=MembershipConfig("").protocols)
-        obstacle = membership.unfit(answer, config)
-        return obstacle.sentence if obstacle is not None else ""
 
     async def _with_lags(self, seen: Observation, described: DescribedGroup) -> Observation:
         """Adds lags. If they cannot be read, a note says why, and the rest of the observation is unaffected."""
@@ -367,10 +249,9 @@ class GroupObserver:
             return sorted(shown)
         return sorted(shown.union((await self._sources.transport.any_committed(self.group_id)).topics))
 
-    async def _with_shadow(
-        self, seen: Observation, described: DescribedGroup, group: BrokerGroup | None
-    ) -> Observation:
-        answer, planned_from = described.answer, await self._planned_from(described)
+    async def _with_shadow(self, seen: Observation, described: DescribedGroup) -> Observation:
+        answer, group = described.answer, described.by_broker
+        planned_from = await self._planned_from(described)
         cached = self._shadow.get(planned_from) if planned_from is not None else None
         if cached is not None:
             return replace(seen, shadow=cached)
@@ -427,16 +308,3 @@ def _summary(seen: Observation) -> dict[str, object]:
         "trouble": seen.trouble,
         "shadow_moves": shadow.moves.moved if shadow is not None else None,
     }
-
-
-def _may_be_broker_led(answer: DescribeAnswer) -> bool:
-    """Returns whether the group may be one whose broker assigns. Older brokers describe such a group as Dead."""
-    return answer.error == Code.GROUP_ID_NOT_FOUND or NOT_CLASSIC in answer.message or answer.state == GroupState.DEAD
-
-
-def _kind(answer: DescribeAnswer, group: BrokerGroup | None) -> GroupType:
-    if group is not None:
-        return group.protocol
-    if answer.error or answer.state == GroupState.DEAD:
-        return "missing"
-    return "classic" if answer.protocol_type in ("", "consumer") else "other"

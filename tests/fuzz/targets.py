@@ -18,7 +18,8 @@ from bellwether_kafka.coordinator.planning.racks.rack_file import networks_of
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.weight_reader import WeightReader
 from bellwether_kafka.coordinator.topology.file import read_topology
-from bellwether_kafka.protocol.bulk.consumer import read_assignments, read_claims, read_subscriptions
+from bellwether_kafka.protocol.bulk.consumer_assignments import read_assignments
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_claims, read_subscriptions
 from bellwether_kafka.protocol.bulk.streams_assignments import read_assigned
 from bellwether_kafka.protocol.bulk.streams_subscriptions import read_infos
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription

@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.protocol.bulk.consumer import owner_of
+from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from tests.support.decisions import decided
 from tests.unit.assignors.consumer.wire import kafka_go, sticky_v1, subscription

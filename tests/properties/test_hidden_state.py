@@ -10,7 +10,7 @@ from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.assignors.streams.application.lags import is_caught_up
 from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, NO_STRATEGY, StreamsView
-from bellwether_kafka.assignors.streams.members.hidden_state import RETURNING_MS
+from bellwether_kafka.assignors.streams.members.restarts import RETURNING_MS
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from tests.unit.assignors.streams.fleet import Fleet

@@ -34,7 +34,6 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import (
     NOBODY,
-    BoolArray,
     IntArray,
     LongArray,
     Ragged,
@@ -56,20 +55,28 @@ from bellwether_kafka.assignors.streams.application import (
 )
 from bellwether_kafka.assignors.streams.members.expected import (
     ProcessRecords,
-    back_until_ms,
     closes_until,
     existing_tasks,
     expected_copies,
 )
 from bellwether_kafka.assignors.streams.members.memory import ProcessRecord, StreamsMemory
 from bellwether_kafka.assignors.streams.members.process_map import DecodedStreams, ProcessMap
+from bellwether_kafka.assignors.streams.members.restarts import (
+    LONG_AGO,
+    RETURNING_MS,
+    away_records,
+    continuing_processes,
+    present_records,
+    ran_before_restart_of,
+    reported_state,
+    restart_times_ms,
+    restarts_of,
+    resumed_processes,
+)
 from bellwether_kafka.assignors.streams.members.views import TimestampedView
 
-REMEMBERED_MS = 600_000  # Streams' own state.cleanup.delay.ms: then it deletes state of tasks that it lacks
-RETURNING_MS = 5_000  # how long Bellwether keeps polling a restarted process for its state
 REJOIN_MS = 500  # at first; the next interval is as long as the process has been back
 OPENING_MS = 50  # per store and thread (docs/reference/client-quirks.md#java-streams-threads)
-LONG_AGO = -(2**62)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,11 +134,11 @@ def use_hidden_state(
     view, acceptable_lag = seen.view, configs.acceptable_recovery_lag
     # The recipients of the last plan, and what is remembered of each present process.
     sent = _sent_to(memory, process_map, tasks)
-    present = _present_records(memory, process_map, now_ms)
-    continuing = _continuing(memory, decoded, process_map)
+    present = present_records(memory, process_map, now_ms)
+    continuing = continuing_processes(memory, decoded, process_map)
     going_on = {p: record for p, record in present.items() if p in continuing}
     # Hidden state of processes that restarted recently, the earliest restart first.
-    restarts = _restarts(present, continuing, view, tasks, now_ms)
+    restarts = restarts_of(present, continuing, view, tasks, now_ms)
     hidden = _codes(view, [(r.process, r.task[r.hidden]) for r in restarts])
     # Treat as caught up only tasks that this process ran last.
     trusted = _codes(view, [(r.process, r.task[r.trusted(sent, now_ms)]) for r in restarts if durable])
@@ -141,11 +148,11 @@ def use_hidden_state(
     state = HiddenState(
         hidden=hidden,
         trusted=trusted,
-        restarted_ms=_restarted_ms(view, restarts),
+        restarted_ms=restart_times_ms(view, restarts),
         promised_to=promised_to,
-        ran_before_restart=_ran_before_restart(view, restarts),
+        ran_before_restart=ran_before_restart_of(view, restarts),
         lost_by=_lost_by(view, tasks, going_on, sent),
-        away=_away(memory, process_map, now_ms, standbys=configs.num_standby_replicas > 0),
+        away=away_records(memory, process_map, now_ms, standbys=configs.num_standby_replicas > 0),
         had=_codes(
             view, [(p, existing_tasks(tasks, record, record.ran | record.home)) for p, record in going_on.items()]
         ),
@@ -154,7 +161,7 @@ def use_hidden_state(
     expected, expected_until_ms = expected_copies(state.away, tasks, now_ms)
     kept = replace(
         kept,
-        resumed=_resumed(view, restarts, now_ms),
+        resumed=resumed_processes(view, restarts, now_ms),
         copies=_codes(
             view, [(p, existing_tasks(tasks, record, record.ran | record.kept)) for p, record in present.items()]
         ),
@@ -178,7 +185,7 @@ def records_after(state: HiddenState, view: StreamsView, plan: StreamsPlan) -> P
     if len(plan.evacuated):
         home = np.concatenate([home, state.had[plan.evacuated[state.had // max(1, total)]]])
     hidden = state.hidden[~among(state.hidden, given) | among(state.hidden, state.trusted)]
-    code = distinct(np.concatenate([_reported(view), given, hidden, home]))
+    code = distinct(np.concatenate([reported_state(view), given, hidden, home]))
     process, task = np.divmod(code, max(1, total))
     first = starts(process, view.size).tolist()
     subtopology, partition = view.tasks.subtopology[task], view.tasks.partition[task]
@@ -235,124 +242,6 @@ def _opening_ms(state: HiddenState, plan: StreamsPlan, capacity: IntArray, now_m
     return min(max(REJOIN_MS, OPENING_MS * int(of_a_thread.max(initial=0))), RETURNING_MS // 2)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Restart:
-    """A process that restarted at `at_ms`. Parallel to the tasks of `record`: `task` (NOBODY if it no longer exists),
-    whether it is `stateful`, and whether the process `reported` state of it. `continuing`: a present thread took part
-    in the last plan, so the restart was seen in an earlier rebalance."""
-
-    process: int
-    at_ms: int
-    continuing: bool
-    record: ProcessRecord
-    task: LongArray
-    stateful: BoolArray
-    reported: BoolArray
-
-    @property
-    def hidden(self) -> BoolArray:
-        hidden: BoolArray = self.stateful & ~self.reported
-        return hidden & self.record.hidden if self.continuing else hidden
-
-    @property
-    def ran(self) -> BoolArray:
-        """Marks tasks that it ran until it restarted and of which it may have state."""
-        ran = self.record.home if self.continuing else self.record.ran | self.record.home
-        usable: BoolArray = self.reported | self.hidden | ~self.stateful
-        usable &= self.task != NOBODY
-        return ran & usable
-
-    def trusted(self, sent: IntArray, now_ms: int) -> BoolArray:
-        """Marks hidden tasks that it ran last: it ran them until now, and no other process has run them since."""
-        at_once = self.record.went_ms is None and now_ms - self.at_ms <= RETURNING_MS
-        still_its_own: BoolArray = (sent[self.task] == self.process) & at_once
-        return self.hidden & self.record.ran & still_its_own
-
-
-def _present_records(memory: StreamsMemory, process_map: ProcessMap, now_ms: int) -> dict[int, ProcessRecord]:
-    """Returns the records of present processes, except for those absent for so long that Streams has deleted their
-    state."""
-    records = [(p, memory.records.get(process.process_id)) for p, process in enumerate(process_map.processes)]
-    return {
-        p: _returned(record, now_ms) for p, record in records if record is not None and not _too_old(record, now_ms)
-    }
-
-
-def _returned(record: ProcessRecord, now_ms: int) -> ProcessRecord:
-    """Drops the resumption of a process that died and is back late: it has been replaced, and warms up like others."""
-    return replace(record, evacuated_ms=None) if record.died and back_until_ms(record, now_ms) is None else record
-
-
-def _away(memory: StreamsMemory, process_map: ProcessMap, now_ms: int, *, standbys: bool) -> ProcessRecords:
-    """Returns the records of processes that left recently. Once there is a process that was never seen before, none of
-    them is expected any more, because it may be the replacement of one."""
-    here = {process.process_id for process in process_map.processes}
-    gone = {p: record for p, record in memory.records.items() if p not in here}
-    since = {p: _missed(record, now_ms, standbys) if record.went_ms is None else record for p, record in gone.items()}
-    if here - memory.records.keys():
-        since = {p: replace(record, evacuated_ms=None) for p, record in since.items()}
-    return {p: record for p, record in since.items() if not _too_old(record, now_ms)}
-
-
-def _missed(record: ProcessRecord, now_ms: int, standbys: bool) -> ProcessRecord:
-    """Records that a process is missing for the first time. If there are standbys, other processes now take over what
-    no order had moved away before."""
-    died = standbys and record.evacuated_ms is None
-    return replace(record, went_ms=now_ms, evacuated_ms=now_ms if died else record.evacuated_ms, died=died)
-
-
-def _too_old(record: ProcessRecord, now_ms: int) -> bool:
-    return now_ms - (record.went_ms or now_ms) > REMEMBERED_MS
-
-
-def _continuing(memory: StreamsMemory, decoded: DecodedStreams, process_map: ProcessMap) -> set[int]:
-    """Returns the processes of which a thread took part in the last plan."""
-    before = {m.member_id for m in memory.plan.members}
-    rows = zip(process_map.member.tolist(), process_map.process.tolist(), strict=True)
-    return {process for row, process in rows if decoded.members[row].member_id in before}
-
-
-def _restarts(
-    present: Mapping[int, ProcessRecord], continuing: set[int], view: StreamsView, tasks: TaskMap, now_ms: int
-) -> list[_Restart]:
-    """Returns the restarts of the last REMEMBERED_MS, the earliest first."""
-    since = {p: record.restarted_ms if p in continuing else now_ms for p, record in present.items()}
-    # If the clock was set back, a restart must not last until the clock has caught up.
-    at = [(min(at_ms, now_ms), p) for p, at_ms in since.items() if at_ms is not None]
-    recent = sorted((at_ms, p) for at_ms, p in at if now_ms - at_ms <= REMEMBERED_MS)
-    reported = _reported(view) if recent else np.zeros(0, dtype=np.int64)
-    made = []
-    for at_ms, p in recent:
-        task = tasks.index(present[p].subtopology, present[p].partition)
-        stateful = lookup(view.tasks.stateful, task, False)
-        sums_reported = among(task_code(p, task, view.tasks.size), reported)
-        made.append(_Restart(p, at_ms, p in continuing, present[p], task, stateful, sums_reported))
-    return made
-
-
-def _resumed(view: StreamsView, restarts: Sequence[_Restart], now_ms: int) -> BoolArray:
-    resumed = np.zeros(view.size, dtype=np.bool_)
-    resumed[[r.process for r in restarts if r.record.evacuated_ms is not None and now_ms - r.at_ms <= RETURNING_MS]] = (
-        True
-    )
-    return resumed
-
-
-def _restarted_ms(view: StreamsView, restarts: Sequence[_Restart]) -> LongArray:
-    at_ms = np.full(view.size, LONG_AGO, dtype=np.int64)
-    for restart in restarts:
-        at_ms[restart.process] = restart.at_ms
-    return at_ms
-
-
-def _ran_before_restart(view: StreamsView, restarts: Sequence[_Restart]) -> IntArray:
-    owner: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
-    for restart in restarts:
-        ran = restart.task[restart.ran]
-        owner[ran[owner[ran] == NOBODY]] = restart.process  # the first to restart ran it before others filled in
-    return owner
-
-
 def _sent_to(memory: StreamsMemory, process_map: ProcessMap, tasks: TaskMap) -> IntArray:
     """Returns, per task, the process of this rebalance that the last plan sent it to, even if its member ids have
     changed; NOBODY if the task was pending or the process is absent. One additional entry is for NOBODY."""
@@ -391,14 +280,6 @@ def _codes(view: StreamsView, tasks_by_process: Sequence[tuple[int, LongArray]])
     """Returns the ascending codes of (process, its tasks)."""
     codes = [task_code(process, task, view.tasks.size) for process, task in tasks_by_process]
     return distinct(np.concatenate([np.zeros(0, dtype=np.int64), *codes]))
-
-
-def _reported(view: StreamsView) -> LongArray:
-    """Returns codes of the state that processes themselves reported, ascending."""
-    usable = has_state(view.report_lag, view.tasks.end_sum[view.report.values])
-    if len(view.report_hidden):
-        usable &= ~view.report_hidden
-    return view.report.codes(view.tasks.size)[usable]
 
 
 def _keep_promises(view: StreamsView, promised: LongArray, acceptable_lag: int) -> tuple[StreamsView, IntArray]:

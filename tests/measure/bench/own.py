@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.consumer.views import decode_group
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.protocol.bulk.consumer import write_assignments
+from bellwether_kafka.protocol.bulk.consumer_assignments import write_assignments
 from tests.measure.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, Outcome, Phases, now
 from tests.measure.bench.scenario import SETTLED_GENERATION, Scenario
 

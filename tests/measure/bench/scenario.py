@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, IntArray
-from bellwether_kafka.protocol.bulk.consumer import owner_of, write_assignments
+from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of, write_assignments
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 
 RACKS = ("az1", "az2", "az3")

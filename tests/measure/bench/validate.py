@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether_kafka.assignors.shared.dense_views import NOBODY, BoolArray, IntArray, LongArray
-from bellwether_kafka.protocol.bulk.consumer import owner_of
+from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of
 from tests.measure.bench.scenario import ISLANDS, RACKS, Scenario
 
 

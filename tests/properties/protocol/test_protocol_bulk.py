@@ -6,13 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether_kafka.protocol.bulk.consumer import (
-    SubscriptionColumns,
-    owner_of,
-    read_many,
-    read_subscriptions,
-    write_assignments,
-)
+from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of, write_assignments
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import SubscriptionColumns, read_many, read_subscriptions
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.properties.protocol.protocol_strategies import ASSIGNMENTS, SUBSCRIPTIONS, TOPICS, mutated

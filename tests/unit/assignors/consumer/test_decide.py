@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause
-from bellwether_kafka.protocol.bulk.consumer import owner_of
+from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of

@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.shared.frozen import (
     known_cluster,
 )
 from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.protocol.bulk.consumer import ClaimColumns
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import ClaimColumns
 
 CLUSTER = ClusterView.of({"a": [["r1"], ["r2", "r1"]], "c": [["r2"], [None]]}, read_at=7.5, unreadable=frozenset("bc"))
 

@@ -13,7 +13,8 @@ from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, NO_STRATEGY
 from bellwether_kafka.assignors.streams.decide import Assignors, stock
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS, EXPECTED_MS
-from bellwether_kafka.assignors.streams.members.hidden_state import OPENING_MS, REJOIN_MS, RETURNING_MS
+from bellwether_kafka.assignors.streams.members.hidden_state import OPENING_MS, REJOIN_MS
+from bellwether_kafka.assignors.streams.members.restarts import RETURNING_MS
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.protocol.primitives.types import ProcessId

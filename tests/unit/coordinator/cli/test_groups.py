@@ -31,7 +31,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure, Node
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
-from bellwether_kafka.coordinator.observation.observer import Sources
+from bellwether_kafka.coordinator.observation.group_reader import Sources
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import GROUPS, Described
 from tests.unit.coordinator.cli.in_process import bellwether

@@ -23,10 +23,11 @@ from bellwether_kafka.coordinator.kafka.offset_reader import NO_END, Ends, Offse
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.observation import lag_refreshes
+from bellwether_kafka.coordinator.observation.group_reader import Sources
 from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
 from bellwether_kafka.coordinator.observation.lag_refreshes import ASK_AGAIN_MS, LagRefreshes
 from bellwether_kafka.coordinator.observation.observation import Observation, as_document
-from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sources
+from bellwether_kafka.coordinator.observation.observer import GroupObserver
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_observation import classic

@@ -22,10 +22,11 @@ from bellwether_kafka.coordinator.kafka.metadata import (
 )
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, DescribedMember, Failure
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.observation.group_reader import Sources
 from bellwether_kafka.coordinator.observation.kept import Kept
 from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
 from bellwether_kafka.coordinator.observation.observation import Observation
-from bellwether_kafka.coordinator.observation.observer import GroupObserver, Sources
+from bellwether_kafka.coordinator.observation.observer import GroupObserver
 from bellwether_kafka.coordinator.observation.unknown import Unknown
 from bellwether_kafka.coordinator.planning.applications import load_application
 from bellwether_kafka.coordinator.runtime.process import present_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared.dense_views import NOBODY, IntArray
-from bellwether_kafka.protocol.bulk.consumer import owner_of, write_assignments
+from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of, write_assignments
 from bellwether_kafka.protocol.primitives.errors import LocalProtocolError
 from tests.measure.bench.own import run_own
 from tests.measure.bench.scenario import RACKS, Scenario, Shape, disturbed, fresh

@@ -7,7 +7,8 @@ from typing import TypeVar
 import numpy as np
 
 from bellwether_kafka.protocol.bulk.columns import IntArray
-from bellwether_kafka.protocol.bulk.consumer import SubscriptionColumns, read_assignments, read_claims
+from bellwether_kafka.protocol.bulk.consumer_assignments import read_assignments
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import SubscriptionColumns, read_claims
 from bellwether_kafka.protocol.bulk.streams_assignments import AssignedColumns, read_assigned
 from bellwether_kafka.protocol.bulk.streams_subscriptions import InfoColumns, read_infos
 from bellwether_kafka.protocol.messages.consumer import (

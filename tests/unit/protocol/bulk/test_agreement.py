@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from bellwether_kafka.protocol.bulk.consumer import SubscriptionColumns, read_many, read_subscriptions
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import SubscriptionColumns, read_many, read_subscriptions
 from bellwether_kafka.protocol.bulk.streams_assignments import read_assigned
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data

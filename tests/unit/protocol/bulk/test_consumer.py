@@ -7,14 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bellwether_kafka.protocol.bulk.consumer import (
+from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of, read_assignments, write_assignments
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import (
     SubscriptionColumns,
-    owner_of,
-    read_assignments,
     read_claims,
     read_many,
     read_subscriptions,
-    write_assignments,
 )
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data

@@ -5,7 +5,8 @@ import struct
 import numpy as np
 import pytest
 
-from bellwether_kafka.protocol.bulk.consumer import read_assignments, read_many
+from bellwether_kafka.protocol.bulk.consumer_assignments import read_assignments
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
 from bellwether_kafka.protocol.bulk.streams_subscriptions import read_infos
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.protocol.bulk import columns, consumer, lists, streams_assignments, streams_subscriptions
-from bellwether_kafka.protocol.bulk.consumer import read_assignments, read_many, read_subscriptions
+from bellwether_kafka.protocol.bulk.consumer_assignments import read_assignments
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many, read_subscriptions
 from bellwether_kafka.protocol.bulk.streams_assignments import read_assigned
 from bellwether_kafka.protocol.bulk.streams_subscriptions import read_infos
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription

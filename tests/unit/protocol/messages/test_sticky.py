@@ -1,6 +1,6 @@
 import pytest
 
-from bellwether_kafka.protocol.bulk.consumer import read_many
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data, read_generation, read_rack_affinity
 from bellwether_kafka.protocol.primitives.types import TopicPartition

@@ -13,8 +13,9 @@ from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
 from bellwether_kafka.assignors.streams.decide import STOCK, stock
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS
-from bellwether_kafka.assignors.streams.members.hidden_state import REJOIN_MS, REMEMBERED_MS, RETURNING_MS
+from bellwether_kafka.assignors.streams.members.hidden_state import REJOIN_MS
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
+from bellwether_kafka.assignors.streams.members.restarts import REMEMBERED_MS, RETURNING_MS
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan

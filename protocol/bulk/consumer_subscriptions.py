@@ -1,21 +1,20 @@
-"""The codec of `protocol.messages.consumer` for whole groups. It uses columns instead of objects, because a leader
-reads thousands of subscriptions with up to a million owned partitions in every rebalance.
+"""The codec of consumers' subscriptions for whole groups. It uses columns instead of objects, because a leader reads
+thousands of subscriptions with up to a million owned partitions in every rebalance.
 
 It is faster than the dataclasses, with the same bytes, values and errors (tests/properties compares them).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.bulk.columns import BoolArray, IntArray, LongArray, Packed, read_topics
-from bellwether_kafka.protocol.bulk.layout import header, lay_out
+from bellwether_kafka.protocol.bulk.consumer_fields import columns_of, reasons, skip_user_data
 from bellwether_kafka.protocol.bulk.lists import TopicLists, read_lists
-from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
+from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 _NONE = -1
 # Up to this many bytes in total, the plain reader is faster than a hundred numpy calls.
@@ -47,19 +46,6 @@ class SubscriptionColumns:
     owned_member: IntArray
     owned_topic: IntArray
     owned_partition: IntArray
-    errors: Mapping[int, str]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AssignmentColumns:
-    """The assignments of M members with K partitions in total. Columns are as in SubscriptionColumns."""
-
-    topic_names: tuple[str, ...]
-    version: npt.NDArray[np.int16]
-    user_data: Sequence[bytes | None]
-    member: IntArray
-    topic: IntArray
-    partition: IntArray
     errors: Mapping[int, str]
 
 
@@ -150,7 +136,7 @@ def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
     bad = topic_list == _NONE
     packed = Packed(topics.tails)
     end = packed.end
-    data_at, at = _skip_user_data(packed, packed.start, end, bad)
+    data_at, at = skip_user_data(packed, packed.start, end, bad)
     data_end = at.copy()
 
     row = np.flatnonzero((version >= 1) & (at < end))
@@ -170,7 +156,7 @@ def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
         column[bad] = _NONE
     topic_lists, topic_list = _renumbered(topics.lists, topic_list)
     subscribed = {name for names in topic_lists for name in names}
-    names, member, topic, partition = _columns(packed, owned, row, ~bad[row], subscribed)
+    names, member, topic, partition = columns_of(packed, owned, row, ~bad[row], subscribed)
     return SubscriptionColumns(
         topic_names=names,
         topic_lists=topic_lists,
@@ -182,7 +168,7 @@ def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
         owned_member=member,
         owned_topic=topic,
         owned_partition=partition,
-        errors=_reasons(blobs, bad, messages.ConsumerProtocolSubscription.decode),
+        errors=reasons(blobs, bad, messages.ConsumerProtocolSubscription.decode),
     )
 
 
@@ -216,110 +202,9 @@ def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
     packed = Packed(data)
     lists, usable, generation[row] = _read_dialects(packed, only_lists=eager)
     if eager:
-        names, member, topic, partition = _columns(packed, lists, row, usable, set())
+        names, member, topic, partition = columns_of(packed, lists, row, usable, set())
         return ClaimColumns(topic_names=names, member=member, topic=topic, partition=partition, generation=generation)
     return owned
-
-
-def read_assignments(blobs: Sequence[bytes]) -> AssignmentColumns:
-    """Decodes the assignments of all members, as DescribeGroups returns them. No blob can make it raise."""
-    packed = Packed(blobs)
-    version, lists, bad, at = _assignment_lists(packed)
-    at[bad] = packed.end[bad]
-    data_at, data_end = _skip_user_data(packed, at, packed.end, bad)
-    version[bad] = _NONE
-    names, member, topic, partition = _columns(packed, lists, np.arange(len(blobs)), ~bad, set())
-    return AssignmentColumns(
-        topic_names=names,
-        version=version.astype(np.int16),
-        user_data=packed.cut(np.where(bad, _NONE, data_at), data_end),
-        member=member,
-        topic=topic,
-        partition=partition,
-        errors=_reasons(blobs, bad, messages.ConsumerProtocolAssignment.decode),
-    )
-
-
-def owner_of(blobs: Sequence[bytes], topic_names: Sequence[str], first: LongArray) -> IntArray:
-    """Returns the owner array of a list of encoded assignments: the position in the list, -1 for none.
-
-    This is the last check of Bellwether's own bytes before they are sent, so it is stricter than a reader. Raises
-    LocalProtocolError for a blob that does not decode or has trailing bytes, an unknown topic or partition, or a
-    partition that is given twice.
-    """
-    packed = Packed(blobs)
-    version, lists, bad, at = _assignment_lists(packed)
-    at[bad] = packed.end[bad]
-    at = _skip_user_data(packed, at, packed.end, bad)[1]
-    bad |= (at != packed.end) | (version > messages.CONSUMER_VERSION_MAX)
-    if bad.any():
-        raise LocalProtocolError(f"the assignment of member {int(np.argmax(bad))} does not decode")
-    index = {name: t for t, name in enumerate(topic_names)}
-    unknown = [name for name in lists.names if name not in index]
-    if unknown:
-        raise LocalProtocolError(f"an assignment names the unknown topic {unknown[0]!r}")
-    member, name, partition = lists.select(packed, ~bad)
-    topic = np.array([index[name] for name in lists.names], dtype=np.int64)[name]
-    flat = first[topic] + partition
-    outside = (partition < 0) | (flat >= first[topic + 1])
-    if outside.any():
-        k = int(np.argmax(outside))
-        raise LocalProtocolError(
-            f"member {member[k]} gets {topic_names[topic[k]]}-{partition[k]}, which does not exist"
-        )
-    owner = np.full(int(first[-1]), _NONE, dtype=np.int32)
-    owner[flat] = member
-    if len(flat) != np.count_nonzero(owner != _NONE):
-        k = int(np.argmax(np.bincount(flat)[flat] > 1))
-        raise LocalProtocolError(f"{topic_names[topic[k]]}-{partition[k]} is given more than once")
-    return owner
-
-
-def write_assignments(
-    topic_names: Sequence[str],
-    first: LongArray,
-    owner: IntArray,
-    members: int,
-    *,
-    version: int = 1,
-    user_data: Mapping[int, bytes] = MappingProxyType({}),
-) -> list[bytes]:
-    """Encodes what every member owns, as ConsumerProtocolAssignment with partitions sorted by topic index.
-
-    Flat partition f of topic t is `first[t] + partition`; `owner[f]` is a member index or -1. userData is null unless
-    given. Raises LocalProtocolError for an owner, a version or a topic name that does not fit.
-    """
-    headers = [header(name) for name in topic_names]
-    if not 0 <= version <= messages.CONSUMER_VERSION_MAX or not all(0 <= m < members for m in user_data):
-        raise LocalProtocolError(f"version {version} or the userData of a member that is not there")
-    if len(owner) != first[-1] or (len(owner) and not _NONE <= int(owner.min()) <= int(owner.max()) < members):
-        raise LocalProtocolError(
-            f"owners of {len(owner)} partitions do not fit {first[-1]} partitions, {members} members"
-        )
-    if not members:
-        return []
-
-    owned = (owner != _NONE).nonzero()[0]
-    # Sixteen bits if they suffice, because only then is the stable sort a radix sort.
-    keys = owner[owned].astype(np.uint16 if members <= 1 << 16 else np.int32)
-    order = keys.argsort(kind="stable")
-    member, flat = keys[order].astype(np.int64), owned[order]
-    topic = np.arange(len(topic_names)).repeat(first[1:] - first[:-1])[flat]
-
-    starts = np.ones(len(flat) + 1, dtype=np.bool_)
-    starts[1:-1] = (member[1:] != member[:-1]) | (topic[1:] != topic[:-1])
-    run: LongArray = starts.nonzero()[0]
-    run, items = run[:-1], run[1:] - run[:-1]
-    return lay_out(headers, member[run], topic[run], items, flat - first[topic], members, version, user_data)
-
-
-def _skip_user_data(packed: Packed, at: LongArray, end: LongArray, bad: BoolArray) -> tuple[LongArray, LongArray]:
-    """Returns (where userData begins, -1 for null; where it ends). Marks rows that do not fit as bad, with their end as
-    result."""
-    size = packed.int32(at)
-    after = at + 4 + np.maximum(size, 0)
-    bad |= after > end
-    return np.where(size < 0, _NONE, at + 4), np.where(bad, end, after)
 
 
 def _read_racks(
@@ -340,14 +225,6 @@ def _read_racks(
         except UnicodeDecodeError:
             bad[m] = True
     return racks, after
-
-
-def _assignment_lists(packed: Packed) -> tuple[LongArray, TopicLists, BoolArray, LongArray]:
-    """Returns (version, lists, bad, where the list ends) of assignments."""
-    version = packed.int16(packed.start)
-    lists = read_lists(packed, packed.start + 2, packed.end)
-    bad = lists.bad | (version < 0)
-    return version, lists, bad, lists.after.copy()
 
 
 def _read_dialects(packed: Packed, *, only_lists: bool) -> tuple[TopicLists, BoolArray, LongArray]:
@@ -372,19 +249,6 @@ def _read_dialects(packed: Packed, *, only_lists: bool) -> tuple[TopicLists, Boo
     return lists, fits | alone, generation
 
 
-def _columns(
-    packed: Packed, lists: TopicLists, row: LongArray, usable: BoolArray, others: set[str]
-) -> tuple[tuple[str, ...], IntArray, IntArray, IntArray]:
-    """Returns (distinct names including `others`, sorted; member; topic; partition) of the usable lists."""
-    which, name, partition = lists.select(packed, usable)
-    used = np.zeros(len(lists.names), dtype=np.bool_)
-    used[name] = True
-    names = sorted(others | {lists.names[i] for i in np.flatnonzero(used).tolist()})
-    index = {text: i for i, text in enumerate(names)}
-    topic = np.array([index.get(text, _NONE) for text in lists.names], dtype=np.int32)
-    return tuple(names), row[which].astype(np.int32), topic[name], partition
-
-
 def _renumbered(lists: list[tuple[str, ...]], topic_list: IntArray) -> tuple[tuple[tuple[str, ...], ...], IntArray]:
     """Drops lists that only undecodable members sent."""
     used = np.unique(topic_list[topic_list != _NONE])
@@ -393,15 +257,3 @@ def _renumbered(lists: list[tuple[str, ...]], topic_list: IntArray) -> tuple[tup
     number = np.full(len(lists) + 1, _NONE, dtype=np.int32)
     number[used] = np.arange(len(used))
     return tuple(lists[i] for i in used.tolist()), number[topic_list]
-
-
-def _reasons(blobs: Sequence[bytes], bad: BoolArray, decode: Callable[[bytes], object]) -> dict[int, str]:
-    """Returns the plain decoder's errors for the members in `bad`."""
-    reasons: dict[int, str] = {}
-    for m in np.flatnonzero(bad).tolist():
-        reasons[m] = "undecodable"
-        try:
-            decode(blobs[m])
-        except RemoteProtocolError as error:
-            reasons[m] = str(error)
-    return reasons
