@@ -1,8 +1,8 @@
 """Writes five pages of docs/reference from the code and rules, alerts, metrics, configuration, commands and states:
 `python docs/generate.py`.
 
-A test compares. What a setting is for stands in docs/settings.yml; names, types and defaults come from the settings
-themselves.
+A test compares. docs/settings.yml says what a setting is for; names, types and defaults come from the settings
+themselves. docs/commands.yml has the prose of the commands' page.
 """
 
 import math
@@ -268,17 +268,9 @@ def _default(field: Any, kind: str) -> str:
 
 def commands_page() -> str:
     """Every command with its arguments and options, and the exit codes."""
+    prose = yaml.safe_load((HERE / "commands.yml").read_text(encoding="utf-8"))
     lines = [
-        "# Commands",
-        "",
-        "All but `run`, `guard`, and those that write to the control topic, only read. Brokers come from",
-        "`--bootstrap`, or from a file named by `--config` or `BELLWETHER_CONFIG`. Made by `python docs/generate.py`.",
-        "",
-        "This lets new sessions of the shell in which you type it, bash or zsh, complete commands and options:",
-        "",
-        "    bellwether --install-completion",
-        "",
-        "Then Tab completes `ap` to `apply`. In zsh the first Tab of a session only loads that.",
+        *prose["before_exit_codes"].splitlines(),
         "",
         "## Exit codes",
         "",
@@ -286,28 +278,7 @@ def commands_page() -> str:
         "|---|---|",
         *(f"| {int(code)} | {reported} |" for code, reported in EXIT_CODES.items()),
         "",
-        "A mistake of a user is one sentence on standard error, never a traceback.",
-        "",
-        "## In scripts",
-        "",
-        "With `--output json` or `yaml` standard output is one document, by [its schema](schemas.md); `observe`,",
-        "`--watch`, and `top` without `--once`, print one JSON document per line, or YAML documents between `---`.",
-        "Only `run`, `guard` and `init` have no such option. Logs and warnings go to standard error. A command that",
-        "exits with 2 has printed no document. Without a terminal, tables are not cut and nothing is coloured, also",
-        "with `FORCE_COLOR`; a terminal has no colours with `NO_COLOR`.",
-        "",
-        "## Ids in short",
-        "",
-        "A member's id is a client id, or an instance id, and a UUID. Tables show the client id or instance id where",
-        "no other member has it, else the id up to the digits of the UUID that differ. `--output wide` and documents",
-        "have whole ids. `explain`, `simulate --without-member`, `pin`, `ban`, `evacuate` and `unpin` take any",
-        "beginning that only one member has. Orders are written with the whole id, or the instance id of a static",
-        "member. `explain` takes `orders-3` for the partition, and `member:orders-3` for a member of that name.",
-        "",
-        "## Keys of `top`",
-        "",
-        "`n` orders by name, `l` by lag, `m` by members, `x` by reads across racks; `r` reverses, `/` types a filter",
-        "for names until Enter (Escape clears it), `q` quits.",
+        *prose["after_exit_codes"].splitlines(),
     ]
     commands = list(_commands(typer.main.get_command(app)))
     shown = {

@@ -7,7 +7,7 @@ thread that sends heartbeats. The rest of the process shares another transport a
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,7 +36,7 @@ from bellwether_kafka.coordinator.observation import (
 )
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules
 from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
-from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
+from bellwether_kafka.coordinator.runtime.led_groups import LedGroups
 from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
@@ -49,7 +49,7 @@ from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.coordinator.runtime.role_reports import remind, warn_of_guard
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
 from bellwether_kafka.coordinator.runtime.size_limit_watch import SizeLimitWatch
-from bellwether_kafka.coordinator.triggers import OwnerWatch, StreamsWatch
+from bellwether_kafka.coordinator.triggers import OwnerWatch
 
 CONNECT_TIMEOUT_MS = 10_000
 SIZE_LIMIT_S = 3.0  # how long to wait for the brokers' group.max.size; the start waits for it once
@@ -90,7 +90,6 @@ class Service:
         racks: RackRules = NO_RULES,
         new_transport: Callable[[Mapping[str, str]], kafka.Transport] = kafka.Transport,
     ) -> None:
-        self.runners: dict[str, GroupRunner[Any]] = {}
         self.connected = False
         self.loop_watch = LoopWatch()  # of the memberships
         self._properties = dict(properties)
@@ -102,25 +101,29 @@ class Service:
         self._observed: ObservedGroups | None = None
         self._led_refreshes: ObservedGroups | None = None
         self._lags_of = lags_of
-        self._solver_of: dict[str, planning.Solver] = {}
         self._watches: dict[str, GhostWatch] = {}
+        self._led = LedGroups(
+            self._applications,
+            self._policy_of,
+            weights=weights,
+            lags_of=lags_of,
+            message_bytes_max=message_bytes_max,
+            racks=racks,
+            relieve=self._relieve,
+        )
+        self.runners = self._led.runners
         self._owners = OwnerWatch(self.runners)
         self._ghosts = dict(ghosts or {})  # by group: which members may be removed
-        self._observers = observers = observers or Observers()
-        self._note_observers = (*observers.on_note, self._on_note)
-        self._role_observers = (*observers.on_role, self._on_role)
+        self._observers = observers or Observers()
         self._weights = weights
         self._control = control
         self._served = served
         self._rhythms = rhythms
         self._controller: Controller | None = None
         self._absences: AbsenceWatch | None = None
-        self._solvers = planning.Solvers()
         self._stop_task: asyncio.Task[None] | None = None
         self._watch_interval_ms = watch_interval_ms
-        self._message_bytes_max = message_bytes_max
         self._racks = racks
-        self._planners: dict[str, planning.Planner[Any]] = {}
         self._rack_watch: RackWatch | None = None
         self._new_transport = new_transport
 
@@ -198,13 +201,14 @@ class Service:
         if self._takes_over:
             await sizes.refresh()
             watching.append(asyncio.create_task(sizes.run()))
-        for config in self._memberships(transport.broker_version, sizes.limit):
+        own = Observers(
+            on_consumer_decision=[self._owners.on_decision], on_note=[self._on_note], on_role=[self._on_role]
+        )
+        observers = Observers.of(self._observers, own)
+        for config in self._led.memberships(self._groups, transport.broker_version, sizes.limit):
             warn_of_guard(config)
-            driver = drivers(config)
-            if config.group_id not in self._applications:
-                self._add_group(driver, sources, watch)
-            else:
-                watching.append(self._add_application(driver, sources, watch))
+            between = self._led.add(drivers(config), sources, watch, observers)
+            watching += [asyncio.create_task(between)] if between is not None else []
         before = {group_id: runner.before_removal for group_id, runner in self.runners.items()}
         self._watches = ghost_watches(self._ghosts, transport, self.runners, self._observers, before)
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
@@ -226,14 +230,13 @@ class Service:
         groups, on_shown = SharedGroups(transport), [self._owners.on_shown]
         if self._racks:
             self._rack_watch = racks = RackWatch(
-                self._racks, self.runners, self._planners, groups, self.rebalance_wanted
+                self._racks, self.runners, self._led.planners, groups, self.rebalance_wanted
             )
             on_shown.append(racks.on_shown)
             watching.append(asyncio.create_task(racks.run()))
         at_rest = RestWatch(self.runners, groups, self.rebalance_wanted, on_shown)
         watching.append(asyncio.create_task(at_rest.run()))
-        consumers = {group: runner for group, runner in self.runners.items() if group not in self._applications}
-        watching.append(asyncio.create_task(CommitWatch(consumers, transport).run()))
+        watching.append(asyncio.create_task(CommitWatch(self._led.consumers, transport).run()))
         self._observed = observed = self._observed_groups(refreshes, transport)
         if self.runners and self._observers.on_led_seen:
             self._led_refreshes = led_refreshes = self._led_groups(refreshes, transport)
@@ -255,7 +258,7 @@ class Service:
                 task.cancel()
             if self._controller is not None:
                 await self._controller.close()
-            await self._solvers.close()
+            await self._led.close()
             offsets.close()
             reader.close()
         messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
@@ -276,7 +279,10 @@ class Service:
 
     def _selected(self, config: membership.MembershipConfig) -> Selected:
         group = config.group_id
-        return Selected(config, self._policies.get(group, self._policy), self._applications.get(group))
+        return Selected(config, self._policy_of(group), self._applications.get(group))
+
+    def _policy_of(self, group: str) -> Policy:
+        return self._policies.get(group, self._policy)
 
     def emptying(self, group: str) -> tuple[tuple[PlacementOrder, Absence | None], ...]:
         """Returns the group's evacuations in force, each with its progress."""
@@ -325,7 +331,7 @@ class Service:
             refreshes=refreshes,
             transport=transport,
             plan_in_force=self.plan_in_force,
-            solvers=self._solver_of,
+            solvers=self._led.solvers,
             on_seen=self._observers.on_led_seen,
             weights=self._weights,
             lags_of=self._lags_of,
@@ -339,21 +345,6 @@ class Service:
         if self._observed is not None:
             self._observed.follow(selection)
 
-    def _add_group(self, driver: MembershipDriver, sources: Sources, watch: kafka.MetadataWatch) -> None:
-        group_id = driver.config.group_id
-        policy = self._policies.get(group_id, self._policy)
-        foreign = planning.foreign_code(*policy.assignors.values(), *policy.stages)
-        solver = self._solver_of[group_id] = self._solvers.make(policy, always=foreign)
-        weights = self._weights or self._lags_of(group_id).weights
-        kind = planning.ConsumerKind(sources.reader, policy, weights=weights)
-        planner = planning.Planner(
-            group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver, racks=self._racks
-        )
-        self._planners[group_id] = planner
-        deciders = (self._owners.on_decision, *self._observers.on_decision, *self._observers.on_consumer_decision)
-        observers = deciders, self._note_observers, self._role_observers
-        self.runners[group_id] = GroupRunner(driver, sources.transport, planner, watch, *observers, self._relieve)
-
     @property
     def _leads(self) -> bool:
         return any(config.mode == "lead" for config in self._groups)
@@ -361,35 +352,6 @@ class Service:
     @property
     def _takes_over(self) -> bool:
         return any(config.mode == "lead" and config.adopt == "take-over" for config in self._groups)
-
-    def _memberships(
-        self, broker_version: tuple[int, ...], size_limit: membership.SizeLimit
-    ) -> Iterator[membership.MembershipConfig]:
-        """Yields the configuration of every group to lead, completed by its application and by the brokers' version and
-        limit."""
-        for config in self._groups:
-            if config.mode != "lead":
-                continue
-            application = self._applications.get(config.group_id)
-            led = application.membership(config) if application is not None else config
-            yield membership.proven(led, broker_version, size_limit)
-
-    def _add_application(
-        self, driver: MembershipDriver, sources: Sources, watch: kafka.MetadataWatch
-    ) -> "asyncio.Task[None]":
-        """Adds the runner of a Streams application; returns the task that watches it between rebalances."""
-        group_id, reader, offsets = driver.config.group_id, sources.reader, sources.offsets
-        application = self._applications[group_id]
-        solver = self._solvers.make(application.assignors, always=application.foreign)
-        self._solver_of[group_id] = solver
-        planner, kind = application.planner(group_id, reader, offsets, self._message_bytes_max, solver, self._racks)
-        self._planners[group_id] = planner
-        between = StreamsWatch(kind, offsets)
-        deciders = (between.on_decision, *self._observers.on_decision, *self._observers.on_streams_decision)
-        observers = deciders, self._note_observers, self._role_observers
-        runner = GroupRunner(driver, sources.transport, planner, watch, *observers, self._relieve)
-        self.runners[group_id] = runner
-        return asyncio.create_task(between.run(runner))
 
     def _size_limit_read(self, limit: membership.SizeLimit) -> None:
         for runner in self.runners.values():

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.protocol.bulk import columns, consumer, lists, streams_assignments, streams_subscriptions
+from bellwether_kafka.protocol.bulk import (
+    columns,
+    consumer_subscriptions,
+    lists,
+    streams_assignments,
+    streams_subscriptions,
+)
 from bellwether_kafka.protocol.bulk.consumer_assignments import read_assignments
 from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many, read_subscriptions
 from bellwether_kafka.protocol.bulk.streams_assignments import read_assigned
@@ -100,7 +106,7 @@ def test_few_lists_are_walked_one_by_one(
 
 def test_members_that_send_the_same_bytes_are_read_as_one(calls: Callable[[Any, str], list[object]]) -> None:
     kinds = [subscribed(3), subscribed(4), ConsumerProtocolSubscription(3, ("t",), b"", (), 5, "az1").encode(), b"bad"]
-    read = calls(consumer, "_read_distinct")
+    read = calls(consumer_subscriptions, "_read_distinct")
     found = read_subscriptions(kinds * 8)
     ((distinct,),) = read
     assert distinct == kinds
