@@ -117,7 +117,9 @@ def _exists(admin: AdminClient, topic: str) -> bool:
 def _create(admin: AdminClient, topic: str) -> None:
     replicas = min(REPLICAS_MAX, len(admin.list_topics(timeout=METADATA_TIMEOUT_S).brokers))
     new = NewTopic(topic, num_partitions=1, replication_factor=replicas, config=TOPIC_CONFIG)
-    admin.create_topics([new], operation_timeout=METADATA_TIMEOUT_S)[topic].result(timeout=2 * METADATA_TIMEOUT_S)
+    limits_s = {"operation_timeout": METADATA_TIMEOUT_S, "request_timeout": 2 * METADATA_TIMEOUT_S}
+    # A limit of `result` would raise TimeoutError, which nothing here takes for an answer of brokers.
+    admin.create_topics([new], **limits_s)[topic].result()
 
 
 def _forbidden(topic: str) -> str:

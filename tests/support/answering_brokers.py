@@ -69,6 +69,7 @@ class Brokers:
     def __init__(self, size: Size) -> None:
         self.size = size
         self.ports: list[int] = []
+        self._servers: list[asyncio.Server] = []
         self.requests: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
         self.described = 0  # groups, in all requests
@@ -90,7 +91,12 @@ class Brokers:
     async def serve(self) -> None:
         for node in range(NODES):
             server = await asyncio.start_server(self._connected(node), LOOPBACK, 0, limit=2**24)
+            self._servers.append(server)
             self.ports.append(server.sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
 
     def _connected(self, node: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]:
         async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -101,6 +107,8 @@ class Brokers:
                     writer.write(sent)
                     await writer.drain()
             except (asyncio.IncompleteReadError, ConnectionError):
+                pass
+            finally:
                 writer.close()
 
         return talk
