@@ -1,9 +1,10 @@
 """A rolling restart: who is restarted and by which name, what is refused, and where it stops."""
 
 import json
+import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
 from bellwether_kafka.coordinator.control.record_codec import encode
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, PlacementOrder, Record, Until
-from bellwether_kafka.coordinator.control.topic import TopicChannel
+from bellwether_kafka.coordinator.control.topic import SilentTopicError, TopicChannel
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
 from tests.support.documented import undocumented
 from tests.unit.assignors.streams.world import Thread, group, led
@@ -74,6 +75,7 @@ class Channel:
         self.given: list[PlacementOrder] = []
         self._back, self._empties = back, empties
         self.rebalancing = 0  # how often the group is seen to
+        self.on_given: Callable[[], object] = lambda: None
         monkeypatch.setattr(OrderService, "read", lambda _: self.records)
         monkeypatch.setattr(OrderService, "withdraw", lambda _, key: self.records.pop(key))
         monkeypatch.setattr(OrderService, "give", lambda _, order, *__, **___: self._give(order))
@@ -95,6 +97,7 @@ class Channel:
     def _give(self, order: PlacementOrder) -> None:
         self.given.append(order)
         self.records[order.key] = order
+        self.on_given()
         if not self._empties:
             raise typer.Exit(Exit.UNEXPECTED)
 
@@ -147,6 +150,35 @@ def test_a_command_that_fails_ends_it_and_withdraws_the_order(
     assert message in capsys.readouterr().err
     assert not channel.records
     assert len(channel.given) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_roll_that_is_interrupted_leaves_no_member_without_work(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order lasts for three times --wait: nobody would restart the member, and nothing would come back to it."""
+    channel = Channel(monkeypatch)
+    channel.on_given = lambda: signal.raise_signal(number)
+    with pytest.raises(KeyboardInterrupt):
+        channel.roll(OK)
+    assert not channel.records
+    channel = Channel(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        channel.roll(f"{sys.executable} -c 'import os; os.kill(os.getppid(), {number.value})' {{member}}")
+    assert not channel.records
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_roll_that_cannot_follow_its_order_withdraws_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = Channel(monkeypatch)
+
+    def silent() -> None:
+        raise SilentTopicError("The control topic 'control' did not answer within 10 s.")
+
+    channel.on_given = silent
+    with pytest.raises(SilentTopicError):
+        channel.roll(OK)
+    assert not channel.records
 
 
 def test_a_member_that_cannot_be_evacuated_is_not_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
