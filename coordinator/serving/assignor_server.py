@@ -44,6 +44,7 @@ class AssignorServer:
         self._address = address
         self._answer = answer
         self._listening: socket.socket | None = None
+        self._file: tuple[int, int] | None = None  # the socket's own
         self._connections: dict[socket.socket, None] = {}  # the last one was used last
         self._changing = threading.Lock()
         self._stopping = threading.Event()
@@ -60,17 +61,18 @@ class AssignorServer:
             raise AssignorAddressError(text) from None
         listening.listen(BACKLOG)
         self._listening = listening
+        self._file = _file_at(self._address) if unix else None
         threading.Thread(target=self._accept, args=(listening,), name="bellwether-serving", daemon=True).start()
-        return self._address if unix else "{}:{}".format(*listening.getsockname()[:2])
+        return self._address if unix else _called(listening)
 
     def stop(self) -> None:
         listening = self._listening
         if listening is None:
             return
         self._stopping.set()
+        if self._file is not None and self._file == _file_at(self._address):
+            Path(self._address.removeprefix(UNIX)).unlink(missing_ok=True)  # not that of a successor
         _end(listening)
-        if self._address.startswith(UNIX):
-            Path(self._address.removeprefix(UNIX)).unlink(missing_ok=True)
         with self._changing:
             for connection in self._connections:
                 _shut(connection)
@@ -86,20 +88,28 @@ class AssignorServer:
                 if len(self._connections) >= CONNECTIONS_MAX:
                     _shut(next(iter(self._connections)))
                 self._connections[connection] = None
-            threading.Thread(target=self._serve, args=(connection,), name="bellwether-plan", daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(connection,), name="bellwether-plan", daemon=True).start()
+            except RuntimeError as error:  # as many threads as the system allows: the broker asks again later
+                log.warning("plan_not_served", reason=str(error))
+                self._ended(connection)
+                self._stopping.wait(ACCEPT_AGAIN_S)
+
+    def _ended(self, connection: socket.socket) -> None:
+        connection.close()
+        with self._changing:
+            self._connections.pop(connection, None)
 
     def _serve(self, connection: socket.socket) -> None:
         try:
-            with connection:
-                while self._exchange(connection):
-                    pass
+            while self._exchange(connection):
+                pass
         except OSError:
             pass  # the client has gone or is silent
         except Exception:
             log.exception("plan_not_served")
         finally:
-            with self._changing:
-                self._connections.pop(connection, None)
+            self._ended(connection)
 
     def _exchange(self, connection: socket.socket) -> bool:
         """Answers one request. Returns False if the connection cannot be used any more."""
@@ -154,10 +164,26 @@ def _unix(path: Path) -> socket.socket:
     return listening
 
 
+def _file_at(address: str) -> tuple[int, int] | None:
+    """Returns what identifies the file of a Unix socket, None if there is none."""
+    try:
+        status = Path(address.removeprefix(UNIX)).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _called(listening: socket.socket) -> str:
+    """Returns host:port of a socket, as in a setting."""
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if listening.family == socket.AF_INET6 else f"{host}:{port}"
+
+
 def _tcp(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
-    resolved = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-    family, kind, protocol, _, where = resolved
+    resolved = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    # Of a name such as localhost that has addresses of both families, Java takes the one of IPv4.
+    family, kind, protocol, _, where = min(resolved, key=lambda each: each[0] != socket.AF_INET)
     if not ipaddress.ip_address(where[0]).is_loopback:
         raise ValueError("it is not an address of the loopback interface, and there is no login")
     listening = socket.socket(family, kind, protocol)

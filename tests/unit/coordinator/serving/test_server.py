@@ -65,6 +65,27 @@ def test_a_loopback_port_serves_too_and_the_address_has_the_real_one() -> None:
         assert asked(line, b"x") == ECHO + b"x"
 
 
+def test_a_name_with_addresses_of_both_families_is_where_java_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most systems list ::1 first for localhost, and a JVM connects to 127.0.0.1: no plan ever came."""
+    both = [
+        (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 0, 0, 0)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+    with running("localhost:0") as address:
+        assert address.startswith("127.0.0.1:")
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
+def test_an_address_of_ipv6_is_named_as_it_is_configured() -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no loopback interface of IPv6")
+    with running("[::1]:0") as address:
+        assert address.startswith("[::1]:")
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "192.0.2.1:9999"])
 def test_another_interface_is_refused_with_the_setting(address: str) -> None:
     with pytest.raises(AssignorAddressError, match=r"loopback interface.*change assignor_address"):
@@ -86,6 +107,18 @@ def test_the_socket_of_a_process_that_was_killed_is_replaced_and_that_of_a_runni
     with pytest.raises(AssignorAddressError, match="change assignor_address"):
         AssignorServer(f"unix:{path}", echo).start()
     assert path.read_text() == "a file of another program"
+
+
+def test_a_process_that_stops_leaves_the_socket_of_its_successor(path: Path) -> None:
+    """The first file is gone, as after `rm` or a cleaned folder, so the successor could take the place."""
+    with running(f"unix:{path}"):
+        path.unlink()
+        successor = AssignorServer(f"unix:{path}", echo)
+        successor.start()
+    with connected(f"unix:{path}") as line:
+        assert asked(line, b"x") == ECHO + b"x"
+    successor.stop()
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("sent", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x00", b"\x00\x00"])
@@ -184,3 +217,23 @@ def test_connections_that_cannot_be_accepted_cost_no_time_of_other_threads(
     with running(f"unix:{path}"):
         time.sleep(0.25)
     assert 1 <= len(attempts) <= 4
+
+
+def test_a_system_without_another_thread_refuses_one_connection_and_no_later_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of the first one ended the thread that accepts connections: no broker got a plan any more."""
+    start, refused = threading.Thread.start, list[str]()
+
+    def limited(thread: threading.Thread) -> None:
+        if thread.name == "bellwether-plan" and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with running(f"unix:{path}") as address:
+        monkeypatch.setattr(threading.Thread, "start", limited)
+        with connected(address) as line:
+            assert line.recv(1) == b""
+        with connected(address) as line:
+            assert asked(line, b"x") == ECHO + b"x"
