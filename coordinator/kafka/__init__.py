@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 from bellwether_kafka.coordinator.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from bellwether_kafka.coordinator.kafka.acls import DENIED, IRRELEVANT_TO_READERS, SILENCE, grant, with_remedy
+    from bellwether_kafka.coordinator.kafka.acls import (
+        DENIED,
+        IRRELEVANT_TO_READERS,
+        NO_TOPIC,
+        SILENCE,
+        grant,
+        with_remedy,
+    )
     from bellwether_kafka.coordinator.kafka.broker_configs import SettingOfBroker, read_broker_config
     from bellwether_kafka.coordinator.kafka.certificates import Renewed
     from bellwether_kafka.coordinator.kafka.client_properties import (
@@ -94,7 +101,7 @@ if TYPE_CHECKING:
     from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
 else:
     _HOMES = {
-        "acls": ("DENIED", "IRRELEVANT_TO_READERS", "SILENCE", "grant", "with_remedy"),
+        "acls": ("DENIED", "IRRELEVANT_TO_READERS", "NO_TOPIC", "SILENCE", "grant", "with_remedy"),
         "certificates": ("Renewed",),
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
         "cluster": (

@@ -19,6 +19,8 @@ SILENCE = frozenset(
     getattr(KafkaError, name)  # librdkafka's own errors are public names that begin with an underscore
     for name in ("_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE")
 )
+# The topic does not exist: an answer of a broker, or what librdkafka has concluded from one.
+NO_TOPIC = frozenset(getattr(KafkaError, name) for name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"))
 
 
 def grant(operations: str, resource: str, name: str) -> str:

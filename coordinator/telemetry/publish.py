@@ -21,6 +21,7 @@ from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator.events import EventSchema, RegistryError, SchemaSet, confluent, register
 from bellwether_kafka.coordinator.kafka import (
     DENIED,
+    NO_TOPIC,
     LoginError,
     Renewed,
     grant,
@@ -39,6 +40,7 @@ ROOM_WAIT_S = 1.0  # how long the thread waits for room in the producer before i
 REGISTRY_RETRY_S = 30.0
 ADMIN_TIMEOUT_S = 10.0
 RECREATE_S = 5.0  # from a fatal error of the producer to the next attempt to create one
+CREATE_TOPIC_S = 60.0  # between attempts to create a topic that is missing
 FLUSH_S = 2.0
 TOPIC_PARTITIONS = 6
 TOPIC_CONFIG = {
@@ -70,6 +72,7 @@ class EventPublisher:
         self._registry_at = float("-inf")
         self._queue: queue.Queue[tuple[str, Work]] = queue.Queue(config.queue_max)
         self._troubles: set[str] = set()
+        self._topic_missing, self._create_at = config.create_topic, float("-inf")
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
 
@@ -107,14 +110,10 @@ class EventPublisher:
     # ---- in the thread -----------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        created = not self._config.create_topic
         while True:
             try:
-                if not created:
-                    create_topic(self._properties, self._config.topic, TOPIC_CONFIG, TOPIC_PARTITIONS)
-                renewed = self._renewed()
-                created = True
-                if self._produced(renewed):
+                self._create_missing_topic()
+                if self._produced(self._renewed()):
                     return
             except LoginError as error:
                 self._trouble("no producer can be made", error.clause)
@@ -126,6 +125,13 @@ class EventPublisher:
                 return
             self._closing.wait(RECREATE_S)
 
+    def _create_missing_topic(self) -> None:
+        """Creates the topic at the start, and later if brokers say that there is none: none may have answered at the
+        start, and the topic may have been deleted."""
+        if self._topic_missing and time.monotonic() >= self._create_at:
+            self._topic_missing, self._create_at = False, time.monotonic() + CREATE_TOPIC_S
+            create_topic(self._properties, self._config.topic, TOPIC_CONFIG, TOPIC_PARTITIONS)
+
     def _renewed(self) -> Renewed[Producer]:
         return Renewed(lambda: librdkafka_client(Producer, producer_config(self._properties)), self._properties)
 
@@ -136,6 +142,7 @@ class EventPublisher:
         try:
             while not (self._closing.is_set() and self._queue.empty()):
                 self._step(producer)
+                self._create_missing_topic()
                 if renewed.refresh():
                     producer.flush(FLUSH_S)  # while its connections are still open
                     producer = renewed.client
@@ -211,6 +218,7 @@ class EventPublisher:
         return self._ids[schema.event]
 
     def _refused(self, event: str, error: KafkaError, what: str) -> None:
+        self._topic_missing |= self._config.create_topic and error.code() in NO_TOPIC
         self._count(event, TOO_LARGE if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else FAILED)
         self._trouble(what, with_remedy(error, "WRITE", self._config.topic))
 

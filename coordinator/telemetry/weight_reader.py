@@ -20,7 +20,7 @@ from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.events import EventError, SchemaSet
 from bellwether_kafka.coordinator.settings import WeightSettings
-from bellwether_kafka.coordinator.telemetry.publish import create_topic
+from bellwether_kafka.coordinator.telemetry.publish import CREATE_TOPIC_S, create_topic
 from bellwether_kafka.protocol.primitives import TopicPartition as Partition
 from bellwether_kafka.protocol.primitives import whole_number
 
@@ -127,12 +127,15 @@ class WeightReader:
                 self._estimates.pop(Partition(topic, number), None)
 
     def _run(self) -> None:
-        if self.config.create_topic:
-            create_topic(self._properties, self.config.topic, {"cleanup.policy": "compact"}, partitions=1)
+        missing, create_at = self.config.create_topic, float("-inf")
         while not self._closing.is_set():
+            if missing and time.monotonic() >= create_at:
+                create_at = time.monotonic() + CREATE_TOPIC_S
+                create_topic(self._properties, self.config.topic, {"cleanup.policy": "compact"}, partitions=1)
             try:
                 self._consume()
             except KafkaException as error:
+                missing = self.config.create_topic and error.args[0].code() in kafka.NO_TOPIC
                 self.trouble = kafka.with_remedy(error.args[0], "READ", self.config.topic)
                 log.warning("weights_unread", topic=self.config.topic, reason=self.trouble)
             self._closing.wait(RETRY_S)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.kafka.tokens import TokenError
@@ -31,9 +32,9 @@ RECORD = {
 class Counted(EventPublisher):
     """Keeps count of what became of its events."""
 
-    def __init__(self, properties: Mapping[str, str], **more: Any) -> None:
+    def __init__(self, properties: Mapping[str, str], *, create_topic: bool = False, **more: Any) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
-        config = EventSettings(topic="events", create_topic=False, **more)
+        config = EventSettings(topic="events", create_topic=create_topic, **more)
         super().__init__(properties, config, lambda *what: self.counts.update([what]))
 
 
@@ -121,3 +122,29 @@ def test_a_producer_that_died_for_want_of_a_right_is_reported_and_replaced() -> 
         for entry in logs
         if "grant Bellwether's principal the ACL WRITE on Topic 'events'" in entry.get("reason", "")
     ]
+
+
+@pytest.mark.embedded
+def test_a_topic_that_could_not_be_created_at_the_start_is_created_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No broker had answered at the start, or the topic was deleted: events were lost until the next start."""
+    with EmbeddedCluster(brokers=1) as brokers:
+        brokers.create_topic("events", 1)
+        brokers.set_topic_error("events", KafkaError.UNKNOWN_TOPIC_OR_PART)
+        attempts: list[str] = []
+
+        def create(_properties: object, topic: str, *_: object) -> None:
+            attempts.append(topic)
+            if len(attempts) > 1:
+                brokers.set_topic_error("events", 0)
+
+        monkeypatch.setattr(publish, "create_topic", create)
+        monkeypatch.setattr(publish, "CREATE_TOPIC_S", 0.1)
+        soon = {"topic.metadata.propagation.max.ms": "100", "topic.metadata.refresh.interval.ms": "200"}
+        publisher = Counted({**brokers.properties, **soon}, create_topic=True)
+        publisher.start()
+        deadline = time.monotonic() + 60 * PATIENCE
+        while not publisher.counts["membership", DELIVERED] and time.monotonic() < deadline:
+            publisher.offer("membership", RECORD)
+            time.sleep(0.1)
+        publisher.close()
+    assert publisher.counts["membership", DELIVERED]

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.cli.cost import weights_in_words
 from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.settings import WeightSettings
+from bellwether_kafka.coordinator.telemetry import weight_reader
 from bellwether_kafka.coordinator.telemetry.weight_reader import WeightReader, key_of
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.patience import PATIENCE
@@ -167,3 +168,24 @@ def test_weights_are_read_without_any_right_to_a_group() -> None:
         until(lambda: bool(read.refused.total()))
         read.close()
     assert read.refused.total() == 1
+
+
+@pytest.mark.embedded
+def test_a_topic_that_could_not_be_created_at_the_start_is_created_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedCluster(brokers=1) as brokers:
+        brokers.create_topic("weights", 1)
+        brokers.set_topic_error("weights", KafkaError.UNKNOWN_TOPIC_OR_PART)
+        attempts: list[str] = []
+
+        def create(_properties: object, topic: str, *_: object, **__: object) -> None:
+            attempts.append(topic)
+            if len(attempts) > 1:
+                brokers.set_topic_error("weights", 0)
+
+        monkeypatch.setattr(weight_reader, "create_topic", create)
+        monkeypatch.setattr(weight_reader, "CREATE_TOPIC_S", 0.1)
+        monkeypatch.setattr(weight_reader, "RETRY_S", 0.2)
+        read = WeightReader(brokers.properties, WeightSettings(topic="weights"))
+        read.start()
+        until(lambda: len(attempts) > 1 and not read.trouble)
+        read.close()
