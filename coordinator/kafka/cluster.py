@@ -315,8 +315,10 @@ def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s
 
 
 def all_nodes(admin: AdminClient, limit_s: float) -> tuple[Node, ...]:
-    """Returns the brokers that are up. Raises KafkaException or TimeoutError if none answers."""
+    """Returns the brokers that are up, at least one. Raises KafkaException or TimeoutError if none answers."""
     described = admin.describe_cluster(request_timeout=limit_s).result(limit_s + 1)
+    if not described.nodes:
+        raise TimeoutError("a broker that has just started knows no brokers yet")
     return tuple(Node(int(node.id), node.host, int(node.port)) for node in described.nodes)
 
 

@@ -181,8 +181,10 @@ class PlansForBrokers:
                 node = await asyncio.to_thread(kafka.any_node, admin, TIMEOUT_MS / 1000)
                 asked = kafka.TopicIds(node, ids[:TOPICS_AT_ONCE], names[:TOPICS_AT_ONCE], TIMEOUT_MS)
                 self._topics.learn(await transport.ask(asked))
+                self._topics.of(ids[TOPICS_AT_ONCE:])  # notes them as missing again
             except (KafkaException, TimeoutError, kafka.TransportError) as error:
                 log.warning("topic_names_unread", reason=str(error))
+                self._topics.of(ids)
                 await asyncio.sleep(FAILED_AGAIN_S)
 
     def _served(self, served: Served) -> None:

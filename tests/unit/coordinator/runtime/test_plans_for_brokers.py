@@ -3,8 +3,10 @@
 import asyncio
 import socket
 from collections.abc import Callable, MutableMapping
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +15,12 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import policy
 from bellwether_kafka.assignors.shared import GroupPlan, Rule
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
-from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, TopicIds, TransportError
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, Failure
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.runtime import plans_for_brokers
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from bellwether_kafka.coordinator.serving import wire
@@ -25,7 +28,7 @@ from tests.interop.support.members import wait_until
 from tests.support.answering_brokers import Size
 from tests.support.observing_process import running
 from tests.unit.assignors.streams.world import SHOP, Thread, group, led
-from tests.unit.coordinator.serving.requests import Asking, owners
+from tests.unit.coordinator.serving.requests import Asking, owners, topic_id
 from tests.unit.coordinator.serving.task_requests import AskingForTasks
 from tests.unit.coordinator.serving.task_requests import Thread as Threads
 from tests.unit.coordinator.web.test_observed import SKEWED
@@ -238,6 +241,49 @@ def test_an_application_is_planned_with_the_topics_that_its_observation_shows(tm
     asyncio.run(run())
     topics = [planned.topics.subscribed for planned in reported]
     assert topics == [SHOP.source_topics, SHOP.source_topics, ("subtopology-0", "subtopology-1")]
+
+
+class StartingBrokers:
+    """An admin client of brokers that know no brokers at first, and a transport to them that fails once."""
+
+    def __init__(self) -> None:
+        self.answers = [[], *[[SimpleNamespace(id=1, host="b", port=9092)]] * 9]
+        self.asked: list[tuple[bytes, ...]] = []
+
+    def describe_cluster(self, **_: object) -> Future[Any]:
+        answer: Future[Any] = Future()
+        answer.set_result(SimpleNamespace(nodes=self.answers.pop(0)))
+        return answer
+
+    async def ask(self, request: TopicIds) -> dict[bytes, str]:
+        self.asked.append(request.ids)
+        if len(self.asked) == 1:
+            raise TransportError(Failure.TIMED_OUT, "no answer")
+        return dict.fromkeys(request.ids, "clicks")
+
+
+def test_a_topic_whose_name_could_not_be_read_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker asks once for a group at rest, and until then orders on the topic were not followed."""
+    monkeypatch.setattr(plans_for_brokers, "NAMES_INTERVAL_S", 0.01)
+    monkeypatch.setattr(plans_for_brokers, "FAILED_AGAIN_S", 0.01)
+    path, brokers = tmp_path / "a.sock", StartingBrokers()
+    served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None)
+
+    async def run() -> None:
+        await served.start()
+        beside = asyncio.create_task(served.beside(None, brokers, brokers))  # type: ignore[arg-type]  # what it uses
+        try:
+            await asyncio.to_thread(ask, path)
+            await until(lambda: len(brokers.asked) == 2)
+            assert not beside.done()
+        finally:
+            beside.cancel()
+            await served.stop()
+
+    asyncio.run(run())
+    assert brokers.asked == [(topic_id(0),)] * 2
 
 
 def test_without_an_address_nothing_is_noted() -> None:
