@@ -65,7 +65,7 @@ def test_a_loopback_port_serves_too_and_the_address_has_the_real_one() -> None:
         assert asked(line, b"x") == ECHO + b"x"
 
 
-def test_a_name_with_addresses_of_both_families_is_where_java_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_with_addresses_of_both_families_is_bound_where_java_connects(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most systems list ::1 first for localhost, and a JVM connects to 127.0.0.1: no plan ever came."""
     both = [
         (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 0, 0, 0)),
