@@ -12,7 +12,6 @@ from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.topic import ControlTopicError, ensure_topic
 from tests.support.answering_brokers import LOOPBACK, Brokers, Size
 
-
 pytestmark = pytest.mark.embedded
 
 
