@@ -1,43 +1,33 @@
-"""How often uneven load may request a rebalance of an application.
+"""How often uneven load may request a rebalance of a group, of consumers or of an application.
 
-If the application is at rest again with the owners that it had when the last request was made, then the plan did not
-do what the check foresaw, and the next request would not either. The interval doubles until the owners change.
+If a rebalance after a request leaves all owners as they were, then the plan did not do what the check foresaw, and the
+next one would not either: the interval doubles until owners change. A request that led to no rebalance shows nothing,
+and is repeated after the same interval.
 """
 
-from dataclasses import dataclass
-
-from bellwether_kafka.assignors.shared import NOBODY, Decision, IntArray
-from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.protocol.primitives import ProcessId
+from dataclasses import dataclass, replace
 
 LOAD_INTERVAL_S = 60.0
 LOAD_INTERVAL_MAX_S = 3_600.0
 
-Owners = tuple[ProcessId | None, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class LoadRequests:
-    """The seconds between checks of load, and the owner of each task when the last request was made; None if there was
-    none, or if owners have changed since."""
+    """The seconds until the next request may follow, and until the last one could. `owners` are those of the last
+    request; None if there was none, or if they have changed since."""
 
     interval_s: float = LOAD_INTERVAL_S
-    owners: Owners | None = None
+    last_interval_s: float = LOAD_INTERVAL_S
+    owners: object = None
 
-    def planned(self, decision: Decision[TaskPlan]) -> "LoadRequests":
-        """Takes a plan that was delivered. Owners between two plans of one move do not count."""
-        if self.owners is None or decision.followup or decision.probing_at_ms is not None:
-            return self
-        return self if self.owners == processes_of(decision.plan, decision.plan.target.active) else LoadRequests()
-
-    def requested(self, decision: Decision[TaskPlan]) -> "LoadRequests":
-        """Takes a request for a rebalance, made while this decision was in force."""
+    def planned(self, owners: object) -> "LoadRequests":
+        """Takes the owners by a plan that was delivered, and that no other follows."""
         if self.owners is None:
-            return LoadRequests(owners=processes_of(decision.plan, decision.plan.target.active))
-        return LoadRequests(interval_s=min(2 * self.interval_s, LOAD_INTERVAL_MAX_S), owners=self.owners)
+            return self
+        if owners != self.owners:
+            return LoadRequests()
+        return replace(self, interval_s=min(2 * self.last_interval_s, LOAD_INTERVAL_MAX_S))
 
-
-def processes_of(plan: TaskPlan, numbers: IntArray) -> Owners:
-    """Returns the process of each task, from its number in the plan; None for none."""
-    processes = plan.view.processes
-    return tuple(processes[p].process_id if p != NOBODY else None for p in numbers.tolist())
+    def requested(self, owners: object) -> "LoadRequests":
+        """Takes a request for a rebalance, made while items had these owners."""
+        return LoadRequests(interval_s=self.interval_s, last_interval_s=self.interval_s, owners=owners)

@@ -1,32 +1,28 @@
 """Requests a rebalance when a group led by `load-aware` has become uneven enough for its policy to move something.
 
 It makes the plan that would be made now, so it requests nothing that this plan would not do; the policy's own dead band
-and charge for moves decide. At most one request per group and LOAD_INTERVAL_S. After a rebalance that left all owners
-as they were the next pause is twice as long, up to LOAD_INTERVAL_MAX_S. Of applications `streams_watch` makes the
-request, because only it knows whether a rebalance would stop one.
+and charge for moves decide. `load_requests` limits how often. Of applications `streams_watch` makes the request,
+because only it knows whether a rebalance would stop one.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import structlog
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Load, PartitionPlan, Policy, holding, planned_owners
-from bellwether_kafka.assignors.shared import NOBODY, Decision, Rule, Weights, moves
+from bellwether_kafka.assignors.shared import NOBODY, Decision, IntArray, Rule, Weights, moves
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan, next_rebalance
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
-from bellwether_kafka.coordinator.triggers.load_requests import (
-    LOAD_INTERVAL_MAX_S,
-    LOAD_INTERVAL_S,
-    Owners,
-    processes_of,
-)
-from bellwether_kafka.protocol.primitives import TopicPartition
+from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
+from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
 
 INTERVAL_S = 5.0
+
+Processes = tuple[ProcessId | None, ...]
 
 log = structlog.get_logger(__name__)
 
@@ -58,27 +54,20 @@ def tasks_to_move(decision: Decision[TaskPlan], policy: str, assignors: Assignor
     return sum(before != after for before, after in pairs)
 
 
-def _destinations(plan: TaskPlan) -> Owners:
+def task_owners(decision: Decision[TaskPlan]) -> Processes:
+    """Returns the process to which each active task is assigned."""
+    return _processes(decision.plan, decision.plan.target.active)
+
+
+def _destinations(plan: TaskPlan) -> Processes:
     """Returns the process where each task is to end up."""
-    return processes_of(plan, plan.target.destination if len(plan.target.destination) else plan.target.active)
+    return _processes(plan, plan.target.destination if len(plan.target.destination) else plan.target.active)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Request:
-    """A request for a rebalance: when, after which plan, and the pause that followed the request before."""
-
-    at_s: float
-    planned: PlannedRebalance[PartitionPlan]
-    pause_s: float
-
-    def pause_before_next_s(self, planned: PlannedRebalance[PartitionPlan]) -> float:
-        """Returns the time until another request may follow, if `planned` is the group's last plan. Without a rebalance
-        since then the pause stays."""
-        if planned is self.planned:
-            return self.pause_s
-        if _owners(planned) != _owners(self.planned):
-            return LOAD_INTERVAL_S
-        return min(2 * self.pause_s, LOAD_INTERVAL_MAX_S)
+def _processes(plan: TaskPlan, numbers: IntArray) -> Processes:
+    """Returns the process of each task, from its number in the plan; None for none."""
+    processes = plan.view.processes
+    return tuple(processes[p].process_id if p != NOBODY else None for p in numbers.tolist())
 
 
 def _owners(planned: PlannedRebalance[PartitionPlan]) -> dict[TopicPartition, str]:
@@ -105,14 +94,18 @@ class LoadWatch:
         self._wanted = wanted
         self._clock = clock
         self._last: dict[str, PlannedRebalance[PartitionPlan]] = {}
-        self._requests: dict[str, _Request] = {}
+        self._requests: dict[str, LoadRequests] = {}
+        self._requested_at: dict[str, float] = {}
 
     def on_consumer_decision(self, planned: PlannedRebalance[PartitionPlan]) -> None:
         decision = planned.chosen.decision
-        if decision.policy == LOAD_AWARE and not decision.followup:
-            self._last[decision.raw.group_id] = planned
-        else:
-            self._last.pop(decision.raw.group_id, None)
+        group = decision.raw.group_id
+        if decision.policy != LOAD_AWARE or decision.followup:
+            self._last.pop(group, None)
+            return
+        self._last[group] = planned
+        if group in self._requests:
+            self._requests[group] = self._requests[group].planned(_owners(planned))
 
     def on_note(self, group: str, note: Note) -> None:
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
@@ -136,12 +129,11 @@ class LoadWatch:
                 log.exception("load_watch_failed", group=group)
 
     async def _refresh(self, group: str, planned: PlannedRebalance[PartitionPlan]) -> None:
-        request = self._requests.get(group)
-        pause_s = LOAD_INTERVAL_S if request is None else request.pause_before_next_s(planned)
-        if request is not None and self._clock() - request.at_s < pause_s:
+        requests, at_s = self._requests.get(group, LoadRequests()), self._requested_at.get(group, float("-inf"))
+        if self._clock() - at_s < requests.interval_s:
             return
         by = self._policies[group], self._weights(group), planned.rules
         moved = await asyncio.to_thread(would_move, planned.chosen.decision, *by)
         if moved and self._last.get(group) is planned:
-            self._requests[group] = _Request(self._clock(), planned, pause_s)
+            self._requests[group], self._requested_at[group] = requests.requested(_owners(planned)), self._clock()
             self._wanted(group, f"the load of members is uneven, {moved} partitions would move")

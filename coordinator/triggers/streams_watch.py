@@ -30,7 +30,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.planning import PlannedRebalance, StreamsKind
 from bellwether_kafka.coordinator.topology import TopicCreationError
 from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
-from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move
+from bellwether_kafka.coordinator.triggers.load_watch import task_owners, tasks_to_move
 from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
 from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
 from bellwether_kafka.coordinator.triggers.work import HandBack, Verdict, WorkWatch
@@ -97,7 +97,8 @@ class StreamsWatch:
         self._prober.planned(ProbingFacts.of(decision, ordered=self._ordered))
         timed = replace(decision, decided_at_ms=self._steady_ms())
         self._progress.planned(timed)
-        self._load = self._load.planned(decision)
+        if not decision.followup and decision.probing_at_ms is None:  # otherwise tasks are on their way
+            self._load = self._load.planned(task_owners(decision))
         if not self._kind.config.stateful:
             self._pending = self._work.planned(timed)
 
@@ -180,7 +181,7 @@ class StreamsWatch:
         reason = f"the load of processes is uneven, {moved} tasks would move"
         if not moved or self._progress.decision is not decision or await self._would_stop_application(reason):
             return
-        self._load = self._load.requested(decision)
+        self._load = self._load.requested(task_owners(decision))
         yield RebalanceWanted(reason)
 
     async def _check_work(self) -> AsyncIterator[Event]:

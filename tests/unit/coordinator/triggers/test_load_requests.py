@@ -9,7 +9,9 @@ from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.membership.events import RebalanceWanted
 from bellwether_kafka.coordinator.planning.applications import load_application
-from bellwether_kafka.coordinator.triggers.load_requests import LOAD_INTERVAL_MAX_S, LoadRequests
+from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
+from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
+from bellwether_kafka.coordinator.triggers.load_requests import LOAD_INTERVAL_MAX_S, LOAD_INTERVAL_S, LoadRequests
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.streams.world import sent
 from tests.unit.coordinator.planning.applications import App
@@ -39,6 +41,11 @@ class Weighed(Led):
         assert self.watch._progress.decision is not None
         return self.watch._progress.decision
 
+    def planned_again(self, decision: Decision[TaskPlan] | None = None) -> None:
+        """A rebalance is led, and leaves all tasks where they are."""
+        chosen = Chosen(decision or self.decision, Source.PLAN, ())
+        self.watch.on_decision(PlannedRebalance(chosen, WatchedTopics(("orders",)), Timings(0, 0, 0)))
+
     def weigh_tasks_of_a(self, weight: float) -> None:
         tasks = sent(self.decision, "a")[1].active_tasks
         self.weights |= {TopicPartition("orders", t.partition): weight for t in tasks if t.subtopology == 0}
@@ -65,8 +72,23 @@ def test_uneven_load_that_a_rebalance_leaves_as_it_was_asks_less_and_less_often(
         led = Weighed()
         await led.at_rest()
         led.weigh_tasks_of_a(900.0)
-        asked_s = [second for second in range(0, 1_000, 10) if await led.later(10)]
-        assert np.diff(asked_s).tolist() == [60, 120, 240, 480]
+        asked_s = []
+        for second in range(0, 2_000, 10):
+            if await led.later(10):
+                asked_s.append(second)
+                led.planned_again()
+        assert np.diff(asked_s).tolist() == [120, 240, 480, 960]
+
+    run(scenario())
+
+
+def test_a_request_that_led_to_no_rebalance_is_repeated_after_the_same_interval() -> None:
+    async def scenario() -> None:
+        led = Weighed()
+        await led.at_rest()
+        led.weigh_tasks_of_a(900.0)
+        asked_s = [second for second in range(0, 240, 10) if await led.later(10)]
+        assert np.diff(asked_s).tolist() == [60, 60, 60]
 
     run(scenario())
 
@@ -76,8 +98,10 @@ def test_uneven_load_asks_after_a_minute_again_once_owners_have_changed() -> Non
         led = Weighed()
         await led.at_rest()
         led.weigh_tasks_of_a(900.0)
-        asked = [wish for _ in range(20) for wish in await led.later(10)]
-        assert len(asked) == 3
+        assert len(await led.later(61)) == 1
+        led.planned_again()
+        assert await led.later(110) == []
+        assert len(await led.later(10)) == 1
         threads = [thread.after(led.decision) for thread in (A, B)]
         for generation in range(4, 10):
             await led.rebalance(generation, *threads)
@@ -114,20 +138,22 @@ def test_owners_between_two_plans_of_one_move_shorten_no_interval() -> None:
     async def scenario() -> None:
         led = Weighed()
         await led.at_rest()
-        requests = LoadRequests(interval_s=240.0, owners=())
-        assert requests.planned(replace(led.decision, probing_at_ms=1)) == requests
-        assert requests.planned(led.decision) == LoadRequests()
+        led.watch._load = doubled = LoadRequests().requested(()).planned(())
+        led.planned_again(replace(led.decision, probing_at_ms=1))
+        assert led.watch._load == doubled
+        led.planned_again(replace(led.decision, probing_at_ms=None))
+        assert led.watch._load == LoadRequests()
 
     run(scenario())
+
+
+def test_several_rebalances_after_one_request_double_the_interval_once() -> None:
+    requests = LoadRequests().requested("owners")
+    assert requests.planned("owners").planned("owners").interval_s == 2 * LOAD_INTERVAL_S
 
 
 def test_uneven_load_asks_at_least_once_an_hour() -> None:
-    async def scenario() -> None:
-        led = Weighed()
-        await led.at_rest()
-        requests = LoadRequests()
-        for _ in range(20):
-            requests = requests.requested(led.decision)
-        assert requests.interval_s == LOAD_INTERVAL_MAX_S
-
-    run(scenario())
+    requests = LoadRequests()
+    for _ in range(20):
+        requests = requests.requested("owners").planned("owners")
+    assert requests.interval_s == LOAD_INTERVAL_MAX_S
