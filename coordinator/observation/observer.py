@@ -100,7 +100,6 @@ class GroupObserver:
         self._policy = policy
         application = application or Application(StreamsConfig(config.group_id, standbys_unknown=True), STOCK)
         self._streams = replace(application.config, topology_attested=True)  # this plan is never sent
-        self._assignors = application.assignors
         self._given = given = application.topology
         self._keeper = ReadOnlyTopology(self._streams.application_id, given, sources.reader.admin, sources.offsets)
         self._on_observation = on_observation
@@ -109,6 +108,7 @@ class GroupObserver:
         self._lags = lags = lags or LagRefreshes(config.group_id, rhythms=rhythms)
         # Only `load-aware` uses those of the offsets; for other policies the plan may be reused.
         self._weights = weights or (lags.weights if policy.name == LOAD_AWARE else None)
+        self._assignors = application.weighed_by(self.weights).assignors
         by_load = LOAD_AWARE in (policy.name, application.config.policy)
         self._logs = partial(read_logs, sources.transport, sources.reader.admin) if by_load and not weights else None
         self._unsubscribed = unsubscribed

@@ -57,6 +57,12 @@ class Application:
             config, topics=config.topics or topics, adopt_empty=knows_enough, takeover_obstacle=self._guard(config)
         )
 
+    def weighed_by(self, weights: Callable[[], Weights]) -> "Application":
+        """Returns an application that is planned by these weights if its policy uses any."""
+        if self.config.policy != LOAD_AWARE:
+            return self
+        return replace(self, assignors=replace(self.assignors, assign=partial(_by_load, weights)))
+
     def _guard(self, config: MembershipConfig) -> Obstacle | None:
         """Returns the obstacle to a take-over. Undeclared stores are none for an application without changelogs, which
         has nothing to restore."""
@@ -108,10 +114,8 @@ class Application:
 
 def load_application(config: StreamsConfig, weights: Callable[[], Weights] | None = None) -> Application:
     """Reads the topology file and finds the policy, which may use `weights`. Raises ApplicationError."""
-    assignors = _assignors(config)
-    if config.policy == LOAD_AWARE and weights is not None:
-        assignors = replace(assignors, assign=partial(_by_load, weights))
-    return Application(config, assignors, _topology(config))
+    application = Application(config, _assignors(config), _topology(config))
+    return application if weights is None else application.weighed_by(weights)
 
 
 def _by_load(weights: Callable[[], Weights], view: StreamsView, configs: AssignmentConfigs, policy: str) -> StreamsPlan:
