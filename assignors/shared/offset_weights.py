@@ -51,7 +51,7 @@ class OffsetRows:
         kept = {name: value for name, value in zip(names, load.tolist(), strict=True) if not math.isnan(value)}
         if not kept:
             return Weights()
-        return Weights(kept, error=self._relative_error(self.ends >= 0), source=self._source())
+        return Weights(kept, error=self.error(), source=self._source())
 
     def loads(self) -> FloatArray:
         """Returns the load of each partition in records per second, of mean size where sizes are known; NaN if its ends
@@ -95,11 +95,11 @@ class OffsetRows:
         lag = np.where(both, unread, np.iinfo(np.int64).max)
         return np.where(both.any(axis=0), lag.min(axis=0), 0)
 
-    def _relative_error(self, seen: BoolArray) -> float | None:
+    def error(self) -> float | None:
         """Returns the standard error of partitions' shares of the load, added up as of independent values. A rate that
         varies in all partitions alike changes no share. None if there are too few steps. A size whose error is not
         known, as after one interval, may be wrong by all of it."""
-        rows = seen.all(axis=1)
+        rows = (self.ends >= 0).all(axis=1)
         apart = np.diff(self.at_ms[rows]) >= STEP_MS_MIN
         cost = self._cost_of_record()
         steps = (np.diff(self.ends[rows], axis=0) * cost)[apart]

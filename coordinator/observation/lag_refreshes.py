@@ -22,7 +22,8 @@ CLOCK_SLACK_MS = 2_000  # tolerated, because clocks are not read at the same mom
 ASK_AGAIN_MS = 600_000  # between two requests whether a topic is compacted
 COMPUTED_AT_ONCE = 1_000  # partitions: for fewer, a switch to a thread costs more than the work
 TOPICS_ASKED_MAX = 200  # at once; those with the largest lags come first
-HEAVY = 1.25  # times an even share of the load
+HEAVY = 1.1  # times an even share of the load: beyond the widest dead band of `load-aware`
+HEAVY_UNSURE = 1.25  # as long as the error of the shares is not known
 HEAVY_NAMED_MAX = 3
 HEAVY_SPAN_MS_MIN = 60_000  # rates over a shorter span are not reported
 HEAVY_RATE_MIN = 1.0  # records per second of the whole group
@@ -163,7 +164,9 @@ def heavy_partitions(
     total, places = float(np.nansum(load)), min(members, int((~np.isnan(load)).sum()))
     if members < 2 or total < HEAVY_RATE_MIN:
         return ()
-    heavy = np.flatnonzero(load > HEAVY * total / places)
+    error = rows.error()
+    least = HEAVY_UNSURE / places if error is None else HEAVY / places + error
+    heavy = np.flatnonzero(load > least * total)
     if not len(heavy):
         return ()
     names = [f"{topic}-{partition}" for topic, count in rows.counts.items() for partition in range(count)]
