@@ -26,10 +26,10 @@ if TYPE_CHECKING:
         ClusterUnreachableError,
         MetadataWatch,
         SharedReader,
-        all_nodes,
         any_node,
         compacted_topics,
         follower_fetching,
+        nodes_of_topics,
     )
     from bellwether_kafka.coordinator.kafka.describe_groups import (
         BROKER_PROTOCOLS,
@@ -106,7 +106,7 @@ else:
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
         "cluster": (
             *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader"),
-            *("all_nodes", "any_node", "compacted_topics", "follower_fetching"),
+            *("any_node", "compacted_topics", "follower_fetching", "nodes_of_topics"),
         ),
         "describe_groups": (
             "BROKER_PROTOCOLS",

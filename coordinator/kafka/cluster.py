@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
@@ -320,6 +320,22 @@ def all_nodes(admin: AdminClient, limit_s: float) -> tuple[Node, ...]:
     if not described.nodes:
         raise TimeoutError("a broker that has just started knows no brokers yet")
     return tuple(Node(int(node.id), node.host, int(node.port)) for node in described.nodes)
+
+
+def nodes_of_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) -> tuple[Node, ...]:
+    """Returns the brokers that have replicas of these topics. Raises KafkaException or TimeoutError, also if one of
+    them is not up: a cluster lists only brokers that are."""
+    names = [topic for topic in topics if is_topic_name(topic)]
+    if not names:
+        return ()
+    asked = admin.describe_topics(TopicCollection(names), request_timeout=limit_s)
+    partitions = [partition for topic in asked.values() for partition in topic.result(limit_s + 1).partitions]
+    placed = {int(replica.id) for partition in partitions for replica in partition.replicas}
+    up = {node.node_id: node for node in all_nodes(admin, limit_s)}
+    down = placed - up.keys()
+    if down:
+        raise TimeoutError(f"broker {min(down)} is not up")
+    return tuple(up[node_id] for node_id in sorted(placed))
 
 
 def any_node(admin: AdminClient, limit_s: float) -> Node:

@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.kafka import (
     OffsetsError,
     Transport,
     TransportError,
-    all_nodes,
+    nodes_of_topics,
 )
 from bellwether_kafka.coordinator.membership import Failure
 from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
@@ -138,7 +138,7 @@ class LogSamples:
 
 async def read_logs(transport: Transport, admin: AdminClient, counts: Counts) -> LogBytes:
     """Returns the bytes on disk by partition, as `ReadLogs` does."""
-    nodes = await asyncio.to_thread(all_nodes, admin, NODES_LIMIT_S)
+    nodes = await asyncio.to_thread(nodes_of_topics, admin, counts, NODES_LIMIT_S)
     return await transport.largest_logs(nodes, counts, whole=True)
 
 

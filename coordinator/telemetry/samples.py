@@ -24,7 +24,7 @@ from bellwether_kafka.coordinator.kafka import (
     OffsetsError,
     Transport,
     TransportError,
-    all_nodes,
+    nodes_of_topics,
 )
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
@@ -229,11 +229,11 @@ class Sampler:
     async def _sizes(self, counts: Counts, transport: Transport, admin: AdminClient) -> Sizes:
         """Returns the size in bytes of each partition's largest replica, as far as brokers report it; none if any
         broker does not answer."""
-        nodes = await asyncio.to_thread(all_nodes, admin, LIMIT_S)
         try:
+            nodes = await asyncio.to_thread(nodes_of_topics, admin, counts, LIMIT_S)
             largest = await transport.largest_logs(nodes, counts, whole=True)
             reason = "no broker reports sizes; grant Bellwether's principal the ACL DESCRIBE on Cluster"
-        except TransportError as error:
+        except (TransportError, TimeoutError) as error:
             largest, reason = {}, f"a broker did not report sizes: {error}"
         if not largest and counts and not self._sizes_unknown:
             log.warning("sizes_unknown", reason=reason)

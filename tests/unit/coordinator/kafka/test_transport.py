@@ -4,11 +4,12 @@ import asyncio
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import TopicCollection
 from kafka import errors
 from kafka.protocol.admin.groups import DescribeGroupsResponse
 from kafka.protocol.consumer.group import JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse
@@ -261,15 +262,24 @@ class AnsweringBrokers(Transport):
 
 
 class AdminOfBrokers:
-    """The admin client to so many brokers."""
+    """The admin client to so many brokers. Each has all replicas; those that are down are not listed."""
 
-    def __init__(self, brokers: int) -> None:
+    def __init__(self, brokers: int, *, down: Collection[int] = ()) -> None:
         self._nodes = [SimpleNamespace(id=i, host="127.0.0.1", port=1) for i in range(brokers)]
+        self._up = [node for node in self._nodes if node.id not in down]
 
     def describe_cluster(self, **_: float) -> Future[SimpleNamespace]:
-        described: Future[SimpleNamespace] = Future()
-        described.set_result(SimpleNamespace(nodes=self._nodes))
-        return described
+        return answered(SimpleNamespace(nodes=self._up))
+
+    def describe_topics(self, topics: TopicCollection, **_: float) -> dict[str, Future[SimpleNamespace]]:
+        described = SimpleNamespace(partitions=[SimpleNamespace(replicas=self._nodes)] * 2, topic_id=None)
+        return {topic: answered(described) for topic in topics.topic_names}
+
+
+def answered(answer: SimpleNamespace) -> Future[SimpleNamespace]:
+    future: Future[SimpleNamespace] = Future()
+    future.set_result(answer)
+    return future
 
 
 def largest(*answers: Sizes | TransportError, whole: bool = False) -> Sizes:

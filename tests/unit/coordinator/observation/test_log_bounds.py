@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.membership.events import Failure
 from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
 from bellwether_kafka.coordinator.observation.log_bounds import read_logs
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.coordinator.kafka.test_transport import FOLLOWER, SILENT, AdminOfBrokers, AnsweringBrokers
+from tests.unit.coordinator.kafka.test_transport import FOLLOWER, LEADER, SILENT, AdminOfBrokers, AnsweringBrokers
 from tests.unit.coordinator.observation.test_lag_refreshes import FakeReader
 
 NO_ADMIN: Any = None
@@ -110,6 +110,19 @@ def test_a_sample_of_sizes_without_an_answer_of_each_broker_is_not_used() -> Non
         transport = AnsweringBrokers(FOLLOWER, SILENT)
         with pytest.raises(TransportError, match="no answer in time"):
             await read_logs(transport, cast("Any", AdminOfBrokers(2)), {"t": 2})
+        await transport.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_sample_of_sizes_is_not_used_while_a_broker_with_a_replica_is_down() -> None:
+    """The cluster lists only brokers that are up, so nothing showed that the leader's log was missing."""
+
+    async def scenario() -> None:
+        transport = AnsweringBrokers(FOLLOWER, LEADER)
+        with pytest.raises(TimeoutError, match="broker 1 is not up"):
+            await read_logs(transport, cast("Any", AdminOfBrokers(2, down=[1])), {"t": 2})
+        assert await read_logs(transport, cast("Any", AdminOfBrokers(2)), {"t": 2}) == LEADER
         await transport.close()
 
     asyncio.run(scenario())

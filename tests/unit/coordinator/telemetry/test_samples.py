@@ -1,7 +1,7 @@
 """Lag and traffic from two looks at offsets and sizes: measured, estimated, or unknown and said so."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -114,9 +114,9 @@ def test_traffic_needs_two_refreshes_at_the_same_partitions() -> None:
     assert kept.events[-1][0] == "lag"
 
 
-def sizes_from(*answers: Sizes | TransportError) -> Sizes:
+def sizes_from(*answers: Sizes | TransportError, down: Collection[int] = ()) -> Sizes:
     async def scenario() -> Sizes:
-        transport, admin = AnsweringBrokers(*answers), cast("Any", AdminOfBrokers(len(answers)))
+        transport, admin = AnsweringBrokers(*answers), cast("Any", AdminOfBrokers(len(answers), down=down))
         try:
             return dict(await Sampler(Kept())._sizes({"t": 2}, transport, admin))
         finally:
@@ -128,6 +128,7 @@ def sizes_from(*answers: Sizes | TransportError) -> Sizes:
 def test_sizes_are_unknown_where_a_broker_does_not_answer() -> None:
     assert sizes_from(FOLLOWER, LEADER) == LEADER
     assert sizes_from(FOLLOWER, SILENT) == {}, "a sample without sizes, and not none at all"
+    assert sizes_from(FOLLOWER, LEADER, down=[1]) == {}, "nor where the cluster does not list it"
 
 
 @pytest.mark.parametrize(("answer", "reason"), [({}, "the ACL DESCRIBE on Cluster"), (SILENT, "no answer in time")])
