@@ -178,6 +178,7 @@ Simulated = extended(
     Picture,
     traffic=Traffic | None,
     hypothetical=bool,
+    release=NotRequired[str],
     restored=NotRequired[int],
     restored_bytes=NotRequired[int | None],
     copies=NotRequired[int],

@@ -2,15 +2,16 @@
 `sticky`.
 
 No leader can use them, because a broker that assigns also waits until each member has given up what it loses, which a
-classic group does not do. They are as in Kafka 4.3.0, and none of them considers racks or load. Plain values in, plain
-values out. Ties break in the order of the members as given; a broker's own order is that of a hash table over ids that
-it generated, which is unknown here.
+classic group does not do. None of them considers racks or load. `uniform` and `range` are the same in Kafka 4.3.0 and
+4.4.0, `sticky` is not. Plain values in, plain values out. Ties break in the order of the members as given; a broker's
+own order is that of a hash table over ids that it generated, which is unknown here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from bellwether_kafka.assignors.broker_side.broker_range import assign_range
+from bellwether_kafka.assignors.broker_side.releases import NEWEST, OLDEST, modelled
 from bellwether_kafka.assignors.broker_side.sticky_tasks import BrokerTask, Copies, StreamsMember, assign_sticky
 from bellwether_kafka.assignors.broker_side.subscriber import Owners, Subscriber
 from bellwether_kafka.assignors.broker_side.uniform import assign_uniform

@@ -1,14 +1,15 @@
 """KIP-1071's StickyTaskAssignor: tasks stay with their former members, up to an even share, then go to members that had
-a copy, then to the least loaded. It has no lags, warm-ups or racks, and ignores client tags.
+a copy, then to the least loaded. It has no warm-ups or racks, and ignores client tags. From Kafka 4.4 on a member that
+reports an offset of a task counts as one with a copy, too, after those that keep a standby, the most advanced first.
 
 Processes and members are in Java's hash order, and the least loaded one comes from a heap as Java builds it, because
 both decide ties.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bellwether_kafka.assignors.java import JavaHeap, hash_map_order, string_hash
+from bellwether_kafka.assignors.java import JavaHeap, computed_map_order, hash_map_order, string_hash
 
 BrokerTask = tuple[str, int]  # subtopology and partition
 _LEAST_BUCKETS = 16
@@ -16,12 +17,14 @@ _LEAST_BUCKETS = 16
 
 @dataclass(frozen=True, slots=True)
 class StreamsMember:
-    """A thread: the tasks that it runs, and those of which it keeps a copy."""
+    """A thread: the tasks that it runs, those of which it keeps a copy, and the sums of changelog offsets that it
+    reports, also of tasks of which only the state is on its disk."""
 
     member_id: str
     process_id: str
     active: frozenset[BrokerTask] = frozenset()
     standby: frozenset[BrokerTask] = frozenset()
+    offsets: Mapping[BrokerTask, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +36,19 @@ class Copies:
 
 
 def assign_sticky(
-    members: Sequence[StreamsMember], stateless: Sequence[BrokerTask], stateful: Sequence[BrokerTask], standbys: int
+    members: Sequence[StreamsMember],
+    stateless: Sequence[BrokerTask],
+    stateful: Sequence[BrokerTask],
+    standbys: int,
+    *,
+    offsets_count: bool,
 ) -> Copies:
-    """Returns an assignment with `standbys` copies of each stateful task, never two in one process."""
-    return _Sticky(members, [*stateless, *stateful], stateful, standbys).assign() if members else Copies((), ())
+    """Returns an assignment with `standbys` copies of each stateful task, never two in one process. `offsets_count`: as
+    from Kafka 4.4 on."""
+    if not members:
+        return Copies((), ())
+    tasks = [*stateless, *stateful]
+    return _Sticky(members, tasks, stateful, standbys, offsets_count=offsets_count).assign()
 
 
 @dataclass(slots=True)
@@ -92,19 +104,18 @@ class _Sticky:
         tasks: Sequence[BrokerTask],
         stateful: Sequence[BrokerTask],
         standbys: int,
+        *,
+        offsets_count: bool,
     ) -> None:
         self._tasks, self._stateful, self._standbys = tasks, stateful, standbys
+        self._offsets_count = offsets_count
         self._count = [0] * len(members)
         self._active: list[set[BrokerTask]] = [set() for _ in members]
         self._copies: list[set[BrokerTask]] = [set() for _ in members]
-        self._processes, self._process_of = _processes(members)
+        self._processes, self._process_of = _processes(members, computed=offsets_count)
         self._load = [0.0] * len(self._processes)
-        self._ran: dict[BrokerTask, int] = {}
-        self._kept: dict[BrokerTask, list[int]] = {}
-        for m, member in enumerate(members):
-            self._ran |= dict.fromkeys(member.active, m)
-            for task in member.standby:
-                self._kept.setdefault(task, []).append(m)
+        self._ran = {task: m for m, member in enumerate(members) for task in member.active}
+        self._kept = _kept_by(members, offsets_count=offsets_count)
         self._active_share = _Share(len(tasks), len(members))
         self._share = _Share(len(tasks) + len(stateful) * standbys, len(members))
 
@@ -176,8 +187,10 @@ class _Sticky:
 
     def _least_loaded(self, members: Sequence[int], task: BrokerTask | None = None) -> int | None:
         """Returns the first of the members that had a copy, or a later one if both its process and itself have less
-        load. With a task: None if the first one's process already has it, even if another member could take it (as in
-        4.3.0)."""
+        load. With a task: of those whose process does not have it. Up to 4.3, None if the first one's process has it,
+        even if another member could take it."""
+        if self._offsets_count and task is not None:
+            members = [member for member in members if not self._holds(member, task)]
         if not members:
             return None
         best = members[0]
@@ -225,13 +238,27 @@ class _Sticky:
         return self._load[self._process_of[member]]
 
 
-def _processes(members: Sequence[StreamsMember]) -> tuple[list[_Process], list[int]]:
-    """Returns the processes in Java's order, and the index of each member's process."""
+def _kept_by(members: Sequence[StreamsMember], *, offsets_count: bool) -> dict[BrokerTask, list[int]]:
+    """Returns the members with a copy of each task. If offsets count, those that keep a standby come first, then those
+    that only report an offset, and of either the one with the largest offset; others in the order of the members."""
+    ranked: dict[BrokerTask, list[tuple[bool, int, int]]] = {}
+    for m, member in enumerate(members):
+        reported = member.offsets if offsets_count else {}
+        for task in member.standby | reported.keys():
+            ranked.setdefault(task, []).append((task not in member.standby, -reported.get(task, 0), m))
+    return {task: [m for _, _, m in sorted(entries)] for task, entries in ranked.items()}
+
+
+def _processes(members: Sequence[StreamsMember], *, computed: bool) -> tuple[list[_Process], list[int]]:
+    """Returns the processes in Java's order, and the index of each member's process. `computed`: the broker fills its
+    table by computeIfAbsent, as from Kafka 4.4 on."""
     of: dict[str, list[int]] = {}
     for m, member in enumerate(members):
         of.setdefault(member.process_id, []).append(m)
-    names = [*of]
-    ordered = [names[i] for i in hash_map_order([string_hash(name) for name in names], len(members))]
+    names, number_of = [*of], {name: number for number, name in enumerate(of)}
+    hashes, calls = [string_hash(name) for name in names], [number_of[member.process_id] for member in members]
+    order = computed_map_order(hashes, calls, len(calls)) if computed else hash_map_order(hashes, len(calls))
+    ordered = [names[i] for i in order]
     processes, process_of = [], [0] * len(members)
     for number, name in enumerate(ordered):
         mine = of[name]

@@ -3,6 +3,7 @@
 from bellwether_kafka.assignors.java.priority_set import PrioritySet
 from bellwether_kafka.assignors.java.queue import (
     JavaHeap,
+    computed_map_order,
     drain_order,
     hash_map_order,
     hash_order,

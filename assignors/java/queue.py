@@ -140,3 +140,18 @@ def hash_map_order(hashes: Sequence[int], capacity: int) -> list[int]:
         buckets *= 2
     mask = buckets - 1
     return sorted(range(len(hashes)), key=lambda item: hashes[item] & mask)
+
+
+def computed_map_order(hashes: Sequence[int], calls: Sequence[int], capacity: int) -> list[int]:
+    """Returns the iteration order of a HashMap with this initial capacity on which computeIfAbsent was called for these
+    items, some of them repeatedly. Unlike put, it grows at the call after the one that filled the table, and adds an
+    item to the front of its bucket."""
+    buckets, present = 1, dict[int, None]()
+    while buckets < capacity:
+        buckets *= 2
+    for item in calls:
+        if len(present) > buckets * 3 // 4:
+            buckets *= 2
+        present.setdefault(item)
+    newest_first = [*present][::-1]
+    return sorted(newest_first, key=lambda item: hashes[item] & (buckets - 1))

@@ -14,7 +14,15 @@ from bellwether_kafka.coordinator.assessment.conversion_watch import (
 )
 from bellwether_kafka.coordinator.assessment.from_refreshes import assess_refreshes, configuration_to_lead
 from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
-from bellwether_kafka.coordinator.assessment.grids import Grid, document, grids, headline, lines, policy_grid
+from bellwether_kafka.coordinator.assessment.grids import (
+    Grid,
+    document,
+    grids,
+    headline,
+    lines,
+    policy_grid,
+    release_of,
+)
 from bellwether_kafka.coordinator.assessment.model import (
     NOW,
     Assessment,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.assessment.model import PolicyRow, Prices
-from bellwether_kafka.coordinator.assessment.policies import rows_of
+from bellwether_kafka.coordinator.assessment.policies import restarted_row, rows_of
 from bellwether_kafka.coordinator.kafka import SettingOfBroker
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.names import for_shell
@@ -65,10 +65,17 @@ def plan_conversion(facts: ConversionFacts, prices: Prices) -> ConversionPlan:
         to=facts.protocol,
         converted=facts.converted,
         checks=tuple(_checks(facts)),
-        policies=tuple(row for row in rows_of(facts.seen, prices) if row.policy in SHOWN),
+        policies=compared(facts, prices),
         steps=() if facts.converted else _steps(facts),
         way_back=_way_back(facts),
     )
+
+
+def compared(facts: ConversionFacts, prices: Prices) -> tuple[PolicyRow, ...]:
+    """Returns the rows that are shown. An application of the classic protocol is stopped for its conversion."""
+    broker = None if facts.converted else restarted_row(facts.seen, prices)
+    rows = (row for row in rows_of(facts.seen, prices) if row.policy in SHOWN)
+    return tuple(broker if broker is not None and row.policy == broker.policy else row for row in rows)
 
 
 def _checks(facts: ConversionFacts) -> list[Check]:

@@ -4,9 +4,8 @@ when the group has settled in the other protocol. Pure: time is that of the obse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.coordinator.assessment.conversion import ConversionFacts
+from bellwether_kafka.coordinator.assessment.conversion import ConversionFacts, compared
 from bellwether_kafka.coordinator.assessment.model import PolicyRow, Prices
-from bellwether_kafka.coordinator.assessment.policies import rows_of
 from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
@@ -151,7 +150,7 @@ class ConversionFollower:
 def _prediction(facts: ConversionFacts) -> tuple[str, PlacementCounts | None]:
     """Returns what a broker's assignor makes of the present assignment; nothing for a converted group."""
     policy = ASSIGNORS[facts.protocol]
-    row = next((row for row in rows_of(facts.seen, Prices()) if row.policy == policy), None)
+    row = next((row for row in compared(facts, Prices()) if row.policy == policy), None)
     return (policy, _of_row(row)) if row is not None and not facts.converted else ("", None)
 
 

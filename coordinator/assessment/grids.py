@@ -46,8 +46,15 @@ def lines(assessment: Assessment) -> tuple[str, ...]:
 
 
 def _policies(assessment: Assessment) -> Grid:
-    title = f"{assessment.item}s now, and under each policy (broker-*: for comparison only)"
+    release = release_of(assessment.rows)
+    what = f"Kafka {release}'s, for comparison only" if release else "for comparison only"
+    title = f"{assessment.item}s now, and under each policy (broker-*: {what})"
     return policy_grid(title, assessment.rows, assessment.currency)
+
+
+def release_of(rows: Sequence[PolicyRow]) -> str:
+    """Returns the release of Kafka whose assignors are among these rows, "" if none are."""
+    return next((row.release for row in rows if row.release), "")
 
 
 def policy_grid(title: str, rows: Sequence[PolicyRow], currency: str) -> Grid:

@@ -39,7 +39,7 @@ class Measures:
 class PolicyRow:
     """The final assignment of the group under a policy. `leads` is true if Bellwether can lead with it; a broker's
     assignors are only for comparison. `moves` are from the present assignment over all `rebalances`. `why` is the
-    reason if there are no measures, else ""."""
+    reason if there are no measures, else "". `release` is the release of Kafka whose assignor it is, else ""."""
 
     policy: str
     leads: bool
@@ -47,6 +47,7 @@ class PolicyRow:
     moves: int | None = None
     rebalances: int | None = None
     why: str = ""
+    release: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from bellwether_kafka.assignors import consumer, shared
+from bellwether_kafka.assignors.broker_side import modelled
 from bellwether_kafka.assignors.explain import cost_per_hour, flows
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray
 from bellwether_kafka.assignors.streams import STOCK, HeldTasks, TaskPlan, rebalances_of_tasks
@@ -17,8 +19,28 @@ from bellwether_kafka.protocol.primitives import TaskId
 
 
 def rows_of(seen: Observation, prices: Prices) -> tuple[PolicyRow, ...]:
-    """Returns rows for the present assignment, then for Bellwether's policies, then for a broker's assignors. Empty
-    without a plan."""
+    """Returns rows for the present assignment, then for Bellwether's policies, then for the assignors of a broker of
+    the release that was observed. Empty without a plan."""
+    return tuple(
+        row if row.leads or row.policy == NOW else replace(row, release=modelled(seen.broker_version))
+        for row in _rows(seen, prices)
+    )
+
+
+def restarted_row(seen: Observation, prices: Prices) -> PolicyRow | None:
+    """Returns what a broker assigns to an application whose instances were all stopped and started with the protocol
+    `streams`: it does not know what they had before, up to Kafka 4.3 not even what is on their disks. None for other
+    groups."""
+    shadow, release = seen.shadow, modelled(seen.broker_version)
+    plan = None if shadow is None else shadow.decision.plan
+    if shadow is None or not isinstance(plan, TaskPlan) or seen.protocol != STREAMS_PROTOCOL:
+        return None
+    owner = assign_broker_sticky(plan.view, plan.configs, release=release, restarted=True).active
+    moved = shared.moves(shadow.present, owner).moved
+    return PolicyRow(BROKER_STICKY, False, measures(plan, owner, prices), moved, 1, release=release)
+
+
+def _rows(seen: Observation, prices: Prices) -> tuple[PolicyRow, ...]:
     shadow = seen.shadow
     if shadow is None:
         return ()
@@ -89,7 +111,7 @@ def _of_consumers(shadow: Shadow, plan: consumer.PartitionPlan, prices: Prices) 
 
 def _of_tasks(seen: Observation, shadow: Shadow, prices: Prices) -> Iterator[PolicyRow]:
     tasks_of = {m.member_id: HeldTasks(_tasks(m.active), _tasks(m.standby)) for m in seen.members}
-    broker = replace(STOCK, assign=assign_broker_sticky)
+    broker = replace(STOCK, assign=partial(assign_broker_sticky, release=modelled(seen.broker_version)))
     assignors = {**dict.fromkeys(STREAMS_POLICIES, STOCK), BROKER_STICKY: broker}
     for name, by in assignors.items():
         leads = name in STREAMS_POLICIES

@@ -19,6 +19,7 @@ from bellwether_kafka.coordinator.assessment import (
     PlacementCounts,
     plan_conversion,
     policy_grid,
+    release_of,
 )
 from bellwether_kafka.coordinator.cli.assess import draw_grid, prices_of
 from bellwether_kafka.coordinator.cli.cost import scales_for
@@ -42,7 +43,7 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.observation import CheckVerdict, worst
 from bellwether_kafka.coordinator.settings import Settings
 
-TITLE = "Its assignment now, by a broker's assignors, and by Bellwether's policies"
+TITLE = "Its assignment now, by a broker's assignors{}, and by Bellwether's policies"
 REFRESH_S = 1.0
 COUNTS_SHOWN = {"unowned": "unowned", "cross_rack": "cross rack", "moved": "moved"}
 
@@ -159,7 +160,9 @@ def _draw(plan: ConversionPlan, currency: str) -> None:
     console.print(Text(f"{plan.group}: to group.protocol={plan.to}", "bold"))
     draw_checks(console, plan.checks)
     if plan.policies:
-        draw_grid(console, policy_grid(TITLE, plan.policies, currency))
+        release = release_of(plan.policies)
+        title = TITLE.format(f" of Kafka {release}" if release else "")
+        draw_grid(console, policy_grid(title, plan.policies, currency))
     if plan.steps:
         draw_steps(console, "Steps:", plan.steps)
     draw_steps(console, "The way back:", plan.way_back)

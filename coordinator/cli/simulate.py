@@ -3,12 +3,14 @@ changes, and what the restart, crash or removal of a member would cost, with and
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
+from bellwether_kafka.assignors.broker_side import modelled
 from bellwether_kafka.assignors.consumer import (
     BROKER_SIDE,
     REBALANCES_MAX,
@@ -124,9 +126,10 @@ def simulate(
         fail(str(error))
     scales = scales_for(settings, seen)
     costs = [] if scales is None else costs_of(scales, shadow.decision, [rebalance.decision for rebalance in simulated])
+    release = modelled(seen.broker_version) if name in (*BROKER_SIDE, BROKER_STICKY) else ""
     if output.is_document:
         traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(simulated)
-        flags = {"hypothetical": not seen.can_be_led}
+        flags = {"hypothetical": not seen.can_be_led} | ({"release": release} if release else {})
         print_document(
             [
                 {**asdict(o.picture), **o.of_state, "traffic": t, **flags}
@@ -137,6 +140,8 @@ def simulate(
         return
     warn_hypothetical(seen)
     draw_rebalances(simulated, costs, (shadow.cross_rack, shadow.current.unowned))
+    if release:
+        echo(f"By {name} as in Kafka {release}.")
 
 
 def print_absences(
@@ -250,7 +255,7 @@ def task_bytes(decision: Decision[TaskPlan], sizes: Mapping[tuple[str, int], int
 def _rebalances_of_tasks(
     settings: Settings, seen: Observation, decision: Decision[TaskPlan], change: Change, name: str | None
 ) -> list[SimulatedRebalance]:
-    sizes, assignors = _sizes(decision, settings), _assignors(settings, seen.group_id, name)
+    sizes, assignors = _sizes(decision, settings), _assignors(settings, seen, name)
     tasks_of = {m.member_id: HeldTasks(tuple(map(_task, m.active)), tuple(map(_task, m.standby))) for m in seen.members}
     made = rebalances_of_tasks(decision, tasks_of, change, name or decision.policy, assignors)
     simulated = []
@@ -280,15 +285,15 @@ def _task(text: str) -> TaskId:
     return TaskId(int(subtopology), int(partition))
 
 
-def _assignors(settings: Settings, group: str, policy: str | None) -> Assignors:
+def _assignors(settings: Settings, seen: Observation, policy: str | None) -> Assignors:
     """Returns the application's configured assignors, with its stages; STOCK if it is not configured."""
     if policy == BROKER_STICKY:
-        return replace(STOCK, assign=assign_broker_sticky)
+        return replace(STOCK, assign=partial(assign_broker_sticky, release=modelled(seen.broker_version)))
     if policy is not None and policy not in STREAMS_POLICIES:
         fail(f"The policy {policy} is not known for applications; stock ones are {', '.join(STREAMS_POLICIES)}.")
-    if group_settings(settings, group).streams is None:
+    if group_settings(settings, seen.group_id).streams is None:
         return STOCK
-    application = _leader(settings, group, policy).application
+    application = _leader(settings, seen.group_id, policy).application
     return application.assignors if application is not None else STOCK
 
 

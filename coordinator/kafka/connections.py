@@ -20,6 +20,19 @@ from bellwether_kafka.coordinator.membership import Node
 TLS = "TLS"  # the only key: all connections use the same files
 
 
+DELETE_GROUPS, DELETE_GROUPS_OF_4_4 = 42, 3  # the number of a request, and its newest version in 4.4
+
+
+def release_of(connection: Any) -> tuple[int, ...]:
+    """Returns the release of a connection's broker, derived from the request versions that it supports; () if they are
+    not known. The library knows none after 4.3."""
+    answered = connection.broker_version_data
+    if answered is None:
+        return ()
+    _, newest = answered.api_versions.get(DELETE_GROUPS, (0, 0))
+    return (4, 4) if newest >= DELETE_GROUPS_OF_4_4 else tuple(answered.broker_version)
+
+
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
     """Named connections to brokers. For the I/O thread only."""
 

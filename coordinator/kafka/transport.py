@@ -26,7 +26,7 @@ from bellwether_kafka.coordinator.kafka.client_properties import (
     check_tls_files,
     client_config,
 )
-from bellwether_kafka.coordinator.kafka.connections import Connections
+from bellwether_kafka.coordinator.kafka.connections import Connections, release_of
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
 from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany, GroupList, ListAllGroups
@@ -119,7 +119,7 @@ class Transport:
         if error is not None:
             failure = failure_of(error)
             raise UnreachableError(failure, self._unreachable(str(error), failure))
-        self.broker_version = tuple(connection.broker_version or ())
+        self.broker_version = release_of(connection)
         # A listener that requires a login answers ApiVersions without one, and closes at the first real request.
         reply = await self.request(membership.FindCoordinator(0, PROBE_GROUP, timeout_ms))
         if isinstance(reply, RequestFailed) and reply.failure is Failure.DISCONNECTED:

@@ -93,7 +93,9 @@ class GroupReader:
             return by_broker
         if by_broker is not None:
             answer = classic_view(by_broker)
-        return replace(await self._decoded(answer, _kind(answer, by_broker)), by_broker=by_broker)
+        described = await self._decoded(answer, _kind(answer, by_broker))
+        version = self._sources.transport.broker_version
+        return replace(described, seen=replace(described.seen, broker_version=version), by_broker=by_broker)
 
     async def _decoded(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
         """Decodes an answer unless it is the same as last time. A large one is decoded in a thread, so that heartbeats

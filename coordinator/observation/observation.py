@@ -106,7 +106,8 @@ class Observation:
     temporary. `epoch` is that of the assignment of a group whose broker assigns; brokers do not show the generation of
     a classic group. `classic_members` are its members that still use the classic protocol, after a conversion of the
     running group. `unknown` is set if the observation is not current: the other fields are then the last known ones,
-    or `kind` is "unknown" if there are none. `anomalies` are sorted, the worst first.
+    or `kind` is "unknown" if there are none. `anomalies` are sorted, the worst first. `broker_version` is that of the
+    broker that was asked first, () if not known.
     """
 
     group_id: str
@@ -127,6 +128,7 @@ class Observation:
     anomalies: tuple[Anomaly, ...] = ()
     epoch: int | None = None
     classic_members: frozenset[str] = frozenset()
+    broker_version: tuple[int, ...] = ()
 
     @property
     def lag(self) -> int | None:

@@ -1,5 +1,5 @@
-"""Our reading of the broker's own assignors beside Kafka's classes, on the same random groups in one JVM: every member
-is given exactly the same."""
+"""Our reading of the broker's own assignors beside Kafka's classes of 4.3 and of 4.4, on the same random groups in one
+JVM: every member is given exactly the same."""
 
 import os
 from collections.abc import Sequence
@@ -13,17 +13,37 @@ from bellwether_kafka.assignors.broker_side import (
     OF_PARTITIONS,
     RANGE,
     UNIFORM,
+    BrokerTask,
+    Copies,
     StreamsMember,
     Subscriber,
     assign_sticky,
 )
+from tests.conftest import missing_tool
 from tests.differential.referees import TIMEOUT_S, ask
-from tests.interop.support.jvm import Java
+from tests.interop.support.jvm import BROKER_44, CURRENT, Java, MissingToolError, java
+
+RELEASES = {"4.3": CURRENT, "4.4": BROKER_44}
+RACKS = ("az1", "az2", "az3")
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "1000"))
 WIRE_NAMES = {UNIFORM: "uniform", RANGE: "range"}
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def jvm(request: pytest.FixtureRequest, release: str) -> Java:
+    try:
+        return java(RELEASES[release])
+    except MissingToolError as missing:
+        missing_tool(request.config, f"{missing}: nothing to compare with")
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +105,26 @@ class Application:
     standbys: int
 
     def wire(self) -> dict[str, Any]:
-        members = [[m.member_id, m.process_id, sorted(m.active), sorted(m.standby)] for m in self.members]
         topology = {"subtopologies": self.subtopologies, "standbys": self.standbys}
-        return {"assignor": "sticky", "members": members, **topology}
+        return {"assignor": "sticky", "members": [_member_on_wire(m) for m in self.members], **topology}
 
-    def tasks(self, *, stateful: bool) -> list[tuple[str, int]]:
+    def tasks(self, *, stateful: bool) -> list[BrokerTask]:
         return [(name, p) for name, count, kept in self.subtopologies if kept is stateful for p in range(count)]
 
-    def own(self) -> dict[str, list[list[tuple[str, int]]]]:
-        found = assign_sticky(self.members, self.tasks(stateful=False), self.tasks(stateful=True), self.standbys)
-        rows = zip(self.members, found.active, found.standby, strict=True)
+    def plan(self, release: str) -> Copies:
+        tasks = self.tasks(stateful=False), self.tasks(stateful=True)
+        return assign_sticky(self.members, *tasks, self.standbys, offsets_count=release == "4.4")
+
+    def own(self, release: str) -> dict[str, list[list[BrokerTask]]]:
+        plan = self.plan(release)
+        rows = zip(self.members, plan.active, plan.standby, strict=True)
         return {member.member_id: [sorted(active), sorted(standby)] for member, active, standby in rows}
+
+
+def _member_on_wire(member: StreamsMember) -> list[Any]:
+    offsets = [(*task, offset) for task, offset in member.offsets.items()]
+    rack = RACKS[len(member.member_id + member.process_id) % len(RACKS)]
+    return [member.member_id, member.process_id, sorted(member.active), sorted(member.standby), offsets, rack]
 
 
 def random_application(random: Random) -> Application:
@@ -106,8 +135,9 @@ def random_application(random: Random) -> Application:
     stateful = [(name, p) for name, count, kept in subtopologies if kept for p in range(count)]
     threads = [(process, n) for process in processes for n in range(random.randint(1, 3))]
     random.shuffle(threads)
-    ran: list[set[tuple[str, int]]] = [set() for _ in threads]
-    kept: list[set[tuple[str, int]]] = [set() for _ in threads]
+    ran: list[set[BrokerTask]] = [set() for _ in threads]
+    kept: list[set[BrokerTask]] = [set() for _ in threads]
+    offsets: list[dict[BrokerTask, int]] = [{} for _ in threads]
     stickiness, copies = random.random(), random.randint(0, 3)
     for task in tasks:
         if random.random() < stickiness:
@@ -116,16 +146,52 @@ def random_application(random: Random) -> Application:
         for holder in random.sample(range(len(threads)), min(copies, len(threads))):
             if random.random() < stickiness and task not in ran[holder]:
                 kept[holder].add(task)
+        for holder in random.sample(range(len(threads)), min(random.randint(0, 4), len(threads))):
+            offsets[holder][task] = random.choice((0, 7, random.randint(0, 10**12)))
     members = tuple(
-        StreamsMember(f"{random.getrandbits(64):016x}-{n}", process, frozenset(ran[at]), frozenset(kept[at]))
+        StreamsMember(f"{random.getrandbits(64):016x}-{n}", process, *map(frozenset, (ran[at], kept[at])), offsets[at])
         for at, (process, n) in enumerate(threads)
     )
     return Application(members, subtopologies, random.randint(0, 3))
 
 
-def test_the_same_tasks_and_copies_for_every_thread(jvm: Java) -> None:
-    random = Random("sticky")
-    problems = [random_application(random) for _ in range(INPUTS)]
+def next_rebalance(random: Random, before: Application, release: str) -> Application:
+    """Members have what they were given and report offsets of what they had. Some leave, come back anew with what is on
+    their disks, or join."""
+    plan, members = before.plan(release), []
+    for member, active, standby in zip(before.members, plan.active, plan.standby, strict=True):
+        on_disk = {task: random.randint(0, 1000) for task in member.active | member.standby if task not in active}
+        fate = random.random()
+        if fate < 0.7:
+            members.append(StreamsMember(member.member_id, member.process_id, active, standby, on_disk))
+        elif fate < 0.85:
+            on_disk |= {task: random.randint(0, 1000) for task in active | standby}
+            name = f"{random.getrandbits(64):016x}"
+            members.append(StreamsMember(name, member.process_id, offsets=on_disk))
+    new = range(random.randint(0 if members else 1, 2))
+    members += [StreamsMember(f"{random.getrandbits(64):016x}", f"{random.getrandbits(64):016x}") for _ in new]
+    return Application(tuple(members), before.subtopologies, before.standbys)
+
+
+def tasks_compared(jvm: Java, release: str, problems: Sequence[Application]) -> None:
     for problem, answer in zip(problems, ask(jvm, "bellwether.BrokerSideReferee", problems), strict=True):
         theirs = {m: [sorted((s, p) for s, p in tasks) for tasks in given] for m, given in answer.items()}
-        assert problem.own() == theirs, problem
+        assert problem.own(release) == theirs, problem
+
+
+def test_the_same_tasks_and_copies_for_every_thread(jvm: Java, release: str) -> None:
+    random = Random("sticky")
+    tasks_compared(jvm, release, [random_application(random) for _ in range(INPUTS)])
+
+
+def test_the_same_tasks_and_copies_while_members_come_and_go(jvm: Java, release: str) -> None:
+    """From a fresh application on, rebalance after rebalance."""
+    random, problems = Random("churn"), []
+    while len(problems) < INPUTS:
+        fresh = random_application(random)
+        bare = tuple(StreamsMember(m.member_id, m.process_id) for m in fresh.members)
+        application = Application(bare, fresh.subtopologies, fresh.standbys)
+        for _ in range(8):
+            problems.append(application)
+            application = next_rebalance(random, application, release)
+    tasks_compared(jvm, release, problems)

@@ -2,22 +2,38 @@
 `assignors/broker_side`)."""
 
 from collections import defaultdict
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from bellwether_kafka.assignors.broker_side import STICKY, BrokerTask, StreamsMember, assign_sticky
+from bellwether_kafka.assignors.broker_side import NEWEST, STICKY, BrokerTask, StreamsMember, assign_sticky
 from bellwether_kafka.assignors.shared import NOBODY
-from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.application import (
+    LATEST_OFFSET,
+    UNKNOWN_OFFSET_SUM,
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+)
 
 BROKER_STICKY = STICKY
 
 
-def assign_broker_sticky(view: StreamsView, configs: AssignmentConfigs, _policy: str = BROKER_STICKY) -> StreamsPlan:
-    """Returns where a broker would place each task. It places tasks on threads, but only their processes count here,
-    because threads are assigned later. It has no warm-ups, so tasks move at once."""
+def assign_broker_sticky(
+    view: StreamsView,
+    configs: AssignmentConfigs,
+    _policy: str = BROKER_STICKY,
+    *,
+    release: str = NEWEST,
+    restarted: bool = False,
+) -> StreamsPlan:
+    """Returns where a broker of this release would place each task. It places tasks on threads, but only their
+    processes count here, because threads are assigned later. It has no warm-ups, so tasks move at once. `restarted`:
+    all members were stopped and join anew, with what is on their disks."""
     if not view.size:
         return StreamsPlan.of_active(np.full(view.tasks.size, NOBODY, dtype=np.int32))
-    members, process_of = _members(view)
+    members, process_of = _restarted(view) if restarted else _members(view)
     table = view.tasks
     names = [(str(s), p) for s, p in zip(table.subtopology.tolist(), table.partition.tolist(), strict=True)]
     kinds = zip(names, table.stateful.tolist(), strict=True)
@@ -25,7 +41,9 @@ def assign_broker_sticky(view: StreamsView, configs: AssignmentConfigs, _policy:
     stateful: list[BrokerTask] = []
     for name, keeps_state in kinds:
         (stateful if keeps_state else stateless).append(name)
-    broker_copies = assign_sticky(members, stateless, stateful, configs.num_standby_replicas)
+    broker_copies = assign_sticky(
+        members, stateless, stateful, configs.num_standby_replicas, offsets_count=release == NEWEST
+    )
     number = {name: task for task, name in enumerate(names)}
     active = np.full(table.size, NOBODY, dtype=np.int32)
     for thread, tasks in enumerate(broker_copies.active):
@@ -51,11 +69,39 @@ def _members(view: StreamsView) -> tuple[list[StreamsMember], list[int]]:
         for task in view.previous_standby[p].tolist():
             keeps[reported.get(task, first[p])].add(_name(view, task))
     names = [(member, str(process.process_id)) for process in view.processes for member in process.members]
+    sums = [_sums(view, p) for p in range(view.size)]
     members = [
-        StreamsMember(member_id=member, process_id=process, active=frozenset(runs[n]), standby=frozenset(keeps[n]))
+        StreamsMember(member, process, frozenset(runs[n]), frozenset(keeps[n]), _of(sums[process_of[n]], keeps[n]))
         for n, (member, process) in enumerate(names)
     ]
     return members, process_of
+
+
+def _restarted(view: StreamsView) -> tuple[list[StreamsMember], list[int]]:
+    """Returns threads that have no tasks. Each reports what is on the disk of its process."""
+    process_of = [p for p, process in enumerate(view.processes) for _ in process.members]
+    sums = [_sums(view, p) for p in range(view.size)]
+    members = [
+        StreamsMember(member, str(process.process_id), offsets=sums[p])
+        for p, process in enumerate(view.processes)
+        for member in process.members
+    ]
+    return members, process_of
+
+
+def _sums(view: StreamsView, process: int) -> dict[BrokerTask, int]:
+    """Returns the sum of changelog offsets of each task that the process reported; 0 if its lag is not known."""
+    tasks, lag_of = view.report[process].tolist(), view.report_lag[view.report.span(process)].tolist()
+    ends = view.tasks.end_sum.tolist()
+    reached = {LATEST_OFFSET: 0}
+    return {
+        _name(view, task): max(0, ends[task] - reached.get(lag, lag)) if lag != UNKNOWN_OFFSET_SUM else 0
+        for task, lag in zip(tasks, lag_of, strict=True)
+    }
+
+
+def _of(sums: Mapping[BrokerTask, int], tasks: AbstractSet[BrokerTask]) -> dict[BrokerTask, int]:
+    return {task: sums[task] for task in tasks if task in sums}
 
 
 def _name(view: StreamsView, task: int) -> BrokerTask:

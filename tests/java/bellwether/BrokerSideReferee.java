@@ -9,7 +9,6 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -29,16 +28,14 @@ import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
-import org.apache.kafka.coordinator.group.streams.assignor.AssignmentMemberSpec;
-import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
-import org.apache.kafka.coordinator.group.streams.assignor.TopologyDescriber;
 
 /**
  * The broker's assignors as a referee. Reads one group per line as JSON and prints per line what each member is given.
  *
  * <p>`uniform` and `range`: partitions [count of each topic], members [[id, instance or null, [topic], {topic: [owned
  * partition]}]]; answers {id: [[topic, partition]]}. `sticky`: subtopologies [[id, tasks, stateful]], standbys, members
- * [[id, process, [[subtopology, partition]] active, the same of standbys]]; answers {id: [active, standby]}.
+ * [[id, process, [[subtopology, partition]] active, the same of standbys, [[subtopology,
+ * partition, offset]], rack]]; answers {id: [active, standby]}.
  *
  * <p>Members and what they own keep the order of the input, and topic ids count up from 1, so that every table which a
  * broker fills in an order of its own making has a known order here.
@@ -54,7 +51,7 @@ public final class BrokerSideReferee {
         String line;
         while ((line = lines.readLine()) != null) {
             JsonNode group = JSON.readTree(line);
-            out.println(group.get("assignor").asText().equals("sticky") ? tasks(group) : partitions(group));
+            out.println(group.get("assignor").asText().equals("sticky") ? StickyReferee.tasks(group) : partitions(group));
         }
         out.flush();
     }
@@ -112,59 +109,5 @@ public final class BrokerSideReferee {
 
     private static Uuid topicId(int topic) {
         return new Uuid(0, topic + 1);
-    }
-
-    private static ObjectNode tasks(JsonNode group) {
-        Map<String, AssignmentMemberSpec> members = new LinkedHashMap<>();
-        for (JsonNode member : group.get("members")) {
-            members.put(member.get(0).asText(), new AssignmentMemberSpec(
-                Optional.empty(), Optional.empty(), numbers(member.get(2)), numbers(member.get(3)), Map.of(),
-                member.get(1).asText(), Map.of(), Map.of(), Map.of()));
-        }
-        Map<String, String> configs = Map.of("num.standby.replicas", group.get("standbys").asText());
-        Map<String, org.apache.kafka.coordinator.group.streams.assignor.MemberAssignment> plan =
-            new StickyTaskAssignor().assign(
-                new org.apache.kafka.coordinator.group.streams.assignor.GroupSpecImpl(members, configs),
-                topology(group.get("subtopologies"))).members();
-        ObjectNode told = JSON.createObjectNode();
-        plan.forEach((member, given) -> {
-            ArrayNode found = told.putArray(member);
-            tell(found.addArray(), given.activeTasks());
-            tell(found.addArray(), given.standbyTasks());
-        });
-        return told;
-    }
-
-    private static Map<String, Set<Integer>> numbers(JsonNode tasks) {
-        Map<String, Set<Integer>> found = new LinkedHashMap<>();
-        tasks.forEach(task ->
-            found.computeIfAbsent(task.get(0).asText(), any -> new LinkedHashSet<>()).add(task.get(1).asInt()));
-        return found;
-    }
-
-    private static void tell(ArrayNode out, Map<String, Set<Integer>> tasks) {
-        tasks.forEach((subtopology, numbers) -> numbers.forEach(
-            number -> out.addArray().add(subtopology).add(number)));
-    }
-
-    private static TopologyDescriber topology(JsonNode subtopologies) {
-        Map<String, JsonNode> byId = new LinkedHashMap<>();
-        subtopologies.forEach(one -> byId.put(one.get(0).asText(), one));
-        return new TopologyDescriber() {
-            @Override
-            public List<String> subtopologies() {
-                return new ArrayList<>(byId.keySet());
-            }
-
-            @Override
-            public int maxNumInputPartitions(String subtopology) {
-                return byId.get(subtopology).get(1).asInt();
-            }
-
-            @Override
-            public boolean isStateful(String subtopology) {
-                return byId.get(subtopology).get(2).asBoolean();
-            }
-        };
     }
 }

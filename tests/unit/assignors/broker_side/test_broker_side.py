@@ -8,9 +8,11 @@ from bellwether_kafka.assignors.broker_side import (
     assign_range,
     assign_sticky,
     assign_uniform,
+    modelled,
 )
 from bellwether_kafka.assignors.consumer import POLICIES, broker_side
 from bellwether_kafka.assignors.consumer.whatif import changed, rebalances
+from bellwether_kafka.assignors.java import computed_map_order, hash_map_order, string_hash
 from bellwether_kafka.assignors.shared import Change, Memory
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES
 from tests.unit.assignors.consumer.test_whatif import CLUSTER, group, settled
@@ -51,14 +53,56 @@ def test_sticky_keeps_tasks_and_puts_copies_into_other_processes() -> None:
         StreamsMember("a-1", "a", active=frozenset({("0", 0)})),
         StreamsMember("b-1", "b", active=frozenset({("0", 1)}), standby=frozenset({("0", 0)})),
     ]
-    found = assign_sticky(members, [], [("0", 0), ("0", 1)], 1)
+    found = assign_sticky(members, [], [("0", 0), ("0", 1)], 1, offsets_count=False)
     assert found.active == (frozenset({("0", 0)}), frozenset({("0", 1)}))
     assert found.standby == (frozenset({("0", 1)}), frozenset({("0", 0)}))
 
 
+def test_state_on_a_disk_counts_from_4_4_on_after_standbys_and_the_most_advanced_first() -> None:
+    task, spare = ("0", 0), ("0", 1)
+    members = [
+        StreamsMember("a-1", "a", offsets={task: 10, spare: 90}),
+        StreamsMember("b-1", "b", offsets={task: 80}),
+        StreamsMember("c-1", "c", standby=frozenset({spare})),
+    ]
+
+    def owners(members: list[StreamsMember], *, offsets_count: bool) -> list[str]:
+        active = assign_sticky(members, [], [task, spare], 0, offsets_count=offsets_count).active
+        return [
+            next(m.process_id for m, has in zip(members, active, strict=True) if one in has) for one in (task, spare)
+        ]
+
+    assert owners(members, offsets_count=True) == ["b", "c"]
+    assert owners(members[:2], offsets_count=True) == ["b", "a"]
+    assert owners(members[:2], offsets_count=False) == ["a", "b"], "evenly, in the order of the processes"
+
+
+def test_a_standby_stays_with_the_second_of_its_members_from_4_4_on_if_the_first_now_runs_the_task() -> None:
+    """Up to 4.3 it then goes to the least loaded."""
+    task = ("0", 0)
+    members = [StreamsMember(f"{name}-1", name, standby=frozenset({task})) for name in "ab"]
+    members.append(StreamsMember("c-1", "c"))
+    found = {count: assign_sticky(members, [], [task], 1, offsets_count=count) for count in (False, True)}
+    assert all(plan.active[0] == {task} for plan in found.values())
+    assert found[True].standby[1] == {task}
+
+
+def test_processes_are_in_the_order_of_a_table_filled_by_compute_if_absent() -> None:
+    """By Java 17: `new HashMap<>(4)`, computeIfAbsent for "Aa", "BB", "Aa", "c", "d", and its keys."""
+    names = ["Aa", "BB", "c", "d"]
+    hashes = [string_hash(name) for name in names]
+    assert [names[i] for i in computed_map_order(hashes, [0, 1, 0, 2, 3], 4)] == ["d", "BB", "Aa", "c"]
+    assert [names[i] for i in hash_map_order(hashes, 4)] == names
+
+
+def test_the_release_of_a_model_follows_the_brokers() -> None:
+    versions = [(), (3, 9), (4, 3), (4, 4), (5, 0)]
+    assert [modelled(version) for version in versions] == ["4.4", "4.3", "4.3", "4.4", "4.4"]
+
+
 def test_without_members_nobody_has_anything() -> None:
     assert assign_uniform([], [2]) == [[-1, -1]]
-    assert assign_sticky([], [("0", 0)], [], 0).active == ()
+    assert assign_sticky([], [("0", 0)], [], 0, offsets_count=True).active == ()
 
 
 def test_they_are_policies_to_compare_with_and_not_to_lead_with() -> None:

@@ -168,3 +168,13 @@ def test_a_broker_places_tasks_without_warm_ups() -> None:
     assert loads(made) == [8, 8, 8]
     assert not any(one.decision.plan.target.warmup.any() for one in made)
     assert made[0].restored > 0
+
+
+@pytest.mark.parametrize(("release", "moved"), [("4.3", 8), ("4.4", 0)])
+def test_a_broker_recognises_what_stopped_processes_have_on_their_disks_from_4_4_on(release: str, moved: int) -> None:
+    """Tasks with state return to their processes. Up to 4.3 all are placed as in a new group."""
+    now, _ = application("az1", "az2", "az3")
+    view, stateful = now.plan.view, now.plan.view.tasks.stateful
+    plan = assign_broker_sticky(view, now.plan.configs, release=release, restarted=True)
+    assert plan.placed
+    assert int((plan.active != now.plan.target.active)[stateful].sum()) == moved

@@ -14,6 +14,8 @@ from bellwether_kafka.coordinator.assessment.conversion import (
 )
 from bellwether_kafka.coordinator.assessment.model import PolicyRow
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
+from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
+from tests.unit.assignors.streams.test_whatif import application
 from tests.unit.coordinator.assessment.test_assess import PRICES, crossed
 
 READY = ConversionFacts(
@@ -68,6 +70,23 @@ def test_what_prevents_it_is_named(changes: dict[str, Any], name: str, verdict: 
     one = check(planned(**changes), name)
     assert (one.verdict, words in one.message) == (verdict, True), one
     assert bool(one.remedy) == (verdict is not CheckVerdict.PASS)
+
+
+def test_rows_of_a_broker_name_the_release_whose_assignors_they_are() -> None:
+    rows = planned(seen=replace(crossed(), broker_version=(4, 3))).policies
+    assert {one.policy: one.release for one in rows if one.release} == {"broker-uniform": "4.3", "broker-range": "4.3"}
+    assert {one.release for one in planned().policies} == {"", "4.4"}, "the newest if the brokers' is not known"
+
+
+def test_an_application_is_compared_as_after_a_stop_of_all_its_instances() -> None:
+    """From 4.4 on a broker gives tasks to processes with their state, up to 4.3 to any."""
+    decision, _ = application("az1", "az2", "az3")
+    shadow = shadow_of(decision, decision.plan.owner)
+    seen = Observation("app", "classic", "Stable", "stream", 0, shadow=shadow)
+    moves = [
+        row(planned(seen=replace(seen, broker_version=version)), "broker-sticky").moves for version in ((4, 3), (4, 4))
+    ]
+    assert moves == [16, 8], "of 24, of which those without state are placed anew"
 
 
 def test_a_group_whose_broker_assigns_has_only_a_way_back() -> None:

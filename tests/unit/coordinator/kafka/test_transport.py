@@ -12,9 +12,11 @@ import pytest
 from confluent_kafka import TopicCollection
 from kafka import errors
 from kafka.protocol.admin.groups import DescribeGroupsResponse
+from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer.group import JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
+from bellwether_kafka.coordinator.kafka.connections import release_of
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
 from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
 from bellwether_kafka.coordinator.membership.commands import Describe, FindCoordinator, Heartbeat, Join, Leave
@@ -308,3 +310,17 @@ def test_brokers_that_refuse_log_sizes_differ_from_brokers_that_do_not_answer(*,
     assert largest({}, {}, whole=whole) == {}
     with pytest.raises(TransportError, match="no answer in time"):
         largest(SILENT, SILENT, whole=whole)
+
+
+@pytest.mark.parametrize(
+    ("answered", "release"),
+    [(None, ()), ({89: (0, 0), 42: (0, 2)}, (4, 3)), ({89: (0, 1), 42: (0, 3)}, (4, 4)), ({89: (0, 1)}, (4, 3))],
+)
+def test_a_release_after_4_3_is_seen_by_the_requests_that_it_supports(
+    answered: Mapping[int, tuple[int, int]] | None, release: tuple[int, ...]
+) -> None:
+    """The library calls all later ones 4.3."""
+    data = None if answered is None else BrokerVersionData((4, 3))
+    if data is not None:
+        data.api_versions = {**data.api_versions, **(answered or {})}
+    assert release_of(SimpleNamespace(broker_version_data=data)) == release

@@ -81,6 +81,7 @@ class Shared:
     """A group whose look is answered without brokers; what DescribeGroups says, and the topic, can be changed."""
 
     admin = SimpleNamespace(describe_configs=lambda *_, **__: {})
+    broker_version = (4, 4)
 
     def __init__(self) -> None:
         self.cache = MetadataCache()
