@@ -274,7 +274,10 @@ def _named(key: bytes | None) -> str:
 
 
 def _why(trouble: Exception, topic: str) -> str:
-    return with_remedy(KafkaError(trouble.code), "READ", topic) if isinstance(trouble, TopicLogError) else str(trouble)
+    """Returns the reason as a part of a sentence."""
+    if isinstance(trouble, TopicLogError):
+        return with_remedy(KafkaError(trouble.code), "READ", topic)
+    return str(trouble).rstrip(".")
 
 
 def silent(_sentence: str) -> None:

@@ -14,6 +14,8 @@ NAMES_SHOWN = 4
 def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
     """Returns a sentence on what the member named by `where` ("member:ID") still lacks of its planned items and their
     state; "" if nothing. `rules` are the operator's rules in force."""
+    if seen.unknown is not None:
+        return f"Whether it is ready is not known: {seen.unknown.reason}."
     if seen.state != GroupState.STABLE:
         return f"The group is not Stable ({seen.state or 'it does not exist'})."
     if seen.shadow is None:

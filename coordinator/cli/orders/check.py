@@ -97,8 +97,11 @@ class PlannedPlacement:
 
     def missing(self, elapsed_s: float) -> str:
         """Returns what still contradicts the new rules, with an estimate of the remaining time; "" for nothing."""
-        shadow = self._refresh(self._all).shadow
-        if shadow is None or not self._new_rules:
+        seen = self._refresh(self._all)
+        shadow = seen.shadow
+        if shadow is None:
+            return "the group is rebalancing." if seen.state in REBALANCING else f"it is not known: {seen.no_plan}."
+        if not self._new_rules:
             return "the group is rebalancing."
         plan = shadow.decision.plan
         left = plan.against(self._new_rules, shadow.present)

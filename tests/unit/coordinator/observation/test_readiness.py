@@ -9,6 +9,7 @@ from bellwether_kafka.assignors.shared.dense_views import NOBODY
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
 from bellwether_kafka.coordinator.observation.readiness import unready
+from bellwether_kafka.coordinator.observation.unknown import Unknown
 from bellwether_kafka.protocol.primitives.types import ProcessId
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 from tests.unit.coordinator.web.test_picture import decided, member
@@ -48,6 +49,14 @@ def test_of_a_group_that_moves_or_has_no_plan_nothing_is_known() -> None:
     assert "is not Stable" in unready(seen(decision, state="PreparingRebalance"), "member:a-1", ())
     bare = replace(seen(decision), shadow=None, trouble="its topics are unknown")
     assert unready(bare, "member:a-1", ()) == "There is no plan for it: its topics are unknown."
+
+
+def test_a_group_whose_coordinator_node_loads_is_not_known_rather_than_absent() -> None:
+    unknown = Unknown("its coordinator node answers COORDINATOR_LOAD_IN_PROGRESS", 0)
+    loading = replace(Observation("g", "unknown", "", "", 0, trouble=unknown.reason), unknown=unknown)
+    assert unready(loading, "member:a-1", ()) == f"Whether it is ready is not known: {unknown.reason}."
+    last_known = replace(seen(decided(member("a-1", None))), unknown=unknown)
+    assert "is not known" in unready(last_known, "member:a-1", ())
 
 
 def test_state_that_warms_up_is_not_back_yet() -> None:

@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.control.record_codec import encode
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, PlacementOrder, Record, Until
 from bellwether_kafka.coordinator.control.topic import SilentTopicError, TopicChannel
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
+from bellwether_kafka.coordinator.settings import Settings
 from tests.support.documented import undocumented
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.web.test_picture import decided, member
@@ -258,3 +259,19 @@ def test_an_order_that_may_wait_is_not_refused_because_the_group_rebalances(
     with pytest.raises(typer.Exit):
         to.give(order, "", wait_s=0.0, force=False)
     assert "Nothing can be placed in g now: it is rebalancing." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shown", "sentence"),
+    [
+        (MOVING, "the group is rebalancing."),
+        (Observation("g", "unknown", "", "", 0, trouble="its node loads"), "it is not known: its node loads."),
+        (Observation("g", "classic", "Empty", "", 0), "it is not known: it has no members."),
+    ],
+)
+def test_what_is_missing_where_nothing_is_known_is_no_rebalance(
+    shown: Observation, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PlannedPlacement, "_refresh", lambda *_: shown)
+    placed = PlannedPlacement(Settings.model_construct(), "g", (), (), None, configured=False, retry_s=0.0)
+    assert placed.missing(1.0) == sentence
