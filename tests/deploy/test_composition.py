@@ -15,7 +15,7 @@ from tests.conftest import missing_tool
 from tests.deploy.smoke import smoke
 from tests.deploy.test_kubernetes import run
 from tests.interop.support.jvm import MissingToolError, java
-from tests.interop.support.streams_app import Application
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_stage import write_topology
 from tests.paths import ROOT
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.interop.support.bellwether import Bellwether, toml
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import without_rival
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import app_without_rival, application, sending, settings_of
 from tests.interop.support.streams_load import Load

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -30,18 +29,32 @@ from tests.interop.support.jvm import java
 from tests.interop.support.members import Flock, partitions_of, wait_until
 from tests.interop.support.pages.reader import Reader, executable, following, with_examples_replaced
 from tests.interop.support.pages.terminal import Terminal
+from tests.interop.support.pages.units import SYSTEMCTL, running_units
 from tests.interop.support.raw import GroupMember, RawError, describe
 from tests.interop.support.rebalances import rebalances
-from tests.interop.support.streams_app import OPTIONS, Application, StreamsApp, write_properties
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import OPTIONS, Application, write_properties
 from tests.interop.support.streams_led import app_without_rival, generation_of, led_by_java, strangers
 from tests.interop.support.streams_load import Load
 
 ORDERS, WORDCOUNT = "orders", "wordcount"
+
+
 PARTITIONS = 6
+
+
 SESSION_MS, HEARTBEAT_MS = 45_000, 3_000  # the clients' defaults, which the pages name
+
+
 FAR_BELOW_THE_SESSION_S = SESSION_MS / 1000 / 3
+
+
 LED_WITHIN_S = 60.0
+
+
 KNOWN_S = 12.0  # the page has ten seconds: the guard knows then which member is its child's
+
+
 FOLLOWED = {
     "README": "test_a_configuration_is_made_for_a_cluster",
     "observe-my-cluster": "test_a_cluster_is_observed",
@@ -50,6 +63,8 @@ FOLLOWED = {
     "remove-ghosts-only": "test_a_ghost_is_removed_when_its_successor_has_joined",
     "restart-without-a-pause": "test_an_instance_is_guarded_and_restarted_when_it_is_empty",
 }
+
+
 INSTANCE = f"""#!{sys.executable}
 import signal, sys
 from confluent_kafka import Consumer
@@ -62,14 +77,7 @@ while not stopping:
     consumer.poll(0.1)
 consumer.close()
 """
-UNIT = "while :; do ./orders --client-id {name} & echo $! > {name}.pid; wait $!; done"
-# In place of systemd's: it returns when the instance of a unit has ended and started again.
-SYSTEMCTL = """#!/bin/sh
-name=${2#app@}
-before=$(cat "$name.pid")
-kill "$before"
-until [ "$(cat "$name.pid")" != "$before" ]; do sleep 0.1; done
-"""
+
 
 pytestmark = pytest.mark.timeout(700)
 
@@ -137,20 +145,6 @@ def running_wordcount(kafka: KafkaCluster, *instances: str, leaves: bool) -> Ite
             app.add(name, settings=dict(common.settings))
         app.wait_settled(spread=1)
         yield app
-
-
-@contextmanager
-def running_units(folder: Path, *names: str) -> Iterator[None]:
-    """Instances that start again when they end, as under systemd."""
-    units = [subprocess.Popen(["sh", "-c", UNIT.format(name=name)], cwd=folder) for name in names]
-    try:
-        yield
-    finally:
-        for unit in units:
-            unit.kill()
-            unit.wait()
-        for name in names:
-            os.kill(int((folder / f"{name}.pid").read_text()), signal.SIGTERM)
 
 
 def test_every_page_is_followed_by_a_test() -> None:

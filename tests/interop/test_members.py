@@ -5,15 +5,8 @@ from confluent_kafka import Producer
 
 from tests.conftest import missing_tool
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.members import (
-    KINDS,
-    Flock,
-    consumed_gaps,
-    partitions_of,
-    wait_settled,
-    wait_until,
-    why_unavailable,
-)
+from tests.interop.support.members import KINDS, Flock, partitions_of, wait_settled, wait_until, why_unavailable
+from tests.interop.support.ownership import consumed_gaps
 
 PARTITIONS = 4
 RECORDS = 200

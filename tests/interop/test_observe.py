@@ -14,12 +14,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.interop.support.bellwether import COMMAND, Bellwether, Ended, clean_environment, run_to_end, toml
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import java
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.raw import describe
 from tests.interop.support.rebalances import rebalances
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
 from tests.paths import ROOT

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.interop.support.bellwether import Bellwether, toml
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.rebalances import rebalances
 
 pytestmark = pytest.mark.broker

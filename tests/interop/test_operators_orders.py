@@ -15,7 +15,8 @@ import pytest
 from tests.interop.support.bellwether import Bellwether, ordered, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, partitions_of, wait_settled, wait_until
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import application, failures, following, strangers
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_timeline import Happening, Span, Timeline

@@ -12,8 +12,9 @@ import pytest
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from tests.interop.support.bellwether import Bellwether, Ended, ordered, run_to_end
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.raw import GroupMember, describe
 from tests.interop.support.streams_led import application, following
 

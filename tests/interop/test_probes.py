@@ -10,8 +10,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.interop.support.bellwether import Bellwether
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.raw import RawMember, describe
 
 GROUP = "probed-orders"

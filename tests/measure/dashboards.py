@@ -32,10 +32,12 @@ from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
 from bellwether_kafka.coordinator.events.avro import SchemaSet
 from tests.deploy.smoke import smoke
 from tests.interop.support.bellwether import COMMAND, clean_environment, run_to_end, toml
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.raw import RawError, RawMember
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import application, settings_of
 from tests.interop.support.streams_load import Load
 from tests.paths import ROOT

@@ -27,9 +27,10 @@ import numpy.typing as npt
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 
 from tests.interop.support.bellwether import Bellwether
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, partitions_of, wait_until
 from tests.interop.support.page import Page
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.measure.demo_pipeline.__main__ import EVENTS, WEIGHTS, end, start_jobs
 
 FloatArray = npt.NDArray[np.float64]

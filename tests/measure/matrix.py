@@ -28,7 +28,8 @@ from tests.interop.support.jvm import (
     STREAMS_39_VERSION,
     Release,
 )
-from tests.interop.support.members import Flock, Member, double_ownership, partitions_of, wait_settled
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
+from tests.interop.support.ownership import double_ownership
 from tests.interop.support.rebalances import rebalances
 from tests.paths import ROOT, commit
 from tests.patience import PATIENCE

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import CURRENT, STREAMS_39
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import application, failures, generation_of, led, strangers
 from tests.interop.support.streams_load import Load
 from tests.measure.matrix import LIMIT_S, RELEASES, STREAMS_TASKS, Line, Outcome

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.simulation.brokers.group_model import COMPLETING, STABLE
+from tests.simulation.brokers.group_states import COMPLETING, STABLE
 from tests.simulation.brokers.topics import partitions_of
 from tests.simulation.hand_back_checks import HandBackChecks
 from tests.simulation.members import Member

@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.membership import NoteKind
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from tests.simulation.brokers.group_model import STABLE
+from tests.simulation.brokers.group_states import STABLE
 
 if TYPE_CHECKING:
     from tests.simulation.instance import Instance

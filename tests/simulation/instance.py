@@ -5,25 +5,20 @@ The fuse counts steps (an event handled, a command executed) and ends the proces
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bellwether_kafka.assignors.shared.group import RawGroup
 from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.membership import NotLeading, Role, changed_members, may_change, sentence
+from bellwether_kafka.coordinator.membership import NotLeading, Role
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
-from bellwether_kafka.coordinator.membership.shown import NotShownError, shown
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
 from bellwether_kafka.coordinator.planning.racks.member_racks import MemberRacks
-from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
-from bellwether_kafka.coordinator.runtime.recollection import AGAIN_S
-from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S
+from tests.simulation.at_rest import CONTROL_LANE, compare_rebuilt, rebuild, watch_rest
 from tests.simulation.brokers.broker import addressed
 from tests.simulation.brokers.network import Call
 from tests.simulation.channels import Channel
@@ -36,15 +31,10 @@ BUSY = 1_000  # steps without time passing
 REFRESH_S = 0.5
 METADATA_S = 5.0
 OFFSETS_S = 0.05
-CONTROL_LANE = -1  # of short requests; JoinGroups have lanes from 0 on
 
 
 class DiedError(Exception):
     """The fuse has burnt down."""
-
-
-def machine_rests(machine: GroupMembership | None, generation: int) -> bool:
-    return machine is not None and machine.state is State.STABLE and machine.generation == generation
 
 
 class Instance:
@@ -67,11 +57,11 @@ class Instance:
     def _wipe(self) -> None:
         self._events: deque[e.Event] = deque()
         self._calls: dict[int, Call] = {}
-        self._planner: Planner = TaskPlanner(self.world) if self.config.streams else PlainPlanner(self.world)
+        self.planner: Planner = TaskPlanner(self.world) if self.config.streams else PlainPlanner(self.world)
         self._planned: tuple[int, Any] | None = None
         self._seen: list[tuple[str, bytes, bytes]] = []  # of a group that others lead
         self._takes_part = False
-        self._rebuilding = False
+        self.rebuilding = False
         self._asked_for_offsets = False
         self._wakes_at: Any = None
         self._busy = (0.0, 0)
@@ -114,7 +104,7 @@ class Instance:
     @property
     def unfinished(self) -> bool:
         """It leads, and is going to ask for another round."""
-        return self.leads and self._planner.unfinished
+        return self.leads and self.planner.unfinished
 
     @property
     def obstacle(self) -> str:
@@ -172,11 +162,11 @@ class Instance:
 
         def do() -> None:
             if self.world.clock.now < self.paused_until:
-                self.world.clock.at(self.paused_until, self._alive(do))
+                self.world.clock.at(self.paused_until, self.alive(do))
             else:
                 work()
 
-        self.world.clock.after(delay_s, self._alive(do))
+        self.world.clock.after(delay_s, self.alive(do))
 
     def _end(self, *, in_order: bool = False) -> None:
         if self.channel is not None:
@@ -188,7 +178,7 @@ class Instance:
         if self._wakes_at is not None:
             self._wakes_at.cancel()
 
-    def _alive(self, work: Callable[..., None]) -> Callable[..., None]:
+    def alive(self, work: Callable[..., None]) -> Callable[..., None]:
         process = self.process
         return lambda *values: work(*values) if self.process == process else None
 
@@ -201,7 +191,7 @@ class Instance:
     def _pump_at(self, when: float) -> None:
         if self._wakes_at is not None:
             self._wakes_at.cancel()
-        self._wakes_at = self.world.clock.at(max(when, self.paused_until), self._alive(self._pump))
+        self._wakes_at = self.world.clock.at(max(when, self.paused_until), self.alive(self._pump))
 
     def _pump(self) -> None:
         if self.world.clock.now < self.paused_until:
@@ -247,11 +237,11 @@ class Instance:
         self.world.checks.hand_backs.handled(self, event)
         self._execute(machine.handle(event, self.now() + 1e-9))
         if machine.state is State.STABLE and before is not State.STABLE:
-            self._watch_rest(machine.generation)
+            watch_rest(self, machine.generation)
         if before is not machine.state:
             self.coalescing_since = self.now()
         if machine.state is State.WATCHING and self._takes_part:
-            self._planner.forget()
+            self.planner.forget()
             self._planned = None
             self._seen = []
         self._takes_part = machine.state is not State.WATCHING
@@ -261,7 +251,7 @@ class Instance:
         if machine.role.reason is NotLeading.UNKNOWN_GROUP and not self._asked_for_offsets:
             self._asked_for_offsets = True
             if self.world.committed:
-                self.world.clock.after(OFFSETS_S, self._alive(lambda: self.post(e.OffsetsFound())))
+                self.world.clock.after(OFFSETS_S, self.alive(lambda: self.post(e.OffsetsFound())))
 
     def _burn(self) -> None:
         if self.fuse is not None:
@@ -285,7 +275,7 @@ class Instance:
             case c.Decide():
                 self._decide(command)
             case c.RebuildMemory():
-                self._rebuild(command)
+                rebuild(self, command)
             case c.PlanDelivered():
                 self._delivered(command.generation)
             case c.Note():
@@ -318,8 +308,8 @@ class Instance:
             at,
             command,
             command.timeout_ms / 1000,
-            self._alive(lambda answer: self._answered(answer, number)),
-            self._alive(lambda failure: self.post(e.RequestFailed(number, failure, failure.name))),
+            self.alive(lambda answer: self._answered(answer, number)),
+            self.alive(lambda failure: self.post(e.RequestFailed(number, failure, failure.name))),
         )
 
     def _answered(self, answer: Any, number: int) -> None:
@@ -331,20 +321,14 @@ class Instance:
     def _decide(self, command: c.Decide) -> None:
         plan_s = self.slow_plan_s or self.world.rng.uniform(0.005, 0.05)
         if command.dry:
-            self.world.clock.after(plan_s, self._alive(lambda: self._compare_rebuilt(command)))
+            self.world.clock.after(plan_s, self.alive(lambda: compare_rebuilt(self, command)))
             return
         limit_s = command.deadline - RESERVE_S - self.now()
         if plan_s > limit_s:
             late = e.DecisionFailed(command.generation, "not ready in time")
-            self.world.clock.after(max(0.0, limit_s), self._alive(lambda: self.post(late)))
+            self.world.clock.after(max(0.0, limit_s), self.alive(lambda: self.post(late)))
         else:
-            self.world.clock.after(plan_s, self._alive(lambda: self._plan(command)))
-
-    def _compare_rebuilt(self, command: c.Decide) -> None:
-        if self._rebuilding:
-            self.world.clock.after(0.1, self._alive(lambda: self._compare_rebuilt(command)))
-        else:
-            self._compare(command)
+            self.world.clock.after(plan_s, self.alive(lambda: self._plan(command)))
 
     def _plan(self, command: c.Decide) -> None:
         raw = raw_group("g", command, MemberRacks())
@@ -354,63 +338,33 @@ class Instance:
             self.post(e.DecisionFailed(command.generation, "; ".join(findings)))
             return
         self._planned = command.generation, decision
-        topics, called_in_ms = self._planner.topics(raw), decision.called_in_ms(self.world.own_wall_ms())
+        topics, called_in_ms = self.planner.topics(raw), decision.called_in_ms(self.world.own_wall_ms())
         self.post(e.DecisionReady(command.generation, decision.assignments, decision.followup, topics, called_in_ms))
 
     def _attempt(self, raw: RawGroup) -> Made:
         if self.world.metadata:
             try:
-                return self._planner.made(raw)
+                return self.planner.made(raw)
             except RefusalError as error:
                 if error.refusal.final:
                     self.world.notes["STANDS ASIDE"] += 1
                 else:
                     self.world.violate(f"decide gives no plan: {error}")
                 return None, (str(error),)
-        return self._planner.again(raw) or (None, ("no metadata",))
-
-    def _compare(self, command: c.Decide) -> None:
-        if self._rebuilding:
-            self.world.clock.after(AGAIN_S, self._alive(partial(self._compare, command)))
-            return
-        raw = raw_group("g", command, MemberRacks())
-        if not self.world.metadata:
-            self.post(e.ComparisonFailed(command.generation, "no metadata"))
-            self._compare_again(command)
-            return
-        try:
-            decision, findings = self._planner.made(raw)
-        except RefusalError as error:
-            if not error.refusal.final:
-                raise
-            decision, findings = None, (str(error),)
-        if findings:
-            self.post(e.ComparisonFailed(command.generation, "; ".join(findings)))
-            return
-        if machine_rests(self.machine, command.generation):
-            self._planner.follow(decision)
-        reason = self._planner.worth_moving(decision)
-        self.post(e.ComparisonReady(command.generation, bool(reason), reason, self._planner.topics(raw)))
-
-    def _compare_again(self, command: c.Decide) -> None:
-        def again() -> None:
-            if machine_rests(self.machine, command.generation):
-                self._compare(command)
-
-        self.world.clock.after(COMPARE_AGAIN_S, self._alive(again))
+        return self.planner.again(raw) or (None, ("no metadata",))
 
     def _delivered(self, generation: int) -> None:
         planned, self._planned = self._planned, None
         if planned is not None and planned[0] == generation:
-            self._planner.delivered(planned[1])
+            self.planner.delivered(planned[1])
 
     def _refresh(self) -> None:
         """What the watch over an application does twice a second, and that over metadata every few seconds."""
-        self.world.clock.after(REFRESH_S if self.config.streams else METADATA_S, self._alive(self._refresh))
+        self.world.clock.after(REFRESH_S if self.config.streams else METADATA_S, self.alive(self._refresh))
         machine = self.machine
         if machine is None or self.world.clock.now < self.paused_until:
             return
-        if machine.state is State.STABLE and not machine.alone and (wish := self._planner.wish()):
+        if machine.state is State.STABLE and not machine.alone and (wish := self.planner.wish()):
             self.post(e.RebalanceWanted(wish))
 
     def _observed(self, answer: e.DescribeAnswer) -> None:
@@ -418,65 +372,5 @@ class Instance:
             others = [m for m in answer.members if not m.instance_id or m.instance_id != self.config.instance_id]
             seen = [(m.member_id, m.metadata, m.assignment) for m in others]
             if seen != self._seen:
-                self._planner.recall(-1, answer.protocol, others)
+                self.planner.recall(-1, answer.protocol, others)
                 self._seen = seen
-
-    def _watch_rest(self, generation: int) -> None:
-        """What `runtime.rest_watch` does."""
-        machine = self.machine
-        assert machine is not None
-
-        def refresh() -> None:
-            if machine_rests(self.machine, generation) and may_change(machine.members, machine.member_id):
-                at = self.world.broker.coordinator or 1
-                request = c.Describe(0, e.Node(at, "", 0), "g", 5_000)
-                self.world.send(
-                    self.client, CONTROL_LANE, at, request, 5.0, self._alive(read), self._alive(lambda _: again())
-                )
-
-        def again() -> None:
-            self.world.clock.after(INTERVAL_S, self._alive(refresh))
-
-        def read(answer: e.DescribeAnswer) -> None:
-            again()
-            with suppress(NotShownError):
-                changes = changed_members(machine.members, shown(answer), machine.member_id)
-                if changes and machine_rests(self.machine, generation) and answer.state == e.GroupState.STABLE:
-                    self.post(e.RebalanceWanted(sentence(changes)))
-
-        again()
-
-    def _rebuild(self, command: c.RebuildMemory) -> None:
-        machine = self.machine
-        assert machine is not None
-        own = machine.member_id
-
-        def rests() -> bool:
-            return machine.generation == command.generation and machine.state in (State.SYNCING, State.STABLE)
-
-        def read(answer: e.DescribeAnswer) -> None:
-            try:
-                group = shown(answer)
-            except NotShownError:
-                again()
-                return
-            if not self.world.metadata:
-                again()
-                return
-            self._rebuilding = False
-            if rests():
-                others = [m for m in group.members if m.member_id != own]
-                self._planner.recall(command.generation, command.protocol, others)
-
-        def again(_: e.Failure | None = None) -> None:
-            self.world.clock.after(AGAIN_S, self._alive(retry))
-
-        def retry() -> None:
-            self._rebuilding = False
-            if rests():
-                self._rebuild(command)
-
-        self._rebuilding = True
-        request = c.Describe(0, e.Node(0, "", 0), "g", 5_000)
-        at = self.world.broker.coordinator or 1
-        self.world.send(self.client, CONTROL_LANE, at, request, 5.0, self._alive(read), self._alive(again))

@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.membership import NotLeading
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.error_codes import Action, Code, action_for
 from bellwether_kafka.coordinator.membership.transitions import State
-from tests.simulation.brokers.group_model import PREPARING, STABLE
+from tests.simulation.brokers.group_states import PREPARING, STABLE
 
 if TYPE_CHECKING:
     from tests.simulation.instance import Instance

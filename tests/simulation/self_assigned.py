@@ -4,7 +4,7 @@ group is empty (docs/reference/broker-behaviour.md#commits-without-a-member)."""
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.simulation.brokers.group_model import EMPTY
+from tests.simulation.brokers.group_states import EMPTY
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -14,7 +14,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.interop.support.bellwether import COMMAND, clean_environment, toml
-from tests.interop.support.brokers import LOOPBACK, PortLease
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.paths import ROOT
 from tests.support.answering_brokers import Brokers, Size, serve
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.deploy.containers.bases import provide
 from tests.deploy.containers.engine import HOME, Engine, EngineError, MissingEngineError, engine
-from tests.interop.support.brokers import PortLease
+from tests.interop.support.ports import PortLease
 from tests.paths import ROOT
 
 PROJECT = "bellwether"

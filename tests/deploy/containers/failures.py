@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.deploy.containers.composition import PROJECT, Composition
 from tests.deploy.containers.engine import EngineError
-from tests.interop.support.brokers import PortLease
+from tests.interop.support.ports import PortLease
 
 NETWORK = f"{PROJECT}_default"
 PROBE = f"{PROJECT}-probe"

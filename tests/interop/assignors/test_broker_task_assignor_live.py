@@ -14,7 +14,8 @@ from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import BROKER_44, MissingToolError, java
 from tests.interop.support.members import wait_until
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load
 from tests.patience import PATIENCE
 

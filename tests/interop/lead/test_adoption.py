@@ -12,7 +12,8 @@ from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import PATIENT, PATIENT_WITH_APPLICATIONS
 from tests.interop.support.instance import InstanceHarness
-from tests.interop.support.members import Flock, double_ownership, partitions_of, wait_settled, why_unavailable
+from tests.interop.support.members import Flock, partitions_of, wait_settled, why_unavailable
+from tests.interop.support.ownership import double_ownership
 from tests.interop.support.rebalances import last_rebalance
 from tests.interop.support.scenes.application_takeover import take_over_application
 from tests.interop.support.scenes.takeovers import COOPERATIVE, MIXED, PARTITIONS, start, take_over

@@ -17,12 +17,12 @@ from tests.interop.support.members import (
     Flock,
     Member,
     TopicPartition,
-    double_ownership,
     partitions_of,
     wait_settled,
     wait_until,
     why_unavailable,
 )
+from tests.interop.support.ownership import double_ownership
 from tests.interop.support.raw import describe
 from tests.interop.support.rebalances import rebalances
 

@@ -21,7 +21,8 @@ from tests.interop.support.groups import PATIENT
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.rebalances import last_rebalance, rebalances
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import topology_of
 
 # A minute and more on a calm machine, so not in every run.

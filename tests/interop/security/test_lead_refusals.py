@@ -11,8 +11,9 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from tests.interop.support.bellwether import Bellwether, Ended, run_to_end, toml
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.raw import RawMember
 from tests.interop.support.rebalances import rebalances
 

@@ -16,7 +16,8 @@ from tests.interop.support.jvm import java
 from tests.interop.support.members import wait_until
 from tests.interop.support.raw import describe
 from tests.interop.support.rebalances import rebalances
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import (
     application,
     create_internal_topics,

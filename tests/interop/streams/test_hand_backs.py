@@ -14,7 +14,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from tests.interop.support.assignors import starving_assignors
 from tests.interop.support.assignors.plugins import install
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.streams_app import RUNNING, Application, StreamsApp
+from tests.interop.support.streams_app import RUNNING, StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import application, led
 from tests.interop.support.streams_load import Load
 

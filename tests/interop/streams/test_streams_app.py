@@ -9,7 +9,8 @@ from confluent_kafka import Producer
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import STREAMS_39, STREAMS_39_VERSION
 from tests.interop.support.members import wait_until
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load, Totals
 from tests.interop.support.streams_timeline import Happening, Timeline
 

@@ -18,7 +18,8 @@ from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.raw import RawMember
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import (
     PARTITIONS,
     WINDOWED,

@@ -11,7 +11,8 @@ from bellwether_kafka.coordinator.topology.file import load_topology
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from bellwether_kafka.coordinator.topology.live import topic_configs
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.streams_app import Application, StreamsApp, describe
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application, describe
 from tests.interop.support.streams_load import Load
 
 pytestmark = pytest.mark.broker

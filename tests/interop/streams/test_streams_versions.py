@@ -15,7 +15,8 @@ from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS
 from tests.interop.support.jvm import CURRENT, KAFKA_VERSION, STREAMS_39, STREAMS_39_VERSION
 from tests.interop.support.members import wait_until
 from tests.interop.support.rebalances import last_rebalance
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import (
     PARTITIONS,
     application,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tests.interop.support.brokers import LOOPBACK, PortLease
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.support.documented import check_page
 
 

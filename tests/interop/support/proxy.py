@@ -13,7 +13,7 @@ from enum import Enum, auto
 from types import TracebackType
 from typing import Self
 
-from tests.interop.support.brokers import LOOPBACK, PortLease
+from tests.interop.support.ports import LOOPBACK, PortLease
 
 FRAME_MAX = 1 << 27
 

@@ -16,7 +16,8 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import until_unrivalled
 from tests.interop.support.raw import GroupMember
 from tests.interop.support.rebalances import Rebalance, rebalances
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load
 
 PARTITIONS = 4

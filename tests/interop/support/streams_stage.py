@@ -11,7 +11,8 @@ from confluent_kafka.admin import NewTopic
 from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.rebalances import rebalances
-from tests.interop.support.streams_app import Application, StreamsApp, describe
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application, describe
 
 POLICY = "streams-ha"
 SAME_NUMBERS = (

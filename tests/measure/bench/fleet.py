@@ -89,14 +89,14 @@ class Leader(Instance):
     def _pump(self) -> None:
         if not self._queued:
             self._queued = True
-            self.processor.when_free(self._alive(self._pump_now))
+            self.processor.when_free(self.alive(self._pump_now))
 
     def _pump_now(self) -> None:
         self._queued = False
         super()._pump()
 
     def _decide(self, command: c.Decide) -> None:
-        self.processor.when_free(self._alive(lambda: self._plan(command)))
+        self.processor.when_free(self.alive(lambda: self._plan(command)))
 
     def _send(self, command: c.Request) -> None:
         if isinstance(command, c.Heartbeat):

@@ -18,7 +18,8 @@ from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError
 from tests.interop.support.rebalances import rebalances
-from tests.interop.support.streams_app import RUNNING, Application, StreamsApp
+from tests.interop.support.streams_app import RUNNING, StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import LEADERS, RACKS, check_leader, create_topics, foreign_partitions, leading
 from tests.measure.demo_streams.screen import Scene, progress, show_counts, show_rebalances, show_summary, show_tasks

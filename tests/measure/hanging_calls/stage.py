@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.kafka import tokens
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, Node, PortLease
+from tests.interop.support.brokers import KafkaCluster, Node
 from tests.interop.support.members import Flock
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.proxy import Proxy
 from tests.interop.support.security.kdc import CLIENT, SERVICE, Kdc, by_kerberos, kdc
 from tests.interop.support.security.tls import PASSWORD, REAUTH_MS, Authority

@@ -14,7 +14,8 @@ from typing import Any
 from tests.interop.support.bellwether import Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.guarded import guard_command
-from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, Application, StreamsApp
+from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import RACKS, bellwether_options, check_leader, create_topics, write_topology
 from tests.interop.support.streams_timeline import STALL_MS, Timeline

@@ -27,7 +27,8 @@ from rich.table import Table
 from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError, java
-from tests.interop.support.members import Flock, Member, consumed_gaps, why_unavailable
+from tests.interop.support.members import Flock, Member, why_unavailable
+from tests.interop.support.ownership import consumed_gaps
 from tests.interop.support.rebalances import rebalances
 from tests.measure.soak.processes import Process, Watch, make, restart_until
 from tests.measure.soak.slopes import Slope, slopes

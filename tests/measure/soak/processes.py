@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.interop.support.bellwether import Bellwether
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.raw import RawError
 from tests.measure.role import BrokersView, Comparison, Shown, reported
 from tests.measure.soak.slopes import SAMPLE_INTERVAL_S, Sample, sampled

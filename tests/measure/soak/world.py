@@ -16,7 +16,8 @@ from confluent_kafka.admin import OffsetSpec
 from tests.interop.support.bellwether import run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import RACKED, RACKS
-from tests.interop.support.members import Flock, Member, double_ownership, partitions_of, wait_settled
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
+from tests.interop.support.ownership import double_ownership
 from tests.interop.support.rebalances import rebalances
 from tests.measure.soak.processes import Process
 

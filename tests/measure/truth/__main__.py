@@ -22,8 +22,9 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from tests.interop.support.bellwether import COMMAND, clean_environment, toml
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, wait_until
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.measure.truth.claims import Claim, Judge, of_document, of_listed, of_metrics, of_overview, parsed
 from tests.measure.truth.reader import Partition, Truth
 

@@ -16,7 +16,8 @@ from bellwether_kafka.coordinator.membership.events import (
     Node,
     SyncAnswer,
 )
-from tests.simulation.brokers.group_model import Group, Hooks
+from tests.simulation.brokers.group_model import Group
+from tests.simulation.brokers.hooks import Hooks
 from tests.simulation.brokers.member_entries import Record, Reply
 from tests.simulation.clock import Clock
 

@@ -5,41 +5,27 @@ the nodes and what is persisted.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, HashOrder, spread_hash
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from bellwether_kafka.coordinator.membership.commands import Join, Leave, Sync
 from bellwether_kafka.coordinator.membership.error_codes import Code
 from bellwether_kafka.coordinator.membership.events import (
     DescribeAnswer,
-    DescribedMember,
     HeartbeatAnswer,
     JoinAnswer,
     JoinedMember,
     LeaveAnswer,
     SyncAnswer,
 )
-from bellwether_kafka.protocol.primitives.codec import java_string_hash
+from tests.simulation.brokers.admission import join_error
+from tests.simulation.brokers.group_states import COMPLETING, EMPTY, PREPARING, STABLE
+from tests.simulation.brokers.hooks import Hooks
 from tests.simulation.brokers.member_entries import GroupMember, Record, Reply, Table
+from tests.simulation.brokers.protocol_choice import chosen_protocol
 from tests.simulation.clock import Clock, Handle
 
-EMPTY, PREPARING, COMPLETING, STABLE = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
 NEW_MEMBER_S = 300.0
-SESSION_MS = (6_000, 1_800_000)
-
-
-@dataclass
-class Hooks:
-    """What happens outside of the model: persisting, making ids, and whoever watches."""
-
-    persist: Callable[[Record], None]
-    new_id: Callable[[str], str]
-    changed: Callable[[], None]
-    planned: Callable[[str, tuple[tuple[str, bytes], ...]], None]
-    log: Callable[[str], None]
-    initial_delay_s: float = 3.0
-    order: HashOrder = HashOrder.JAVA
-    size_max: int | None = None  # group.max.size
 
 
 class Group:
@@ -71,8 +57,8 @@ class Group:
     def close(self, error: int) -> None:
         """The node is not the coordinator any more: whoever is parked hears it, every timer ends."""
         for member_entry in self.table.listed():
-            self._answer_join(member_entry, JoinAnswer(0, error))
-            self._answer_sync(member_entry, SyncAnswer(0, error))
+            member_entry.answer_join(JoinAnswer(0, error))
+            member_entry.answer_sync(SyncAnswer(0, error))
             if member_entry.timer is not None:
                 member_entry.timer.cancel()
         for timer in (*self.pending.values(), self._join_timer, self._sync_timer):
@@ -100,7 +86,9 @@ class Group:
     # ---- JoinGroup -------------------------------------------------------------------------------------------------
 
     def join(self, request: Join, client_id: str, reply: Reply) -> None:
-        error = self._join_error(request)
+        error = join_error(self, request)
+        if error == Code.GROUP_MAX_SIZE_REACHED:
+            self._refuse(request.member_id)
         if error:
             reply(JoinAnswer(0, error))
         elif request.member_id and request.member_id in self.pending:
@@ -116,31 +104,6 @@ class Group:
             self.pending[member_id] = self.clock.after(session_s, lambda: self._drop_pending(member_id))
             reply(JoinAnswer(0, Code.MEMBER_ID_REQUIRED, member_id=member_id))
 
-    def _join_error(self, request: Join) -> int:
-        if not SESSION_MS[0] <= request.session_timeout_ms <= SESSION_MS[1]:
-            return Code.INVALID_SESSION_TIMEOUT
-        if not self._has_room(request.member_id):
-            self._refuse(request.member_id)
-            return Code.GROUP_MAX_SIZE_REACHED
-        names = {name for name, _ in request.protocols}
-        shared = names.intersection(*{tuple(n for n, _ in s.protocols) for s in self.member_entries.values()})
-        if not shared:
-            return Code.INCONSISTENT_GROUP_PROTOCOL
-        if not request.member_id or request.member_id in self.pending:
-            return 0
-        return self._stranger(request.member_id, request.instance_id)
-
-    def _has_room(self, member_id: str) -> bool:
-        """In a join phase only members count that have come: those that come late find a full group, and are refused
-        (docs/reference/broker-behaviour.md#limits). An empty group takes all."""
-        limit, member = self.hooks.size_max, self.member_entries.get(member_id)
-        if limit is None or self.state == EMPTY:
-            return True
-        if self.state == PREPARING:
-            back = sum(member_entry.join is not None for member_entry in self.member_entries.values())
-            return back < limit or (member is not None and member.join is not None)
-        return len(self.member_entries) < limit or member is not None
-
     def _refuse(self, member_id: str) -> None:
         """A member for which there is no room is one no more."""
         if member_id in self.pending:
@@ -148,28 +111,17 @@ class Group:
         if member_id in self.member_entries:
             self._forget(self.member_entries[member_id])
 
-    def _stranger(self, member_id: str, instance_id: str | None) -> int:
+    def id_error(self, member_id: str, instance_id: str | None) -> int:
         if instance_id is not None:
-            holder = self.holder(instance_id)
+            holder = self.table.holder(instance_id)
             if holder is None:
                 return Code.UNKNOWN_MEMBER_ID
             if holder.member_id != member_id:
                 return Code.FENCED_INSTANCE_ID
         return 0 if member_id in self.member_entries else Code.UNKNOWN_MEMBER_ID
 
-    def holder(self, instance_id: str) -> GroupMember | None:
-        return next((s for s in self.member_entries.values() if s.instance_id == instance_id), None)
-
     def _add(self, request: Join, member_id: str, client_id: str, reply: Reply) -> None:
-        member_entry = GroupMember(
-            member_id,
-            request.instance_id,
-            client_id,
-            request.protocols,
-            request.session_timeout_ms / 1000,
-            request.rebalance_timeout_ms / 1000,
-            join=reply,
-        )
+        member_entry = GroupMember.of(request, member_id, client_id, reply)
         self.table.put(member_entry)
         self._came = True
         if self.leader is None:
@@ -186,26 +138,19 @@ class Group:
         elif same and (self.state == COMPLETING or (self.state == STABLE and not leads)):
             reply(self._joined(member_entry))
         else:
-            self._update(member_entry, request, reply)
+            member_entry.update(request, reply)
             self._go_on()
-
-    def _update(self, member_entry: GroupMember, request: Join, reply: Reply | None) -> None:
-        # A JoinGroup that this one replaces is never answered: whoever sent it has given it up.
-        member_entry.protocols = request.protocols
-        member_entry.session_s = request.session_timeout_ms / 1000
-        member_entry.rebalance_s = request.rebalance_timeout_ms / 1000
-        member_entry.join = reply
 
     def _join_static(self, request: Join, client_id: str, reply: Reply) -> None:
         assert request.instance_id is not None
         new_id = self.hooks.new_id(request.instance_id)
-        old = self.holder(request.instance_id)
+        old = self.table.holder(request.instance_id)
         if old is None:
             self._add(request, new_id, client_id, reply)
             return
         self.hooks.log(f"broker: {new_id} replaces {old.member_id}")
-        self._answer_join(old, JoinAnswer(0, Code.FENCED_INSTANCE_ID))
-        self._answer_sync(old, SyncAnswer(0, Code.FENCED_INSTANCE_ID))
+        old.answer_join(JoinAnswer(0, Code.FENCED_INSTANCE_ID))
+        old.answer_sync(SyncAnswer(0, Code.FENCED_INSTANCE_ID))
         del self.member_entries[old.member_id]
         self.unsynced.discard(old.member_id)
         if self.leader == old.member_id:
@@ -213,9 +158,9 @@ class Group:
         old.member_id = new_id
         self.table.put(old)
         self._alive(old)
-        self._update(old, request, reply)
+        old.update(request, reply)
         self.hooks.changed()
-        if self.state == STABLE and self._choose() == self.protocol:
+        if self.state == STABLE and chosen_protocol(self.member_entries, self.hooks.order) == self.protocol:
             old.join = None
             self._persist()
             reply(replace(self._joined(old), skip_assignment=self.leader == new_id))
@@ -239,7 +184,7 @@ class Group:
 
     def _prepare(self) -> None:
         for member_entry in self.table.listed():
-            if self._answer_sync(member_entry, SyncAnswer(0, Code.REBALANCE_IN_PROGRESS)):
+            if member_entry.answer_sync(SyncAnswer(0, Code.REBALANCE_IN_PROGRESS)):
                 self._alive(member_entry)
         if self.state == COMPLETING:
             for member_entry in self.member_entries.values():
@@ -305,14 +250,14 @@ class Group:
             return
         if self.leader not in {member_entry.member_id for member_entry in back}:
             self.leader = back[0].member_id
-        self.protocol = self._choose()
+        self.protocol = chosen_protocol(self.member_entries, self.hooks.order)
         self._enter(COMPLETING)
         self.unsynced = set(self.member_entries)
         generation = self.generation
         self._sync_timer = self.clock.after(self._rebalance_s(), lambda: self._sync_deadline(generation))
         for member_entry in self.table.listed():
             member_entry.is_new = False
-            self._answer_join(member_entry, self._joined(member_entry))
+            member_entry.answer_join(self._joined(member_entry))
             self._alive(member_entry)
 
     def _joined(self, member_entry: GroupMember) -> JoinAnswer:
@@ -326,22 +271,10 @@ class Group:
             0, 0, self.generation, self.protocol, self.leader or "", member_entry.member_id, False, members
         )
 
-    def _choose(self) -> str:
-        """The name with the most votes among those that all know; ties go by the order of a hash table."""
-        if not self.member_entries:
-            return ""
-        known = set.intersection(*({name for name, _ in s.protocols} for s in self.member_entries.values()))
-        votes: dict[str, int] = {}
-        for member_entry in self.member_entries.values():
-            first = next(name for name, _ in member_entry.protocols if name in known)
-            votes[first] = votes.get(first, 0) + 1
-        place = _in_java if self.hooks.order is HashOrder.JAVA else _in_scala
-        return min(votes, key=lambda name: (-votes[name], place(name)))
-
     # ---- SyncGroup, Heartbeat, LeaveGroup, DescribeGroups ----------------------------------------------------------
 
     def sync(self, request: Sync, reply: Reply) -> None:
-        error = self._stranger(request.member_id, request.instance_id)
+        error = self.id_error(request.member_id, request.instance_id)
         if not error and self.state == EMPTY:
             error = Code.UNKNOWN_MEMBER_ID
         elif not error and request.generation != self.generation:
@@ -372,7 +305,7 @@ class Group:
         self._enter(STABLE)
         self._persist()
         for member_entry in self.table.listed():
-            if self._answer_sync(member_entry, SyncAnswer(0, 0, member_entry.assignment)):
+            if member_entry.answer_sync(SyncAnswer(0, 0, member_entry.assignment)):
                 self._alive(member_entry)
 
     def _sync_deadline(self, generation: int) -> None:
@@ -384,7 +317,7 @@ class Group:
         self._prepare()
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int, reply: Reply) -> None:
-        error = self._stranger(member_id, instance_id)
+        error = self.id_error(member_id, instance_id)
         if not error and self.state == EMPTY:
             error = Code.UNKNOWN_MEMBER_ID
         elif not error and generation != self.generation:
@@ -399,7 +332,7 @@ class Group:
 
     def remove(self, member_id: str, instance_id: str | None) -> int:
         if not member_id and instance_id is not None:
-            holder = self.holder(instance_id)
+            holder = self.table.holder(instance_id)
             if holder is None:
                 return Code.UNKNOWN_MEMBER_ID
             member_id = holder.member_id
@@ -409,7 +342,7 @@ class Group:
             if at_rest and self.hooks.order is HashOrder.JAVA:
                 self._prepare()  # a broker of 4.3 makes no difference between ids and members here
             return 0
-        error = self._stranger(member_id, instance_id)
+        error = self.id_error(member_id, instance_id)
         if not error:
             self.hooks.log(f"broker: {member_id} leaves or is removed")
             self._forget(self.member_entries[member_id])
@@ -419,17 +352,7 @@ class Group:
     def describe(self) -> DescribeAnswer:
         stable = self.state == STABLE
         shown = stable or self.hooks.order is HashOrder.JAVA  # up to 3.9 assignments are shown in Stable only
-        members = tuple(
-            DescribedMember(
-                s.member_id,
-                s.instance_id,
-                s.metadata(self.protocol) if stable else b"",
-                s.assignment if shown else b"",
-                s.client_id,
-                "host",
-            )
-            for s in self.table.listed()
-        )
+        members = tuple(s.described(self.protocol, stable=stable, shown=shown) for s in self.table.listed())
         kind = "consumer" if self.generation or self.member_entries else ""
         return DescribeAnswer(0, 0, self.state, kind, self.protocol if stable else "", members)
 
@@ -455,7 +378,7 @@ class Group:
         if member_entry.timer is not None:
             member_entry.timer.cancel()
         # A parked SyncGroup is forgotten with its member: whoever sent it waits for its own request timeout.
-        self._answer_join(member_entry, JoinAnswer(0, Code.UNKNOWN_MEMBER_ID))
+        member_entry.answer_join(JoinAnswer(0, Code.UNKNOWN_MEMBER_ID))
         member_entry.sync = None
         del self.member_entries[member_entry.member_id]
         self.unsynced.discard(member_entry.member_id)
@@ -471,32 +394,6 @@ class Group:
         if self.state == PREPARING:
             self._go_on()
 
-    def _answer_join(self, member_entry: GroupMember, answer: JoinAnswer) -> None:
-        reply, member_entry.join = member_entry.join, None
-        if reply is not None:
-            reply(answer)
-
-    def _answer_sync(self, member_entry: GroupMember, answer: SyncAnswer) -> bool:
-        reply, member_entry.sync = member_entry.sync, None
-        if reply is not None:
-            reply(answer)
-        return reply is not None
-
     def _persist(self) -> None:
         member_entries = tuple(member_entry.kept() for member_entry in self.table.listed())
         self.hooks.persist(Record(self.generation, self.protocol, self.leader, member_entries))
-
-
-def _in_java(name: str) -> tuple[int, ...]:
-    """Where a key stands in a java.util.HashMap of a few."""
-    return (spread_hash(name) & (BUCKETS_MIN - 1),)
-
-
-def _in_scala(name: str) -> tuple[int, ...]:
-    """Where a key stands in Scala's immutable HashMap, a trie of five bits of the mixed hash at each level."""
-    value = java_string_hash(name)
-    value = (value + (~(value << 9) & 0xFFFFFFFF)) & 0xFFFFFFFF
-    value ^= value >> 14
-    value = (value + (value << 4)) & 0xFFFFFFFF
-    value ^= value >> 10
-    return tuple(value >> shift & 31 for shift in range(0, 35, 5))

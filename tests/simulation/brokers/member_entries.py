@@ -6,6 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, HashOrder, buckets_for, spread_hash
+from bellwether_kafka.coordinator.membership.commands import Join
+from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinAnswer, SyncAnswer
 from tests.simulation.clock import Handle
 
 Reply = Callable[[Any], None]
@@ -34,6 +36,36 @@ class GroupMember:
         """What a record holds."""
         return replace(self, is_new=False, join=None, sync=None, timer=None)
 
+    @classmethod
+    def of(cls, request: Join, member_id: str, client_id: str, reply: Reply) -> "GroupMember":
+        """A new one, by its first JoinGroup."""
+        times_s = request.session_timeout_ms / 1000, request.rebalance_timeout_ms / 1000
+        return cls(member_id, request.instance_id, client_id, request.protocols, *times_s, join=reply)
+
+    def update(self, request: Join, reply: Reply | None) -> None:
+        """By another JoinGroup. One that this one replaces is never answered: its sender has given it up."""
+        self.protocols = request.protocols
+        self.session_s = request.session_timeout_ms / 1000
+        self.rebalance_s = request.rebalance_timeout_ms / 1000
+        self.join = reply
+
+    def answer_join(self, answer: JoinAnswer) -> None:
+        reply, self.join = self.join, None
+        if reply is not None:
+            reply(answer)
+
+    def answer_sync(self, answer: SyncAnswer) -> bool:
+        """Whether a SyncGroup was parked."""
+        reply, self.sync = self.sync, None
+        if reply is not None:
+            reply(answer)
+        return reply is not None
+
+    def described(self, protocol: str, *, stable: bool, shown: bool) -> DescribedMember:
+        metadata = self.metadata(protocol) if stable else b""
+        assignment = self.assignment if shown else b""
+        return DescribedMember(self.member_id, self.instance_id, metadata, assignment, self.client_id, "host")
+
 
 @dataclass
 class Record:
@@ -59,6 +91,9 @@ class Table:
     def put(self, member_entry: GroupMember) -> None:
         self.member_entries[member_entry.member_id] = member_entry
         self.buckets = max(self.buckets, buckets_for(len(self.member_entries), self.order))
+
+    def holder(self, instance_id: str) -> GroupMember | None:
+        return next((s for s in self.member_entries.values() if s.instance_id == instance_id), None)
 
     def listed(self) -> list[GroupMember]:
         return sorted(self.member_entries.values(), key=self._place)

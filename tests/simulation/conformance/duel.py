@@ -26,7 +26,9 @@ from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from bellwether_kafka.coordinator.membership.error_codes import Code
 from tests.interop.support.raw import find_coordinator
 from tests.simulation.brokers.broker import serve
-from tests.simulation.brokers.group_model import EMPTY, PREPARING, Group, Hooks
+from tests.simulation.brokers.group_model import Group
+from tests.simulation.brokers.group_states import EMPTY, PREPARING
+from tests.simulation.brokers.hooks import Hooks
 from tests.simulation.clock import Clock
 
 NODE = e.Node(1, "broker1", 9092)

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from tests.get_started_pages import FOLDER, Block, fenced
 from tests.interop.support.bellwether import clean_environment
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, PortLease
+from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.pages.terminal import Terminal
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.paths import ROOT
 
 BROKERS = "broker-1:9092"

@@ -9,7 +9,8 @@ from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.rebalances import Rebalance, last_rebalance, rebalances
-from tests.interop.support.streams_app import Application, StreamsApp
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import app_without_rival
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology

@@ -18,7 +18,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 
 from tests.interop.support.bellwether import COMMAND, clean_environment
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.members import Flock, Member, consumed_gaps, partitions_of, wait_settled, wait_until
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
+from tests.interop.support.ownership import consumed_gaps
 from tests.paths import ROOT
 
 RACKS = ("az1", "az2", "az3")

@@ -21,7 +21,8 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.guarded import guard_command
 from tests.interop.support.members import wait_until
 from tests.interop.support.rebalances import last_rebalance, rebalances
-from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, Application, StreamsApp
+from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
 

@@ -24,7 +24,8 @@ from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.raw import RawMember, describe
-from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, Application, StreamsApp
+from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, StreamsApp
+from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, check_leader, write_topology
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.instances import InstanceSet
-from tests.interop.support.members import Flock, Member, double_ownership, partitions_of, wait_settled, wait_until
+from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
+from tests.interop.support.ownership import double_ownership
 from tests.interop.support.raw import RawError, describe
 from tests.interop.support.rebalances import Rebalance, last_rebalance, rebalances
 from tests.interop.support.scenes.killed_at import KILLED_AT

@@ -7,8 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from tests.interop.support.bellwether import COMMAND, Bellwether
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, Node, PortLease
+from tests.interop.support.brokers import KafkaCluster, Node
 from tests.interop.support.members import Flock
+from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.proxy import Fate, Frame, Proxy, Rule, Ruling, honest
 from tests.interop.support.scenes.kill_points import (
     MARGIN_S,

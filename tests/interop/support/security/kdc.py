@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, Node, PortLease
+from tests.interop.support.brokers import KafkaCluster, Node
+from tests.interop.support.ports import LOOPBACK, PortLease
 
 REALM = "BELLWETHER.TEST"
 SERVICE = f"kafka/{LOOPBACK}@{REALM}"

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from tests.interop.support.brokers import LOOPBACK, KafkaCluster, Node, PortLease
+from tests.interop.support.brokers import KafkaCluster, Node
+from tests.interop.support.ports import LOOPBACK, PortLease
 
 PASSWORD = "for-tests"  # noqa: S105 - of a key store that lives as long as a test
 

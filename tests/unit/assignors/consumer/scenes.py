@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray, MemberView
+from bellwether_kafka.protocol.primitives.types import TopicPartition
 
 
 def cluster_of(counts: Mapping[str, int], replicas: int = 1, racks: Sequence[str | None] = (None,)) -> ClusterView:
@@ -53,3 +55,11 @@ def rack_mismatches(group: GroupView, cluster: ClusterView, owner: IntArray) -> 
         held = {rack for r, rack in enumerate(cluster.racks) if cluster.signature_racks[cluster.signature[flat], r]}
         count += group.members[m].rack not in held
     return count
+
+
+def tps(topic: str, *partitions: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, p) for p in partitions]
+
+
+KAFKA = Policy("kafka")
+T6 = cluster_of({"t": 6})

@@ -214,3 +214,7 @@ def tasks_text(decision: Decision[TaskPlan], member_id: str) -> str:
     active = " ".join(map(str, sorted(set(info.active_tasks))))
     standby = " ".join(str(t) for t, _ in info.standby_tasks)
     return f"{active} | {standby}" if standby else active
+
+
+A, B = TWO = Thread("a", 1), Thread("b", 2)
+CHANGELOG, REPARTITION = "shop-totals-changelog", "shop-by-user-repartition"

@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.settings.leaders import policies_of
 from bellwether_kafka.coordinator.settings.process_settings import Settings, load
 from bellwether_kafka.protocol.messages.stateful import PROTOCOL as STATEFUL_PROTOCOL
-from tests.unit.coordinator.observation.test_doctor import LIMITS, application, consumers, thread
+from tests.unit.coordinator.observation.doctor_groups import LIMITS, application, consumers, thread
 
 Entry = dict[str, Any]
 STABLE = "Stable"

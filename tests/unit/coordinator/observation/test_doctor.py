@@ -2,7 +2,6 @@
 tests/interop/test_plan_and_doctor.py."""
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -10,51 +9,25 @@ import pytest
 from confluent_kafka import KafkaError
 
 from bellwether_kafka.assignors.consumer.registry import LOAD_AWARE, Policy
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.kafka.broker_configs import SettingOfBroker
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.lead_rules import is_bellwether, subscription
-from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, DoctorFacts, examine, worst
+from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, examine, worst
 from bellwether_kafka.coordinator.observation.lag import GroupLag
 from bellwether_kafka.coordinator.observation.log_bounds import NO_REQUEST
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation, shadow_of
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation
 from bellwether_kafka.coordinator.planning.racks.rack_rules import RackSource
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
-from bellwether_kafka.coordinator.topology.upgrade import upgrade
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from tests.unit.assignors.streams.world import SHOP as SHOP_TOPOLOGY
-from tests.unit.assignors.streams.world import Thread, group, led
-from tests.unit.coordinator.membership.takeover.takeover_scenes import ids
-from tests.unit.coordinator.topology.test_upgrade import ANOTHER_TOPIC, MORE_STORES, SWAPPED
-from tests.unit.coordinator.web.test_picture import decided, member
-
-LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
-SHOP = StreamsConfig("shop", topology=Path("shop.yaml"), topology_attested=True)
-
-
-def consumers(*versions: int) -> DoctorFacts:
-    """Of members that speak these versions of the subscription."""
-    members = [
-        replace(member(f"m{n}", None), metadata=ConsumerProtocolSubscription(version=v, topics=("orders",)).encode())
-        for n, v in enumerate(versions)
-    ]
-    decision = decided(*members)
-    seen = Observation("g", "classic", "Stable", "range", 0, (), shadow=shadow_of(decision, decision.plan.before))
-    return DoctorFacts(seen, MembershipConfig("g"), "lead", 25, ("az1",), LIMITS, (4, 3))
-
-
-def application(streams: StreamsConfig | None) -> DoctorFacts:
-    decision = led(group(Thread("a", 1), Thread("b", 2)))
-    seen = Observation(
-        "shop", "classic", "Stable", STREAMS_PROTOCOL, 0, (), shadow=shadow_of(decision, decision.plan.before)
-    )
-    config = MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,))
-    return DoctorFacts(seen, config, "lead", 25, ("az1",), LIMITS, (4, 3), streams)
+from tests.unit.assignors.streams.world import Thread, group
+from tests.unit.coordinator.observation.doctor_groups import (
+    SHOP,
+    application,
+    check,
+    consumers,
+)
+from tests.unit.coordinator.web.test_picture import member
 
 
 @pytest.mark.parametrize(
@@ -87,11 +60,6 @@ def test_doctor_names_the_source_of_weights_of_an_application_and_of_no_other_po
     assert not [one for one in examine(consumers(3)) if one.name == "weights"]
     by_load = replace(application(replace(SHOP, policy=LOAD_AWARE)), log_sizes=True)
     assert "records and bytes" in check(by_load, "weights").message
-
-
-def check(facts: DoctorFacts, name: str) -> Check:
-    (found,) = [one for one in examine(facts) if one.name == name]
-    return found
 
 
 def test_versions_of_members_are_reported_and_mixed_ones_explained() -> None:
@@ -182,45 +150,6 @@ def test_the_assignors_of_the_broker_itself_need_no_check() -> None:
         assert all("bellwether.broker.BellwetherAssignor" in c.message for c in found)
 
 
-def test_a_topology_is_as_good_as_its_source() -> None:
-    attested = check(application(SHOP), "topology")
-    assert attested.verdict is CheckVerdict.PASS
-    assert attested.message.startswith("2 subtopologies, digest ")
-    uncertain = check(application(replace(SHOP, topology_attested=False)), "topology")
-    assert (uncertain.verdict, "topology_attested" in uncertain.remedy) == (CheckVerdict.WARN, True)
-    learned = check(application(None), "topology")
-    assert (learned.verdict, "topology learn" in learned.remedy) == (CheckVerdict.WARN, True)
-    assert not [one for one in examine(consumers(3)) if one.name == "topology"], "consumers have none"
-
-
-NOBODY_YET = DoctorFacts(
-    seen=Observation("shop", "missing", "", "", 0),
-    config=MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,)),
-    mode="lead",
-    heartbeat_error=25,
-    broker_racks=("az1", "az2"),
-    limits=LIMITS,
-    broker_version=(4, 3),
-    streams=SHOP,
-)
-
-
-def test_before_a_first_start_the_topology_is_that_of_the_file_and_nothing_is_reported_of_members() -> None:
-    facts = replace(NOBODY_YET, topology=SHOP_TOPOLOGY, topic_counts={"users": 4, "orders": 4})
-    found = check(facts, "topology")
-    assert (found.verdict, found.message) == (
-        CheckVerdict.PASS,
-        f"2 subtopologies, digest {SHOP_TOPOLOGY.digest}, from a file, and attested.",
-    )
-    racks = check(facts, "racks")
-    assert (racks.verdict, racks.message) == (
-        CheckVerdict.NOT_APPLICABLE,
-        "No member is there to name a rack; the brokers are in az1, az2.",
-    )
-    assert not {"members", "topic ACLs"} & {one.name for one in examine(facts)}
-    assert check(facts, "source topics").verdict is CheckVerdict.PASS
-
-
 def test_racks_of_members_are_those_of_brokers() -> None:
     facts = replace(consumers(2), broker_racks=("az1", "az2"))
     one, two = (ObservedMember(name, None, name, "/h", rack="az1", topics=("orders",)) for name in "ab")
@@ -272,156 +201,6 @@ def test_client_rack_is_asked_only_of_members_that_can_send_it() -> None:
     assert remedy(3, 3) == "Set client.rack on them: they are placed without regard to racks."
     assert remedy(0, 2).startswith("The subscriptions of client-0, client-1 have no field for client.rack: upgrade")
     assert remedy(3, 1).startswith("Set client.rack on the others. The subscriptions of client-1 have no field")
-
-
-def test_before_a_first_start_without_a_file_a_java_member_leads_first() -> None:
-    found = check(NOBODY_YET, "topology")
-    assert (found.verdict, "a Java member leads first" in found.message) == (CheckVerdict.WARN, True)
-    stateful = replace(NOBODY_YET, streams=replace(SHOP, stateful=True))
-    assert "topology" not in {one.name for one in examine(stateful)}
-
-
-@pytest.mark.parametrize(
-    ("counts", "verdict", "named"),
-    [
-        ({"users": 4}, CheckVerdict.WARN, "does not see: orders."),
-        ({"users": 4, "orders": 4}, CheckVerdict.PASS, "exist"),
-        (None, None, ""),
-    ],
-)
-def test_source_topics_of_a_first_start_are_searched(
-    counts: dict[str, int] | None, verdict: CheckVerdict | None, named: str
-) -> None:
-    checks = examine(replace(NOBODY_YET, topology=SHOP_TOPOLOGY, topic_counts=counts))
-    found = [(one.verdict, named in one.message) for one in checks if one.name == "source topics"]
-    assert found == ([(verdict, True)] if verdict is not None else [])
-
-
-def test_source_topics_that_cannot_be_joined_fail_before_a_first_start() -> None:
-    joins = Topology(
-        "shop",
-        (
-            Subtopology(
-                0,
-                ("left", "right", "shop-x-repartition"),
-                ("shop-x-repartition",),
-                ("shop-x-repartition",),
-                (),
-                (("left", "right"),),
-            ),
-        ),
-        "file",
-    )
-    found = check(replace(NOBODY_YET, topology=joins, topic_counts={"left": 2, "right": 3}), "source topics")
-    assert (found.verdict, "left has 2, right has 3" in found.message) == (CheckVerdict.FAIL, True)
-
-
-@pytest.mark.parametrize(
-    ("new", "attested", "verdict"),
-    [
-        (SHOP_TOPOLOGY, False, CheckVerdict.PASS),
-        (MORE_STORES, True, CheckVerdict.PASS),
-        (MORE_STORES, False, CheckVerdict.WARN),
-        (ANOTHER_TOPIC, True, CheckVerdict.WARN),
-        (SWAPPED, True, CheckVerdict.FAIL),
-    ],
-    ids=["alike", "stores", "stores that nobody attests", "other topics", "other numbers"],
-)
-def test_an_upgrade_to_another_topology_is_foreseen(new: Topology, attested: bool, verdict: CheckVerdict) -> None:
-    streams = replace(SHOP, topology_attested=attested)
-    found = check(replace(application(streams), new_topology=new), "upgrade")
-    assert found.verdict is verdict
-    assert upgrade(SHOP_TOPOLOGY, new).rolling in f"{found.message} {found.remedy}"
-
-
-def test_without_a_present_topology_the_files_are_to_be_compared() -> None:
-    found = check(replace(consumers(3), new_topology=SHOP_TOPOLOGY), "upgrade")
-    assert (found.verdict, "topology diff OLD NEW" in found.remedy) == (CheckVerdict.WARN, True)
-    assert not [one for one in examine(application(SHOP)) if one.name == "upgrade"], "nobody asked"
-
-
-def test_a_missing_declaration_is_a_failure_that_names_what_to_write() -> None:
-    facts = application(SHOP)
-    assert check(facts, "take-over").verdict is CheckVerdict.PASS
-    guard = GroupSettings(name="shop", mode="lead", kind="streams").takeover_obstacle()
-    found = check(replace(facts, config=replace(facts.config, takeover_obstacle=guard)), "take-over")
-    assert found.verdict is CheckVerdict.FAIL
-    assert '"processing.guarantee" = "at_least_once" and stores = "persistent"' in found.message
-    assert not [one for one in examine(consumers(3)) if one.name == "take-over"], "consumers declare nothing"
-
-
-def exactly_once(*members: ObservedMember, **config: object) -> DoctorFacts:
-    """An application whose leader may not be removed."""
-    settings = GroupSettings(
-        name="shop", mode="lead", kind="streams", **{"processing.guarantee": "exactly_once_v2", "stores": "persistent"}
-    )
-    facts = application(SHOP)
-    guarded = replace(facts.config, takeover_obstacle=settings.takeover_obstacle(), **config)
-    return replace(facts, config=guarded, seen=replace(facts.seen, members=members))
-
-
-def thread(member_id: str, process: int, number: int = 1, active: int = 1) -> ObservedMember:
-    client_id = f"shop-00112233-4455-6677-8899-{process:012x}-StreamThread-{number}-consumer"
-    tasks = tuple(f"0_{n}" for n in range(active))
-    return ObservedMember(member_id, None, client_id, f"/10.0.0.{process}", topics=("orders",), active=tasks)
-
-
-def process(number: int) -> str:
-    return f"00112233-4455-6677-8899-{number:012x} (10.0.0.{number})"
-
-
-AHEAD, LATER, LAST = ids(0, 1)[0], ids(3, 1)[0], ids(7, 1)[0]
-
-
-def test_what_is_exactly_once_is_adopted_by_restarts_in_an_order_that_works() -> None:
-    """It was told to fix something that cannot be fixed, and its role to stop all members."""
-    facts = exactly_once(thread(AHEAD, 3, active=2), thread(LATER, 2), thread(LAST, 1))
-    found = check(facts, "adoption")
-    assert found.verdict is CheckVerdict.WARN
-    assert "Which member leads is not visible from outside" in found.message
-    assert "at most 3 instances, whose up to 2 active tasks pause" in found.message
-    assert "at most one more rebalance" in found.message
-    assert f"(2) Restart {process(3)} first" in found.remedy
-    assert f"(3) Restart {process(1)}, {process(2)}, one after another, until Bellwether leads." in found.remedy
-    assert "(4) Ask bellwether doctor shop after each" in found.remedy
-    assert check(facts, "take-over").verdict is CheckVerdict.PASS
-    assert found.remedy in next_steps(facts, examine(facts))
-
-
-def test_threads_of_a_process_are_restarted_together() -> None:
-    facts = exactly_once(thread(LATER, 1), thread(LAST, 1, 2))
-    assert "(2) Restart 00112233-4455-6677-8899-000000000001 (10.0.0.1, 2 threads)" in check(facts, "adoption").remedy
-
-
-def test_the_stop_of_a_static_member_is_to_be_stated() -> None:
-    """A broker gives the lead back to it when it returns, so a restart alone changes nothing."""
-    static = replace(thread(LATER, 1), instance_id="app-1-1")
-    remedy = check(exactly_once(static, thread(LAST, 2)), "adoption").remedy
-    assert f"state the stop of {process(1)} while it is down: bellwether stopped shop member:app-1-1." in remedy
-    assert "bellwether stopped" not in check(exactly_once(thread(LATER, 1)), "adoption").remedy
-
-
-def test_the_only_member_leads() -> None:
-    assert check(exactly_once(thread(LATER, 1)), "adoption").message.startswith(f"{LATER} leads, because")
-
-
-def test_who_waits_for_a_leader_to_go_is_shown_the_same_steps() -> None:
-    facts = exactly_once(thread(LATER, 1), adopt="succeed")
-    assert check(facts, "adoption").verdict is CheckVerdict.WARN
-    for other in (
-        replace(facts, mode="observe"),
-        exactly_once(thread(LATER, 1), adopt="when-empty"),
-        application(SHOP),
-    ):
-        assert not [one for one in examine(other) if one.name == "adoption"]
-
-
-def test_a_group_that_is_led_needs_no_steps() -> None:
-    facts = exactly_once(thread(LATER, 1))
-    led_by_bellwether = replace(
-        facts, seen=replace(facts.seen, bellwether_members=(ObservedMember("bw", "bellwether", "bellwether", ""),))
-    )
-    assert check(led_by_bellwether, "adoption").verdict is CheckVerdict.PASS
 
 
 def test_an_application_that_sets_client_id_is_reported_what_lets_its_ghosts_be_proven() -> None:

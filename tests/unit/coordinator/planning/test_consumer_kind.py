@@ -3,9 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -16,36 +15,18 @@ from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
+from bellwether_kafka.coordinator.membership.shown import shown
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Source
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.threads import RUNNING_PLANS_MAX, in_thread
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember
+from tests.unit.coordinator.planning.consumer_scenes import MEMBERS, OWN, Reader, joined, order, run
 
-CLUSTER = ClusterView.of({"t": [["a"]] * 4})
 UUID, OTHER_UUID = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f", "0b9d1c6e-55aa-4e0b-8c1f-7a2b3c4d5e6f"
-OWN = "bw-1"
-
-
-class Reader:
-    """Stands where the cluster reader stands; `trouble` is raised instead of an answer, `delay_s` comes before it."""
-
-    def __init__(self, cluster: ClusterView = CLUSTER) -> None:
-        self.cluster = cluster
-        self.trouble: Exception | None = None
-        self.delay_s = 0.0
-        self.asked: list[tuple[str, ...]] = []
-
-    async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView:
-        self.asked.append(topics)
-        await asyncio.sleep(self.delay_s)
-        if self.trouble is not None:
-            raise self.trouble
-        return self.cluster
 
 
 class Hanging:
@@ -62,21 +43,6 @@ class Hanging:
         return (
             Policy().chain("range")[0].apply(Problem(group, cluster, group.remembered), Plan.of(group.remembered)).owner
         )
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-def joined(member_id: str, *topics: str) -> JoinedMember:
-    return JoinedMember(member_id, None, ConsumerProtocolSubscription(1, topics).encode())
-
-
-MEMBERS = (joined(OWN), joined("a", "t"), joined("b", "t"))
-
-
-def order(generation: int = 1, seconds: float = 5.0, members: tuple[JoinedMember, ...] = MEMBERS) -> Decide:
-    return Decide(generation, "range", members, OWN, time.monotonic() + seconds)
 
 
 @pytest.fixture
@@ -154,18 +120,6 @@ def test_all_rebalances_of_a_rolling_restart_are_known_to_be_the_work_of_its_ord
     assert all(by_order for _, by_order in causes[first:])
     settled(back)
     assert causes[-1] == (CauseKind.LEFT, False), "a crash afterwards is none"
-
-
-def test_memory_is_what_was_delivered_and_not_what_was_planned() -> None:
-    planner = Planner("orders", ConsumerKind(Reader(), Policy()))
-    run(planner.plan(order(1)))
-    assert planner.kind.memory.generation == -1
-    assert planner.delivered(2) is None, "another generation"
-    run(planner.plan(order(3)))
-    assert planner.delivered(3) is not None
-    assert planner.kind.memory.generation == 3
-    planner.forget()
-    assert planner.kind.memory.generation == -1
 
 
 def test_a_plan_that_ends_after_that_of_the_next_generation_does_not_replace_it() -> None:
@@ -246,32 +200,6 @@ def test_what_the_guard_refuses_is_not_sent() -> None:
         run(planner.plan(order()))
 
 
-def test_a_leader_that_returns_sees_that_members_consume_what_no_longer_exists() -> None:
-    gone = tuple(TopicPartition("gone", partition) for partition in range(3))
-    kept = tuple(TopicPartition("t", partition) for partition in range(4))
-    given = {"a": ConsumerProtocolAssignment(1, kept[:2] + gone), "b": ConsumerProtocolAssignment(1, kept[2:])}
-    described = DescribeAnswer(
-        0,
-        0,
-        "Stable",
-        members=tuple(
-            DescribedMember(
-                m.member_id, None, m.metadata, given.get(m.member_id, ConsumerProtocolAssignment(1)).encode()
-            )
-            for m in MEMBERS
-        ),
-    )
-
-    async def compared() -> Any:
-        planner = Planner("orders", ConsumerKind(Reader(), Policy()))
-        await planner.rebuild(RebuildMemory(4, "range", MEMBERS), shown(described), OWN)
-        return await planner.compare(replace(order(4), dry=True))
-
-    comparison = run(compared())
-    assert comparison.assigned_sizes == {"gone": 3, "t": 4}
-    assert "gone" not in comparison.decision.cluster.index
-
-
 def test_a_dry_plan_shows_whether_a_move_is_worth_it() -> None:
     async def scenario() -> None:
         planner = Planner("orders", ConsumerKind(Reader(), Policy()))
@@ -296,109 +224,6 @@ def test_a_dry_plan_shows_whether_a_move_is_worth_it() -> None:
             assert planner.kind.memory.generation == 4
             comparison = await planner.compare(replace(order(4), dry=True))
             assert comparison.reason == expected
-
-    run(scenario())
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        DescribeAnswer(0, 14),
-        DescribeAnswer(0, 16),
-        DescribeAnswer(0, -1),
-        DescribeAnswer(0, 0, "PreparingRebalance", members=(DescribedMember("a", None),)),
-        DescribeAnswer(0, 0, "Dead"),
-        DescribeAnswer(0, 0),
-    ],
-)
-def test_memory_is_not_rebuilt_from_an_answer_that_shows_nothing(answer: DescribeAnswer) -> None:
-    with pytest.raises(NotShownError):
-        shown(answer)
-
-
-def test_memory_stays_where_metadata_are_missing_to_rebuild_it() -> None:
-    async def scenario() -> None:
-        reader = Reader()
-        planner = Planner("orders", ConsumerKind(reader, Policy()))
-        await planner.plan(order(1))
-        planner.delivered(1)
-        reader.trouble = TimeoutError()
-        with pytest.raises(TimeoutError):
-            await planner.rebuild(RebuildMemory(2, "range", MEMBERS), ShownGroup("Stable", "range", ()), OWN)
-        assert planner.kind.memory.generation == 1
-
-    run(scenario())
-
-
-def test_a_plan_that_is_delivered_meanwhile_is_newer_than_what_was_shown() -> None:
-    async def scenario() -> None:
-        reader = Reader()
-        planner = Planner("orders", ConsumerKind(reader, Policy()))
-        reader.delay_s = 0.1
-        rebuilding = asyncio.create_task(
-            planner.rebuild(RebuildMemory(1, "range", MEMBERS), ShownGroup("Stable", "range", ()), OWN)
-        )
-        await asyncio.sleep(0)
-        reader.delay_s = 0.0
-        await planner.plan(order(2))
-        assert planner.delivered(2) is not None
-        await rebuilding
-        assert planner.kind.memory.generation == 2
-
-    run(scenario())
-
-
-def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_takes_over_in_a_rebalance() -> None:
-    """Members of `range` claim nothing: without this the successor of a dead leader would shuffle everything."""
-
-    def at_rest(holders: dict[str, tuple[int, ...]], state: str = "Stable") -> DescribeAnswer:
-        given = {
-            member: ConsumerProtocolAssignment(partitions=tuple(TopicPartition("t", p) for p in held)).encode()
-            for member, held in holders.items()
-        }
-        member_entry = DescribedMember("bw-old", "bellwether", MEMBERS[0].metadata, b"")
-        others = [DescribedMember(m.member_id, None, m.metadata, given[m.member_id]) for m in MEMBERS[1:]]
-        return DescribeAnswer(1, 0, state, "consumer", "range", (member_entry, *others))
-
-    async def scenario() -> None:
-        planner = Planner("orders", ConsumerKind(Reader(), Policy("sticky-min-churn")))
-        await planner.observed(at_rest({"a": (0, 2), "b": (1, 3)}, state="PreparingRebalance"), "bellwether")
-        assert planner.kind.memory.index == {}, "in a round nobody says who holds what"
-        await planner.observed(at_rest({"a": (0, 2), "b": (1, 3)}), "bellwether")
-        await planner.observed(at_rest({"a": (0, 3), "b": (1, 2)}), "bellwether")
-        assert sorted(planner.kind.memory.index) == ["a", "b"], "our seat is no member that holds anything"
-        planned = await planner.plan(order(8))
-        given = dict(planned.chosen.decision.assignments)
-        held = {m: [p for _, p in ConsumerProtocolAssignment.decode(given[m]).partitions] for m in ("a", "b")}
-        assert held == {"a": [0, 3], "b": [1, 2]}
-
-    run(scenario())
-
-
-def test_a_leader_that_made_way_for_bellwether_gets_back_what_it_had_under_its_new_id() -> None:
-    """Found by taking groups over: it comes back without claims, and another member got one of its partitions."""
-    old, new, other, third = (f"{name}-{'0' * 35}{n}" for n, name in enumerate(("led", "led", "b", "c")))
-    held = {old: (0, 1, 2), other: (3, 4, 5), third: (6, 7)}
-    cluster = ClusterView.of({"t": [["a"]] * 8})
-
-    def given(member: str) -> tuple[TopicPartition, ...]:
-        return tuple(TopicPartition("t", p) for p in held.get(member, ()))
-
-    def subscription(member: str) -> bytes:
-        return ConsumerProtocolSubscription(1, ("t",), None, given(member)).encode()
-
-    async def scenario() -> None:
-        planner = Planner("orders", ConsumerKind(Reader(cluster), Policy()))
-        seen = tuple(
-            DescribedMember(m, None, subscription(m), ConsumerProtocolAssignment(0, given(m)).encode()) for m in held
-        )
-        protocol = "cooperative-sticky"
-        await planner.observed(DescribeAnswer(1, 0, "Stable", "consumer", protocol, seen), "bellwether")
-        back = tuple(JoinedMember(m, None, subscription(m)) for m in (new, other, third))
-        members = (JoinedMember(OWN, None, ConsumerProtocolSubscription(1, ()).encode()), *back)
-        planned = await planner.plan(Decide(8, protocol, members, OWN, time.monotonic() + 5, removed=(old,)))
-        sent = dict(planned.chosen.decision.assignments)
-        assert {p for _, p in ConsumerProtocolAssignment.decode(sent[new]).partitions} == {0, 1, 2}
 
     run(scenario())
 

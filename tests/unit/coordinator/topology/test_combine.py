@@ -10,7 +10,7 @@ from bellwether_kafka.assignors.streams.application.topology import Topology, To
 from bellwether_kafka.assignors.streams.application.topology_text import DescribedSubtopology, parse_description
 from bellwether_kafka.coordinator.topology.combine import combined, serving
 from bellwether_kafka.coordinator.topology.learn import Ends, Learned, learn
-from tests.unit.coordinator.topology.test_file import live
+from tests.unit.coordinator.topology.live_groups import live
 
 TEXT = """Topologies:
    Sub-topology: 0

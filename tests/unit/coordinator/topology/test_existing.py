@@ -9,9 +9,8 @@ from confluent_kafka.admin import ConfigSource
 
 from bellwether_kafka.coordinator.topology.existing import with_existing
 from bellwether_kafka.coordinator.topology.live import topic_configs
-from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS
+from tests.unit.assignors.streams.world import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS
 
-CHANGELOG, REPARTITION = "shop-totals-changelog", "shop-by-user-repartition"
 COMPACT = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
 
 

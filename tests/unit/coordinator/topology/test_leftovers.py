@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.topology.given_topology import contradiction
 from bellwether_kafka.coordinator.topology.learn import Ends, Learned, learn
 from tests.unit.assignors.streams.restoring import RestoringApplication
 from tests.unit.assignors.streams.world import Thread
-from tests.unit.coordinator.topology.test_file import live
+from tests.unit.coordinator.topology.live_groups import live
 
 REP = "my-app-counts-repartition"
 OWN, OTHER = "my-app-counts-changelog", "my-app-v2-counts-changelog"

@@ -20,10 +20,9 @@ from bellwether_kafka.coordinator.membership.commands import Decide
 from bellwether_kafka.coordinator.topology.resolve_changelogs import Settled, settle
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
 from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
+from tests.unit.assignors.streams.world import CHANGELOG, SHOP, SHOP_COUNTS, Thread, group, led
 from tests.unit.coordinator.planning.applications import App, Known, Log
 
-CHANGELOG = "shop-totals-changelog"
 OPEN = replace(
     SHOP,
     source="learned",

@@ -1,7 +1,6 @@
 """A topology from a file and from the live group, what they say of each other, and internal topics that are missing."""
 
-import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
-from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
 from bellwether_kafka.coordinator.cli.command_table import app
@@ -27,15 +25,13 @@ from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.settings.process_settings import load
 from bellwether_kafka.coordinator.topology.changelog_search import NOTHING
 from bellwether_kafka.coordinator.topology.file import write_topology
-from bellwether_kafka.coordinator.topology.given_topology import RETRY_S, UNCONFIRMED, TopologyKeeper, contradiction
+from bellwether_kafka.coordinator.topology.given_topology import RETRY_S, TopologyKeeper, contradiction
 from bellwether_kafka.coordinator.topology.internal_topics import DEFAULT_CONFIG, TopicCreationError, TopicDefaults
-from bellwether_kafka.coordinator.topology.learn import Learned, learn
-from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, Thread, group, led
+from bellwether_kafka.coordinator.topology.learn import Learned
+from tests.unit.assignors.streams.world import CHANGELOG, SHOP, SHOP_COUNTS
 from tests.unit.coordinator.planning.applications import Cluster
+from tests.unit.coordinator.topology.live_groups import keeper, run, shown
 from tests.unit.coordinator.topology.test_file import exported
-
-A, B = Thread("a", 1), Thread("b", 2)
-CHANGELOG = "shop-totals-changelog"
 
 
 class Admin:
@@ -76,25 +72,6 @@ def answered(value: object) -> "Future[Any]":
     else:
         answer.set_result(value)
     return answer
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-def shown() -> tuple[AssignedMember, ...]:
-    """The group as DescribeGroups shows it after it has settled."""
-    first = led(group(A, B))
-    threads = [A.after(first), B.after(first)]
-    blobs = dict(led(group(*threads, generation=2), memory=first.plan.memory).assignments)
-    return tuple(AssignedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
-
-
-def keeper(given: Topology | None = None, admin: Any = None, **more: Any) -> TopologyKeeper:
-    async def learner(application_id: str, members: Any, *_: object) -> Learned:
-        return learn(application_id, members, SHOP_COUNTS)
-
-    return TopologyKeeper("shop", given, admin, None, learn=learner, **more)  # type: ignore[arg-type]  # nothing else is asked here
 
 
 def test_a_topology_is_learned_from_a_settled_group() -> None:
@@ -192,6 +169,8 @@ def test_contradictions_name_the_subtopology_and_the_topic() -> None:
 
 
 DESCRIBED = replace(SHOP, internal_topics=(InternalTopic(CHANGELOG, configs=(("cleanup.policy", "compact"),)),))
+
+
 INTERNAL = (CHANGELOG, "shop-by-user-repartition")
 
 
@@ -372,91 +351,3 @@ def test_mistakes_in_settings_are_sentences(tmp_path: Path) -> None:
 
 def test_a_subtopology_alone_is_no_topology() -> None:
     assert contradiction(Topology("shop", (Subtopology(5, ("x",)),), "file"), SHOP) != ""
-
-
-# ---- after a hand-back: the topology is doubted ----------------------------------------------------------------------
-
-ZERO, ONE = SHOP.subtopologies
-NEW = "shop-sums-changelog"
-
-
-def parts(*subtopologies: Subtopology, undecided: tuple[str, ...] = (), source: str = "learned") -> Topology:
-    return Topology("shop", subtopologies, source, undecided=undecided)
-
-
-@pytest.mark.parametrize(
-    ("given", "learned", "unconfirmed"),
-    [
-        (SHOP, parts(ZERO, ONE), ""),
-        (SHOP, parts(ZERO, replace(ONE, changelogs=())), f"1 of the application has no changelog {CHANGELOG}"),
-        (SHOP, parts(ZERO, replace(ONE, changelogs=()), undecided=(CHANGELOG,)), ""),
-        (SHOP, parts(ZERO, ONE, undecided=(NEW,)), f"the application has the changelog {NEW}"),
-        (SHOP, parts(ZERO, replace(ONE, changelogs=(CHANGELOG, NEW))), f"has the changelog {NEW}"),
-        (SHOP, parts(replace(ZERO, changelogs=(NEW,)), ONE), f"0 of the application has the changelog {NEW}"),
-    ],
-    ids=["alike", "a store fewer", "not known whose", "not known whose, and in no file", "a store more", "elsewhere"],
-)
-def test_what_contradicts_a_topology_that_is_unconfirmed(given: Topology, learned: Topology, unconfirmed: str) -> None:
-    found = contradiction(given, learned, unconfirmed=True)
-    assert bool(found) == bool(unconfirmed)
-    assert unconfirmed in found
-
-
-def test_what_only_a_unconfirmed_topology_is_reproached_with() -> None:
-    """Before there is a doubt these are the traces of a member that restarts, or of an older version."""
-    for learned in (parts(ZERO, replace(ONE, changelogs=())), parts(ZERO, ONE, undecided=(NEW,))):
-        assert contradiction(SHOP, learned) == ""
-
-
-@pytest.mark.parametrize("unconfirmed", [False, True])
-def test_a_source_topic_is_not_taken_for_a_changelog(unconfirmed: bool) -> None:
-    """It is concluded from there being no other one, where the changelog has not been made yet; and an application that
-    is optimised does use it."""
-    file = parts(replace(ZERO, changelogs=(NEW,)), ONE, source="file")
-    concluded = parts(replace(ZERO, changelogs=("orders",)), ONE)
-    assert "orders" not in contradiction(file, concluded, unconfirmed=unconfirmed)
-    optimised = parts(replace(ZERO, changelogs=("orders",)), ONE, source="file")
-    assert contradiction(optimised, parts(ZERO, ONE), unconfirmed=unconfirmed) == ""
-    assert contradiction(optimised, concluded, unconfirmed=unconfirmed) == ""
-
-
-def test_a_source_topic_of_a_subtopology_without_state_by_the_file_is_a_contradiction() -> None:
-    """Only a subtopology that keeps state gets one."""
-    assert "has the changelog orders" in contradiction(SHOP, parts(replace(ZERO, changelogs=("orders",)), ONE))
-
-
-def test_a_topology_that_was_unconfirmed_counts_again_when_a_group_agrees_with_it() -> None:
-    found = keeper(SHOP)
-    found.distrust()
-    assert found.mismatch == UNCONFIRMED
-    (first, second) = shown()
-    run(found.observe((first, replace(second, assignment=b""))))
-    assert found.mismatch == UNCONFIRMED, "nothing was learned"
-    run(found.observe(shown()))
-    assert found.mismatch == UNCONFIRMED, "the same members are asked again after a while"
-
-
-def test_members_that_were_learned_from_before_are_asked_again_after_a_contradiction() -> None:
-    found = keeper(SHOP)
-    run(found.observe(shown()))
-    found.distrust()
-    run(found.observe(shown()))
-    assert found.mismatch == ""
-
-
-def test_a_topology_that_is_unconfirmed_and_wrong_stays_out() -> None:
-    found = keeper(parts(ZERO, replace(ONE, changelogs=(CHANGELOG, NEW)), source="file"))
-    run(found.observe(shown()))
-    assert found.mismatch == "", "a changelog that has not been made yet is no contradiction"
-    found.distrust()
-    run(found.observe(shown()))
-    assert f"has no changelog {NEW}" in found.mismatch
-
-
-def test_a_learned_topology_that_is_unconfirmed_is_learned_anew() -> None:
-    found = keeper()
-    run(found.observe(shown()))
-    found.distrust()
-    assert found.mismatch == UNCONFIRMED
-    run(found.observe(shown()))
-    assert (found.mismatch, found.learned_from_members) == ("", {"a", "b"})

@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.topology.given_topology import UNCONFIRMED, To
 from bellwether_kafka.coordinator.topology.learn import Learned, learn
 from bellwether_kafka.coordinator.topology.watched_file import WatchedFile, topology_of_application
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS
-from tests.unit.coordinator.topology.test_source import shown
+from tests.unit.coordinator.topology.live_groups import shown
 from tests.unit.coordinator.topology.test_upgrade import MORE_STORES, RENAMED, SWAPPED
 
 

@@ -1,96 +1,23 @@
 """A process that restarts and hides its stores at first, as Kafka Streams 4.3 does: what is remembered, what it is for,
 and when it ends."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.explain.explanation import explain
-from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import STOCK, stock
+from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS
-from bellwether_kafka.assignors.streams.members.hidden_state import REJOIN_MS
+from bellwether_kafka.assignors.streams.members.hidden_state import REJOIN_MS, RETURNING_MS
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
-from bellwether_kafka.assignors.streams.members.restarts import REMEMBERED_MS, RETURNING_MS
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS
+from bellwether_kafka.assignors.streams.members.restarts import REMEMBERED_MS
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
-from tests.unit.assignors.streams.world import NOW_MS, SHOP, Thread, ends_of, group, led, sent
-
-COUNTS = {"orders": 6, "shop-by-user-repartition": 6, "shop-totals-changelog": 6}
-END = 5_000
-NEAR = END - 10
-NOTHING: Mapping[tuple[int, int], int] = {}
-
-
-def configs(standbys: int) -> AssignmentConfigs:
-    return AssignmentConfigs(acceptable_recovery_lag=100, num_standby_replicas=standbys)
-
-
-@dataclass
-class Scenario:
-    """Three processes, one thread each, that have come to rest; rounds are appended as they are decided."""
-
-    standbys: int = 1
-    policy: str = STREAMS_HA
-    durable: bool = False
-    rules: tuple[Rule, ...] = ()
-    most_warmups: int = 2
-    now_ms: int = NOW_MS
-    threads: dict[str, Thread] = field(default_factory=lambda: {n: Thread(n, i) for i, n in enumerate("abc", start=1)})
-    decisions: list[Decision[TaskPlan]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        while not self.decisions or self.last.followup or self.last.plan.target.probing:
-            self.rebalance()
-
-    @property
-    def last(self) -> Decision[TaskPlan]:
-        return self.decisions[-1]
-
-    def rebalance(self, *absent: str) -> Decision[TaskPlan]:
-        here = [t for name, t in self.threads.items() if name not in absent]
-        decision = led(
-            group(*here, generation=len(self.decisions) + 1),
-            counts=COUNTS,
-            ends=ends_of(SHOP, COUNTS, END),
-            memory=self.last.plan.memory if self.decisions else None,
-            configs=replace(configs(self.standbys), max_warmup_replicas=self.most_warmups),
-            assignors=stock(StageConfigs(rules=self.rules), durable=self.durable),
-            policy=self.policy,
-            now_ms=self.now_ms,
-        )
-        self.decisions.append(decision)
-        for name, thread in self.threads.items():
-            if name not in absent:
-                kept = {task: NEAR for task, value in thread.after(decision).sums.items() if value >= 0}
-                self.threads[name] = replace(thread.after(decision), sums=thread.after(decision).sums | kept)
-        return decision
-
-    def restart(self, name: str, sums: Mapping[tuple[int, int], int] = NOTHING) -> None:
-        """The same process under a new member id; it owns nothing and reports no more than `sums`."""
-        old = self.threads[name]
-        self.threads[name] = Thread(f"{old.member_id}'", old.process, sums=sums)
-
-    def stateful(self, name: str) -> tuple[set[TaskId], set[TaskId]]:
-        """(active, standby) stateful tasks that the plan means for this process."""
-        plan, view = self.last.plan, self.last.plan.view
-        process = next(p for p, v in enumerate(view.processes) if self.threads[name].member_id in v.members)
-        active = {view.tasks.task_id(t) for t, p in enumerate(plan.target.active.tolist()) if p == process}
-        standby = {
-            view.tasks.task_id(t) for t in plan.target.standby_task[plan.target.standby_process == process].tolist()
-        }
-        return {t for t in active if t.subtopology == 1}, standby
-
-    def asked_ms(self, name: str) -> int:
-        return sent(self.last, self.threads[name].member_id)[1].next_rebalance_ms
+from tests.unit.assignors.streams.members.hidden_stores import COUNTS, END, Scenario, configs
+from tests.unit.assignors.streams.world import SHOP, ends_of, led
 
 
 def test_what_it_ran_is_kept_for_it_while_others_run_it() -> None:
@@ -295,84 +222,6 @@ class TestDiedBefore:
         assert not scenario.last.plan.view.resumed.any()
 
 
-class TestAskingAgain:
-    """Everybody is called soon after a restart, so that the process can say what it has."""
-
-    def test_soon_and_all_at_the_same_time(self) -> None:
-        scenario = Scenario()
-        scenario.restart("b")
-        scenario.rebalance()
-        assert {scenario.asked_ms(name) for name in "abc"} == {scenario.now_ms + REJOIN_MS}
-
-    def test_each_time_later_until_it_counts_as_slow(self) -> None:
-        scenario = Scenario()
-        scenario.restart("b")
-        scenario.rebalance()
-        asked = []
-        for _ in range(9):
-            at_ms = scenario.asked_ms("b")
-            if at_ms == NEVER_MS:
-                break
-            asked.append(at_ms - scenario.now_ms)
-            scenario.now_ms = at_ms
-            behind = dict.fromkeys(scenario.threads["b"].sums, END - 1_000)
-            scenario.threads["b"] = replace(scenario.threads["b"], sums=behind)
-            scenario.rebalance()
-        assert asked == [500, 500, 1000, 2000, 4000]
-        assert sum(asked) <= 2 * RETURNING_MS
-
-    def test_not_again_where_it_has_more_than_half_to_restore(self) -> None:
-        """Its disk was wiped: rates tell when it will have caught up, and each look costs a rebalance."""
-        scenario = Scenario()
-        scenario.restart("b")
-        scenario.rebalance()
-        assert scenario.asked_ms("b") == scenario.now_ms + REJOIN_MS
-        scenario.now_ms += REJOIN_MS
-        scenario.threads["b"] = replace(
-            scenario.threads["b"], sums=dict.fromkeys(scenario.threads["b"].sums, END // 2 - 1)
-        )
-        scenario.rebalance()
-        assert scenario.last.plan.target.probing
-        assert scenario.asked_ms("b") == NEVER_MS
-
-    def test_not_where_nothing_waits_for_it(self) -> None:
-        scenario = Scenario(standbys=0)
-        scenario.restart("b")
-        scenario.rebalance()
-        assert {scenario.asked_ms(name) for name in "abc"} == {NEVER_MS}
-
-    def test_no_longer_where_the_clock_has_been_set_back(self) -> None:
-        """It was asked twice a second until the clock was again where it had been."""
-        scenario = Scenario()
-        scenario.restart("b")
-        scenario.rebalance()
-        scenario.now_ms -= 3_600_000
-        began_ms = scenario.now_ms
-        for _ in range(40):
-            behind = dict.fromkeys(scenario.threads["b"].sums, END - 1_000)
-            scenario.threads["b"] = replace(scenario.threads["b"], sums=behind)
-            scenario.rebalance()
-            if scenario.asked_ms("b") == NEVER_MS:
-                break
-            scenario.now_ms = scenario.asked_ms("b")
-        assert scenario.now_ms - began_ms <= 2 * RETURNING_MS
-
-    def test_not_for_a_process_that_is_new(self) -> None:
-        scenario = Scenario()
-        scenario.threads["d"] = Thread("d", 4)
-        scenario.rebalance()
-        assert scenario.last.plan.target.probing
-        assert scenario.asked_ms("d") in (0, NEVER_MS)
-
-    def test_who_gets_a_pending_task_comes_at_once_all_the_same(self) -> None:
-        scenario = Scenario()
-        scenario.restart("b")
-        scenario.rebalance()
-        scenario.rebalance()
-        assert scenario.last.followup
-        assert {scenario.asked_ms(name) for name in "abc"} == {0}
-
-
 class TestPromises:
     """What the last plan withheld for a process."""
 
@@ -421,68 +270,3 @@ class TestPromises:
         scenario.threads["a"] = replace(a, sums=sums, owned=owned, generation=-1)
         scenario.rebalance()
         assert task not in scenario.stateful("b")[0]
-
-
-class TestDurableStores:
-    """What a process ran when it stopped, and nobody has run since, is its own at once."""
-
-    def restarted(self) -> tuple[Scenario, set[TaskId]]:
-        scenario = Scenario(durable=True)
-        ran, _ = scenario.stateful("b")
-        assert ran
-        scenario.restart("b")
-        scenario.rebalance()
-        return scenario, ran
-
-    def test_it_has_its_tasks_back_in_the_rebalance_in_which_it_returns(self) -> None:
-        scenario, ran = self.restarted()
-        assert scenario.stateful("b")[0] == ran
-        assert not scenario.last.followup
-        assert scenario.last.moves.moved == 0
-
-    def test_it_is_asked_soon_whether_it_really_has_them(self) -> None:
-        scenario, ran = self.restarted()
-        assert {scenario.asked_ms(name) for name in "abc"} == {scenario.now_ms + REJOIN_MS}
-        scenario.now_ms += REJOIN_MS
-        scenario.rebalance()
-        assert scenario.stateful("b")[0] == ran
-        assert {scenario.asked_ms(name) for name in "abc"} == {NEVER_MS}, "it runs them, so that is that"
-
-    def test_where_it_is_far_behind_after_all_they_go_to_who_has_caught_up(self) -> None:
-        scenario, ran = self.restarted()
-        scenario.now_ms += REJOIN_MS
-        b = scenario.threads["b"]
-        scenario.threads["b"] = replace(b, sums={**b.sums, **{(t.subtopology, t.partition): 10 for t in ran}})
-        scenario.rebalance()
-        assert not ran & scenario.stateful("b")[0]
-        assert ran <= scenario.stateful("b")[1], "and it restores them meanwhile"
-
-    def test_a_store_that_is_not_open_yet_is_waited_for_but_not_for_long(self) -> None:
-        scenario, ran = self.restarted()
-        silent = {t: v for t, v in scenario.threads["b"].sums.items() if TaskId(*t) not in ran}
-        began_ms = scenario.now_ms
-        while scenario.stateful("b")[0] == ran:
-            scenario.now_ms = scenario.asked_ms("b")
-            assert scenario.now_ms - began_ms <= 2 * RETURNING_MS
-            scenario.threads["b"] = replace(scenario.threads["b"], sums=silent)
-            scenario.rebalance()
-        assert scenario.now_ms - began_ms > RETURNING_MS
-
-    def test_what_it_was_only_promised_is_not_trusted(self) -> None:
-        scenario = Scenario()
-        scenario.restart("b")
-        scenario.rebalance()
-        scenario.rebalance()
-        assert scenario.last.followup, "its tasks are still with those that helped out"
-        scenario.durable = True
-        scenario.restart("b")
-        scenario.rebalance()
-        assert not scenario.stateful("b")[0]
-
-    def test_nor_what_others_have_run_meanwhile(self) -> None:
-        scenario = Scenario(durable=True)
-        ran, _ = scenario.stateful("b")
-        scenario.rebalance("b")
-        scenario.restart("b")
-        scenario.rebalance()
-        assert not ran & scenario.stateful("b")[0]

@@ -7,7 +7,7 @@ import pytest
 from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.members.memory import recall_streams
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
-from tests.unit.assignors.streams.members.test_hidden_state import NEAR, Scenario
+from tests.unit.assignors.streams.members.hidden_stores import NEAR, Scenario
 from tests.unit.assignors.streams.world import Thread
 
 

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.local import LocalOrders, local_processes
+from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
 from bellwether_kafka.coordinator.control.record_codec import encode
-from bellwether_kafka.coordinator.control.records import ControlSettings, InstanceHeartbeat, Record
+from bellwether_kafka.coordinator.control.records import ControlSettings, InstanceHeartbeat, PlacementOrder, Record
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import API_VERSION
@@ -84,3 +85,8 @@ def process_without_a_topic(bootstrap: str) -> Iterator[Group]:
     finally:
         ended.set()
         thread.join()
+
+
+def placed(kind: PlacementKind, item: str, where: str = "rack:az1", group: str = "orders") -> PlacementOrder:
+    now_ms = int(time.time() * 1000)
+    return PlacementOrder(kind, group, item, where, "eve", now_ms, now_ms + 600_000)

@@ -1,0 +1,128 @@
+"""What a process does while its group rests: it reads the members, rebuilds its memory and compares plans."""
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bellwether_kafka.assignors.shared.refusal import RefusalError
+from bellwether_kafka.coordinator.membership import changed_members, may_change, sentence
+from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.shown import NotShownError, shown
+from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.planning.planner import raw_group
+from bellwether_kafka.coordinator.planning.racks.member_racks import MemberRacks
+from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
+from bellwether_kafka.coordinator.runtime.recollection import AGAIN_S
+from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S
+
+if TYPE_CHECKING:
+    from tests.simulation.instance import Instance
+
+CONTROL_LANE = -1  # of short requests; JoinGroups have lanes from 0 on
+
+
+def machine_rests(machine: GroupMembership | None, generation: int) -> bool:
+    return machine is not None and machine.state is State.STABLE and machine.generation == generation
+
+
+def compare_rebuilt(instance: "Instance", command: c.Decide) -> None:
+    if instance.rebuilding:
+        instance.world.clock.after(0.1, instance.alive(lambda: compare_rebuilt(instance, command)))
+    else:
+        compare(instance, command)
+
+
+def compare(instance: "Instance", command: c.Decide) -> None:
+    if instance.rebuilding:
+        instance.world.clock.after(AGAIN_S, instance.alive(partial(compare, instance, command)))
+        return
+    raw = raw_group("g", command, MemberRacks())
+    if not instance.world.metadata:
+        instance.post(e.ComparisonFailed(command.generation, "no metadata"))
+        compare_again(instance, command)
+        return
+    try:
+        decision, findings = instance.planner.made(raw)
+    except RefusalError as error:
+        if not error.refusal.final:
+            raise
+        decision, findings = None, (str(error),)
+    if findings:
+        instance.post(e.ComparisonFailed(command.generation, "; ".join(findings)))
+        return
+    if machine_rests(instance.machine, command.generation):
+        instance.planner.follow(decision)
+    reason = instance.planner.worth_moving(decision)
+    instance.post(e.ComparisonReady(command.generation, bool(reason), reason, instance.planner.topics(raw)))
+
+
+def compare_again(instance: "Instance", command: c.Decide) -> None:
+    def again() -> None:
+        if machine_rests(instance.machine, command.generation):
+            compare(instance, command)
+
+    instance.world.clock.after(COMPARE_AGAIN_S, instance.alive(again))
+
+
+def watch_rest(instance: "Instance", generation: int) -> None:
+    """What `runtime.rest_watch` does."""
+    machine = instance.machine
+    assert machine is not None
+
+    def refresh() -> None:
+        if machine_rests(instance.machine, generation) and may_change(machine.members, machine.member_id):
+            at = instance.world.broker.coordinator or 1
+            request = c.Describe(0, e.Node(at, "", 0), "g", 5_000)
+            instance.world.send(
+                instance.client, CONTROL_LANE, at, request, 5.0, instance.alive(read), instance.alive(lambda _: again())
+            )
+
+    def again() -> None:
+        instance.world.clock.after(INTERVAL_S, instance.alive(refresh))
+
+    def read(answer: e.DescribeAnswer) -> None:
+        again()
+        with suppress(NotShownError):
+            changes = changed_members(machine.members, shown(answer), machine.member_id)
+            if changes and machine_rests(instance.machine, generation) and answer.state == e.GroupState.STABLE:
+                instance.post(e.RebalanceWanted(sentence(changes)))
+
+    again()
+
+
+def rebuild(instance: "Instance", command: c.RebuildMemory) -> None:
+    machine = instance.machine
+    assert machine is not None
+    own = machine.member_id
+
+    def rests() -> bool:
+        return machine.generation == command.generation and machine.state in (State.SYNCING, State.STABLE)
+
+    def read(answer: e.DescribeAnswer) -> None:
+        try:
+            group = shown(answer)
+        except NotShownError:
+            again()
+            return
+        if not instance.world.metadata:
+            again()
+            return
+        instance.rebuilding = False
+        if rests():
+            others = [m for m in group.members if m.member_id != own]
+            instance.planner.recall(command.generation, command.protocol, others)
+
+    def again(_: e.Failure | None = None) -> None:
+        instance.world.clock.after(AGAIN_S, instance.alive(retry))
+
+    def retry() -> None:
+        instance.rebuilding = False
+        if rests():
+            rebuild(instance, command)
+
+    instance.rebuilding = True
+    request = c.Describe(0, e.Node(0, "", 0), "g", 5_000)
+    at = instance.world.broker.coordinator or 1
+    instance.world.send(instance.client, CONTROL_LANE, at, request, 5.0, instance.alive(read), instance.alive(again))

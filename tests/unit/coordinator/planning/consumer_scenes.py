@@ -1,0 +1,48 @@
+"""A group of plain consumers that is planned for."""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from bellwether_kafka.assignors.shared.dense_views import ClusterView
+from bellwether_kafka.coordinator.membership.commands import Decide
+from bellwether_kafka.coordinator.membership.events import JoinedMember
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+
+CLUSTER = ClusterView.of({"t": [["a"]] * 4})
+
+
+OWN = "bw-1"
+
+
+class Reader:
+    """Stands where the cluster reader stands; `trouble` is raised instead of an answer, `delay_s` comes before it."""
+
+    def __init__(self, cluster: ClusterView = CLUSTER) -> None:
+        self.cluster = cluster
+        self.trouble: Exception | None = None
+        self.delay_s = 0.0
+        self.asked: list[tuple[str, ...]] = []
+
+    async def snapshot(self, topics: tuple[str, ...], age_ms_max: int) -> ClusterView:
+        self.asked.append(topics)
+        await asyncio.sleep(self.delay_s)
+        if self.trouble is not None:
+            raise self.trouble
+        return self.cluster
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def joined(member_id: str, *topics: str) -> JoinedMember:
+    return JoinedMember(member_id, None, ConsumerProtocolSubscription(1, topics).encode())
+
+
+MEMBERS = (joined(OWN), joined("a", "t"), joined("b", "t"))
+
+
+def order(generation: int = 1, seconds: float = 5.0, members: tuple[JoinedMember, ...] = MEMBERS) -> Decide:
+    return Decide(generation, "range", members, OWN, time.monotonic() + seconds)
