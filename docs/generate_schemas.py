@@ -1,5 +1,5 @@
-"""Writes docs/reference/schemas: JSON Schema of each command's `-o json`, each answer of `/api` and each event, and the
-page that lists them: `python docs/generate_schemas.py`.
+"""Writes docs/reference/schemas: JSON Schema of each command's `-o json`, each answer of `/api` and each event, the
+Avro schema of weights with a record, and the page that lists them: `python docs/generate_schemas.py`.
 
 The tables below name the types that are printed. Tests compare the files, and check answers of commands and of the page
 against the schemas. A command without an entry fails them.
@@ -45,6 +45,11 @@ from bellwether_kafka.coordinator.web.picture import Picture
 from bellwether_kafka.coordinator.web.status import GroupStatus
 
 FOLDER = Path(__file__).parent / "reference" / "schemas"
+EXAMPLES = FOLDER / "examples"
+WEIGHTS_ROW = (
+    "| a record of [weights](events.md#weights-from-elsewhere) |"
+    " [Avro schema](schemas/weight.avsc), [example](schemas/weight-record.json) |"
+)
 HEAD = (
     "# JSON schemas",
     "",
@@ -318,6 +323,22 @@ def schemas() -> dict[str, Schema]:
     return made
 
 
+def weight_files() -> dict[str, str]:
+    """Returns what programs need that write weights: the Avro schema, and a record in bytes, by the names of their
+    files."""
+    schema = SchemaSet.load().latest("weight")
+    value = json.loads((EXAMPLES / "event-weight.json").read_text(encoding="utf-8"))
+    del value["event"]
+    body = schema.body(value)
+    record = {
+        "key": f"{value['topic']}-{value['partition']}",
+        "value": value,
+        "header": schema.header.hex(),
+        "bytes": (schema.header + body).hex(),
+    }
+    return {"weight.avsc": schema.text, "weight-record.json": text_of(record)}
+
+
 def text_of(document: Any) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
@@ -330,10 +351,12 @@ def _row(name: str, printed_by: str) -> str:
 def page() -> str:
     """Returns the page that lists the schemas."""
     rows = [_row(name, schema["title"].removeprefix("bellwether ")) for name, schema in schemas().items()]
-    return "\n".join([*HEAD, *rows, ""])
+    return "\n".join([*HEAD, *rows, WEIGHTS_ROW, ""])
 
 
 if __name__ == "__main__":
     for name, schema in schemas().items():
         (FOLDER / f"{name}.schema.json").write_text(text_of(schema), encoding="utf-8")
+    for name, text in weight_files().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
     (FOLDER.parent / "schemas.md").write_text(page(), encoding="utf-8")

@@ -22,5 +22,7 @@ def test_generated_schemas_are_fresh_and_each_has_an_example(monkeypatch: pytest
     suffix = ".schema.json"
     written = {path.name.removesuffix(suffix): path.read_text(encoding="utf-8") for path in SCHEMAS.glob(f"*{suffix}")}
     assert written == made, "run python docs/generate_schemas.py"
+    for name, text in module.weight_files().items():
+        assert (SCHEMAS / name).read_text(encoding="utf-8") == text, "run python docs/generate_schemas.py"
     assert (DOCS / "reference" / "schemas.md").read_text(encoding="utf-8") == module.page()
     assert {path.stem for path in (SCHEMAS / "examples").iterdir()} == made.keys()

@@ -1,6 +1,8 @@
 """Weights from the compacted topic: taken, replaced, dropped; what is no weight is counted and never used."""
 
+import json
 import os
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -18,12 +20,14 @@ from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry import weight_reader
 from bellwether_kafka.coordinator.telemetry.weight_reader import WeightReader, key_of
 from bellwether_kafka.protocol.primitives.types import TopicPartition
+from tests.paths import DOCS
 from tests.patience import PATIENCE
 from tests.support.embedded_brokers import EmbeddedCluster
 
 FIND_COORDINATOR, GROUP_AUTHORIZATION_FAILED = 10, 30
 NOW_MS = 1_000_000_000
 SCHEMAS = SchemaSet.load()
+PUBLISHED = DOCS / "reference" / "schemas"
 
 
 def reader(age_ms_max: int = 1_000) -> WeightReader:
@@ -124,6 +128,58 @@ def test_records_that_are_no_weights_are_counted_by_reason() -> None:
         "unknown schema": 1,
         "not a weight": 1,
     }
+
+
+EMPTY = 0xC15D213AA4D7A795
+
+
+def crc_64_avro(data: bytes) -> bytes:
+    """The fingerprint of a schema, as the Avro specification defines it, little endian."""
+    remainders = []
+    for remainder in range(256):
+        for _ in range(8):
+            remainder = remainder >> 1 ^ (EMPTY if remainder & 1 else 0)  # noqa: PLW2901 - eight times itself
+        remainders.append(remainder)
+    crc = EMPTY
+    for byte in data:
+        crc = crc >> 8 ^ remainders[(crc ^ byte) & 0xFF]
+    return crc.to_bytes(8, "little")
+
+
+def whole(number: int) -> bytes:
+    """A whole number in Avro: zigzag, seven bits in each byte."""
+    left, out = number << 1 ^ number >> 63, bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*out, left])
+
+
+WRITE: dict[str, Callable[[Any], bytes]] = {
+    "string": lambda text: whole(len(text.encode())) + text.encode(),
+    "int": whole,
+    "long": whole,
+    "double": lambda number: struct.pack("<d", number),
+}
+
+
+def test_a_weight_that_is_written_by_the_published_schema_alone_is_read() -> None:
+    schema = json.loads((PUBLISHED / "weight.avsc").read_text(encoding="utf-8"))
+    fields = ",".join(f'{{"name":"{f["name"]}","type":"{f["type"]}"}}' for f in schema["fields"])
+    canonical = f'{{"name":"{schema["namespace"]}.{schema["name"]}","type":"record","fields":[{fields}]}}'
+    example = json.loads((PUBLISHED / "weight-record.json").read_text(encoding="utf-8"))
+    value = b"\xc3\x01" + crc_64_avro(canonical.encode())
+    assert value.hex() == example["header"]
+    value += b"".join(WRITE[field["type"]](example["value"][field["name"]]) for field in schema["fields"])
+    assert value.hex() == example["bytes"]
+    weights = WeightReader(
+        {"bootstrap.servers": "127.0.0.1:1"},
+        WeightSettings(topic="weights"),
+        wall_clock=lambda: example["value"]["estimated_at_ms"] / 1000,
+    )
+    weights.take(example["key"].encode(), value)
+    assert weights.usable().of == {TopicPartition("orders", 3): 1234.5}
+    assert not weights.refused
 
 
 @pytest.mark.embedded
