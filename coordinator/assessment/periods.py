@@ -7,12 +7,20 @@ from typing import Any
 
 from bellwether_kafka.assignors.consumer import BROKER_SIDE, BUILT_IN, POLICIES
 from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, LOAD_AWARE, STREAMS_POLICIES
 from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
 from bellwether_kafka.coordinator.assessment.model import AS_RECORDED, PastRow, Period, Storm
 from bellwether_kafka.coordinator.events import OBSERVED
 from bellwether_kafka.coordinator.observation import UNKNOWN_CAUSE, Observation, Rebalances, SeenRebalance
 from bellwether_kafka.coordinator.planning import UNIFORM
-from bellwether_kafka.coordinator.replay import History, replay_policies, summary
+from bellwether_kafka.coordinator.replay import (
+    History,
+    PolicyOutcome,
+    PolicySummary,
+    replay_policies,
+    replay_task_policies,
+    summary,
+)
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 STORM_MS, STORM_MIN = 600_000, 5
@@ -105,11 +113,14 @@ def period_of_records(group: str, history: History, from_ms: int, to_ms: int, pe
     times = [record["decided_at_ms"] for record in (*snapshots, *plans, *made)]
     if not times:
         return Period("records", from_ms, to_ms, unknown=(f"nothing was recorded of {group} in this time",))
+    tasks = [r for r in history.rebalances.get(group, ()) if from_ms <= r["decided_at_ms"] <= to_ms]
     weights = history.weights()
     period = Period("records", max(from_ms, min(times)), min(to_ms, max(times)))
-    past = _past(snapshots, plans, weights, per_gb)
+    outcomes = _replayed(snapshots, tasks, weights)
+    past = _past(plans, summary(outcomes, per_gb or 0.0), weights, per_gb)
     unknown = [UNRECORDED if led or not made else NO_GHOSTS]
     unknown += ["no traffic was recorded: bytes across racks are not known"] * (not weights.of)
+    unknown += _unplanned(outcomes)
     if not made:
         message = "no decision was recorded: causes and times are not known; record again with bellwether history"
         rebalances = len({(record["generation"], record["decided_at_ms"]) for record in (*snapshots, *plans)})
@@ -185,23 +196,31 @@ def _behind(happened: Sequence[Happened]) -> str:
     return ", ".join(f"members {words} ({count} times)" for words, count in counts.items() if count) or cause
 
 
+def _replayed(snapshots: Sequence[Record], tasks: Sequence[Record], weights: Weights) -> list[PolicyOutcome]:
+    """Returns the results of each policy in the recorded rebalances of a consumer group, else of an application."""
+    names = (*POLICIES, *BROKER_SIDE) if snapshots else (*STREAMS_POLICIES, BROKER_STICKY)
+    known = [name for name in names if weights.of or name != LOAD_AWARE]
+    return [*(replay_policies(snapshots, known, weights) if snapshots else replay_task_policies(tasks, known, weights))]
+
+
+def _unplanned(outcomes: Sequence[PolicyOutcome]) -> list[str]:
+    """Returns a sentence for each reason why rebalances were not planned again."""
+    reasons = Counter(outcome.failed for outcome in outcomes if outcome.failed)
+    return [f"{count} of {len(outcomes)} plans of policies could not be made: {why}" for why, count in reasons.items()]
+
+
 def _past(
-    snapshots: Sequence[Record], plans: Sequence[Record], weights: Weights, per_gb: float | None
+    plans: Sequence[Record], costs_of: Sequence[PolicySummary], weights: Weights, per_gb: float | None
 ) -> tuple[PastRow, ...]:
-    """Returns the costs of the recorded plans, then those of each policy in the same rebalances."""
+    """Returns the costs of the recorded plans, then those of each policy that has a plan in the same rebalances."""
     rows = [_recorded(plans, weights, per_gb)] if plans else []
-    names = tuple(name for name in (*POLICIES, *BROKER_SIDE) if weights.of or name != "load-aware")
-    by_name = {row["policy"]: row for row in summary([*replay_policies(snapshots, names, weights)], per_gb or 0.0)}
-    for name in names if snapshots else ():
-        costs = by_name[name]
+    for costs in costs_of:
+        decided = costs["snapshots"] - costs["failed"]
         gb = costs["cross_gb_per_day"] if weights.of else None
         money = costs["cost_per_day"] if gb is not None and per_gb is not None else None
-        decided = max(1, costs["snapshots"] - costs["failed"])
-        rows.append(
-            PastRow(
-                name, costs["rebalances"], costs["moved"], costs["cross_rack"] / decided, costs["imbalance"], gb, money
-            )
-        )
+        across, moved = costs["cross_rack"] / max(1, decided), costs["moved"]
+        row = PastRow(costs["policy"], costs["rebalances"], moved, across, costs["imbalance"], gb, money)
+        rows += [row] * (decided > 0)
     return tuple(rows)
 
 
@@ -210,13 +229,14 @@ def _recorded(plans: Sequence[Record], weights: Weights, per_gb: float | None) -
     rebalances = len({(plan["generation"], plan["decided_at_ms"]) for plan in plans})
     active = [e for part in plans for e in part["entries"] if e["role"] == "active"]
     across = [e for e in active if e["rack"] and e["replica_racks"] and e["rack"] not in e["replica_racks"]]
-    moved = sum(e["previous"] not in (None, e["member"]) for e in active)
+    gained = [(part, e) for part in plans for e in part["entries"] if e["previous"] not in (None, e["member"])]
+    items = {(p["generation"], p["decided_at_ms"], e["task"] or (e["topic"], e["partition"])) for p, e in gained}
     gb = None
     if weights.of:
         per_s = sum(weights.of.get(TopicPartition(e["topic"], e["partition"]), 0.0) for e in across) / rebalances
         gb = per_s * DAY_S / 1e9
     money = gb * per_gb if gb is not None and per_gb is not None else None
-    return PastRow(AS_RECORDED, rebalances, moved, len(across) / rebalances, None, gb, money)
+    return PastRow(AS_RECORDED, rebalances, len(items), len(across) / rebalances, None, gb, money)
 
 
 def _cooperative(protocol: str) -> bool:

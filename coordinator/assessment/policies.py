@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.broker_side import modelled
-from bellwether_kafka.assignors.explain import cost_per_hour, flows
+from bellwether_kafka.assignors.explain import cost_per_hour, flows, imbalance
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray
 from bellwether_kafka.assignors.streams import STOCK, HeldTasks, TaskPlan, rebalances_of_tasks
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES, assign_broker_sticky
@@ -67,27 +65,18 @@ def measures(plan: GroupPlan, owner: IntArray, prices: Prices) -> Measures:
     )
     racks = bool(plan.read_remotely(owner)[0].any())
     crossing = traffic.crossing if traffic.weighed and racks else None
-    imbalance, by_load = _imbalance(plan, owner, flats, prices.weights)
+    fullest, by_load = _imbalance(plan, owner, prices.weights)
     money = cost_per_hour(crossing, prices.per_gb) if crossing is not None and prices.per_gb is not None else None
-    return Measures(cost.unowned, cost.cross_rack if racks else None, cost.spread, imbalance, by_load, crossing, money)
+    return Measures(cost.unowned, cost.cross_rack if racks else None, cost.spread, fullest, by_load, crossing, money)
 
 
-def _imbalance(plan: GroupPlan, owner: IntArray, flats: IntArray, weights: shared.Weights) -> tuple[float, bool]:
+def _imbalance(plan: GroupPlan, owner: IntArray, weights: shared.Weights) -> tuple[float, bool]:
     """Returns the fullest owner over the mean, and whether that is by load. Consumers are compared with those with
     which they could exchange partitions."""
     if isinstance(plan, consumer.PartitionPlan):
         load = consumer.Load.of(plan.group, plan.cluster, consumer.LoadAware(weights))
         return load.imbalance(owner), not load.reason
-    weight, reason = weights.dense(plan.cluster, flats != NOBODY)
-    owned = flats != NOBODY
-    # Without weights every task counts for one, however many partitions it reads.
-    full = np.bincount(flats[owned], weight[owned], len(plan.owners)) if not reason else _counts(plan, owner)
-    mean = float(full.mean()) if len(full) else 0.0
-    return (float(full.max()) / mean if mean > 0 else 1.0), not reason
-
-
-def _counts(plan: GroupPlan, owner: IntArray) -> shared.FloatArray:
-    return np.bincount(owner[owner != NOBODY], minlength=len(plan.owners)).astype(np.float64)
+    return imbalance(plan, owner, weights)
 
 
 def _of_consumers(shadow: Shadow, plan: consumer.PartitionPlan, prices: Prices) -> Iterator[PolicyRow]:

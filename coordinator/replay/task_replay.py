@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bellwether_kafka.assignors import shared
-from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams import Assignors, TaskPlan
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE
 from bellwether_kafka.coordinator import planning
 from bellwether_kafka.coordinator.events import ACTIVE, OBSERVED, assignment_entries
@@ -91,7 +91,7 @@ def _replayed(rebalance: Record, recorded: PlacedTasks, policy: str, weights: sh
         differs=len(recorded.active),
     )
     try:
-        decision = _decided(asked := planning.unpack(rebalance["inputs"]), policy, weights)
+        decision = decided(asked := planning.unpack(rebalance["inputs"]), policy, weights)
     except (planning.UnreadableRebalanceError, shared.RefusalError) as error:
         return replace(replayed, failed=str(error))
     now, table = PlacedTasks.of(assignment_entries(decision.plan)), decision.plan.view.tasks
@@ -112,10 +112,15 @@ def _replayed(rebalance: Record, recorded: PlacedTasks, policy: str, weights: sh
     )
 
 
-def _decided(asked: planning.TaskRequest, policy: str, weights: shared.Weights) -> shared.Decision[TaskPlan]:
+def decided(asked: planning.TaskRequest, policy: str, weights: shared.Weights) -> shared.Decision[TaskPlan]:
+    """Returns what the policy decides on the inputs of a recorded rebalance. Raises RefusalError."""
     config = replace(asked.config, policy=policy)
+    return planning.make_tasks(assignors_of(config, weights), replace(asked, config=config)).decision
+
+
+def assignors_of(config: planning.StreamsConfig, weights: shared.Weights) -> Assignors:
+    """Returns the assignors of a recorded configuration. Raises RefusalError."""
     try:
-        assignors = planning.load_application(replace(config, topology=None), lambda: weights).assignors
+        return planning.load_application(replace(config, topology=None), lambda: weights).assignors
     except planning.ApplicationError as error:
         raise shared.RefusalError(shared.RefusalCause.CONFIG, str(error)) from error
-    return planning.make_tasks(assignors, replace(asked, config=config)).decision

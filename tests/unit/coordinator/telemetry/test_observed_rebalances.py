@@ -212,3 +212,11 @@ def test_a_period_of_records_has_what_the_rebalances_have_cost() -> None:
     rows = {row.policy: row for row in found.policies}
     assert (rows["as recorded"].rebalances, rows["as recorded"].moved, rows["as recorded"].cross_rack) == (2, 2, 2.5)
     assert rows["rack-first"].cross_rack == 0
+
+
+def test_a_period_of_an_application_has_the_costs_of_every_policy() -> None:
+    seen = observed_application()
+    history = recorded(rebalancing(10, seen), at(20, seen))
+    period = period_of_records("shop", history, 0, FOREVER_MS, None)
+    rows = {row.policy: row for row in period.policies}
+    assert rows.keys() == {"as recorded", "kafka", "streams-ha", "sticky", "broker-sticky"}, period.unknown
