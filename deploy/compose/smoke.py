@@ -1,6 +1,7 @@
 """Asserts that the running composition does what it should; exits 0 or names what is missing. Standard library only.
 
-python3 deploy/compose/smoke.py [--limit-s 180] [--without-grafana], and where they are, such as --bellwether URL
+python3 deploy/compose/smoke.py [--limit-s 180] [--without-grafana], and where they are, such as --bellwether URL. With
+--served it is about deploy/compose/broker-assignor.yml, whose three instances --beside names.
 """
 
 import argparse
@@ -11,6 +12,8 @@ import urllib.request
 from collections.abc import Callable
 
 BELLWETHER, PROMETHEUS, GRAFANA = "http://127.0.0.1:9790", "http://127.0.0.1:9090", "http://127.0.0.1:3000"
+BESIDE = ["http://127.0.0.1:9790", "http://127.0.0.1:9791", "http://127.0.0.1:9792"]
+SERVED = 'bellwether_served_requests_total{outcome="plan"}'
 MEMBERS = {"orders-view": 4, "counts": 6}  # consumers; threads of three instances
 DASHBOARDS = {"bellwether-fleet", "bellwether-group", "bellwether-rebalances", "bellwether-cost"}
 
@@ -35,9 +38,12 @@ def every_member_has_joined() -> bool:
 
 def sample(metric: str, group: str) -> float:
     """The value that Bellwether exposes; -1 without one."""
-    name = f'{metric}{{group="{group}"}} '
-    reported = [line for line in get(f"{BELLWETHER}/metrics").splitlines() if line.startswith(name)]
-    return float(reported[0].removeprefix(name)) if reported else -1.0
+    return exposed(BELLWETHER, f'{metric}{{group="{group}"}}')
+
+
+def exposed(url: str, series: str) -> float:
+    reported = [line for line in get(f"{url}/metrics").splitlines() if line.startswith(f"{series} ")]
+    return float(reported[0].removeprefix(series)) if reported else -1.0
 
 
 def ready() -> bool:
@@ -58,6 +64,24 @@ def dashboards_provisioned() -> bool:
     return {dashboard["uid"] for dashboard in dashboards} >= DASHBOARDS
 
 
+def one_beside_each_broker() -> bool:
+    return all(get(f"{url}/readyz").strip() == "ok" for url in BESIDE)
+
+
+def a_broker_was_sent_a_plan() -> bool:
+    """By the Bellwether beside the group's coordinator."""
+    return any(exposed(url, SERVED) >= 1 for url in BESIDE)
+
+
+def partitions_are_in_the_racks_of_their_members() -> bool:
+    group = 'group="orders-view"'
+    crossing = f'bellwether_observed_cross_rack_partitions{{{group},plan="current"}}'
+    unowned = f'bellwether_observed_unowned{{{group},plan="current"}}'
+    members = f"bellwether_observed_members{{{group}}}"
+    return all((exposed(url, members), exposed(url, crossing), exposed(url, unowned)) == (3, 0, 0) for url in BESIDE)
+
+
+WHERE_SERVED = (one_beside_each_broker, a_broker_was_sent_a_plan, partitions_are_in_the_racks_of_their_members)
 CHECKS: tuple[Callable[[], bool], ...] = (
     ready,
     leads_both_groups,
@@ -72,11 +96,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--limit-s", type=float, default=180.0)
     parser.add_argument("--without-grafana", action="store_true")
+    parser.add_argument("--served", action="store_true")
+    parser.add_argument("--beside", nargs=3, default=BESIDE)
     for name in ("bellwether", "prometheus", "grafana"):
         parser.add_argument(f"--{name}", default=globals()[name.upper()])
     asked = parser.parse_args()
-    globals().update(BELLWETHER=asked.bellwether, PROMETHEUS=asked.prometheus, GRAFANA=asked.grafana)
-    checks = [check for check in CHECKS if check is not dashboards_provisioned or not asked.without_grafana]
+    globals().update(
+        BELLWETHER=asked.bellwether, PROMETHEUS=asked.prometheus, GRAFANA=asked.grafana, BESIDE=asked.beside
+    )
+    checks = list(WHERE_SERVED if asked.served else CHECKS)
+    if asked.without_grafana and dashboards_provisioned in checks:
+        checks.remove(dashboards_provisioned)
     deadline = time.monotonic() + asked.limit_s
     missing = checks
     while missing and time.monotonic() < deadline:

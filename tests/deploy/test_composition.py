@@ -22,6 +22,7 @@ from tests.paths import ROOT
 Rendered = dict[str, Any]
 
 COMPOSE = ROOT / "deploy" / "compose"
+BROKER_ASSIGNOR = COMPOSE / "broker-assignor.yml"
 
 
 def test_the_settings_load_and_name_the_groups_of_the_composition() -> None:
@@ -113,6 +114,54 @@ def reported(topology: Topology) -> object:
     return topology.application_id, topology.subtopologies
 
 
+@pytest.fixture(scope="module")
+def beside_brokers() -> Rendered:
+    """The composition of brokers that ask a Bellwether beside them."""
+    made: Rendered = json.loads(run("docker-compose", "-f", str(BROKER_ASSIGNOR), "config", "--format", "json"))
+    return made
+
+
+def test_each_broker_asks_its_own_bellwether_through_a_shared_folder(beside_brokers: Rendered) -> None:
+    services, volumes = beside_brokers["services"], beside_brokers["volumes"]
+    address = load(COMPOSE / "broker-assignor.toml", environ={"BELLWETHER_HTTP_ADDRESS": "0.0.0.0:9790"})
+    folders = [service_folders(services, name) for name in ("kafka", "bellwether")]
+    assert folders[0] == folders[1] == [{f"socket-{number}": "/run/bellwether"} for number in (1, 2, 3)]
+    for number in (1, 2, 3):
+        broker, beside = services[f"kafka-{number}"], services[f"bellwether-{number}"]
+        assert broker["environment"]["KAFKA_BELLWETHER_ASSIGNOR_ADDRESS"] == address.assignor_address
+        assert broker["environment"]["KAFKA_NODE_ID"] == str(number), "of the other composition"
+        assert broker["build"]["dockerfile"] == "deploy/compose/broker.Dockerfile"
+        assert broker["image"] != "apache/kafka:4.3.0", "a build would take the name of the published image"
+        user, group = beside["user"].split(":")
+        assert f"uid={user},gid={group}," in volumes[f"socket-{number}"]["driver_opts"]["o"]
+        assert (beside["read_only"], beside["cap_drop"]) == (True, ["ALL"])
+
+
+def service_folders(services: Rendered, kind: str) -> list[dict[str, str]]:
+    """The named volumes of the three services of this kind, and where they are mounted."""
+    mounts = [services[f"{kind}-{number}"]["volumes"] for number in (1, 2, 3)]
+    return [{m["source"]: m["target"] for m in of if m["type"] == "volume"} for of in mounts]
+
+
+def test_brokers_list_classes_of_the_jar_and_consumers_name_one_of_them(beside_brokers: Rendered) -> None:
+    services, sources = beside_brokers["services"], ROOT / "deploy/broker-assignor/src/main/java"
+    listed = [services[f"kafka-{n}"]["environment"]["KAFKA_GROUP_CONSUMER_ASSIGNORS"].split(",") for n in (1, 2, 3)]
+    assert listed[0] == listed[1] == listed[2]
+    classes = [sources / f"{name.replace('.', '/')}.java" for name in listed[0] if "." in name]
+    names = {f'"{services[f"consumer-{n}"]["environment"]["GROUP_REMOTE_ASSIGNOR"]}"' for n in (1, 2, 3)}
+    (named,) = names
+    assert sum(named in source.read_text() for source in classes) == 1
+    consumer = (COMPOSE / "consumer.py").read_text()
+    assert {"GROUP_PROTOCOL", "GROUP_REMOTE_ASSIGNOR"} <= services["consumer-1"]["environment"].keys()
+    assert 'os.environ["GROUP_REMOTE_ASSIGNOR"]' in consumer
+
+
+def test_the_other_composition_too_publishes_on_loopback_alone(beside_brokers: Rendered) -> None:
+    ports = [port for service in beside_brokers["services"].values() for port in service.get("ports", ())]
+    published = [f"http://{port['host_ip']}:{port['published']}" for port in ports]
+    assert sorted(published) == smoke().BESIDE
+
+
 def test_the_smoke_script_names_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,4 +172,9 @@ def test_the_smoke_script_names_what_is_missing(
     assert script.main() == 1
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["MISSING", name] for name in (check.__name__ for check in script.CHECKS)
+    ]
+    monkeypatch.setattr(sys, "argv", ["smoke.py", "--limit-s", "0.1", "--served", "--beside", *3 * [script.GRAFANA]])
+    assert script.main() == 1
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["MISSING", name] for name in (check.__name__ for check in script.WHERE_SERVED)
     ]

@@ -18,6 +18,8 @@ from tests.deploy.containers.play import SHAPES, rendered
 from tests.deploy.test_kubernetes import TOOLS
 from tests.paths import ROOT
 
+OTHER_IMAGES = ("compose/broker", "compose/streams", "image/pipeline")
+
 
 def services() -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
@@ -76,7 +78,7 @@ def test_every_service_starts_again_when_it_is_killed() -> None:
 
 def test_every_base_that_a_dockerfile_starts_from_can_be_made() -> None:
     made = {name.split("/", 1)[1].removeprefix("library/") for name in BASES} | set(BASES)
-    for dockerfile in ("Dockerfile", "deploy/compose/streams.Dockerfile", "deploy/image/pipeline.Dockerfile"):
+    for dockerfile in ("Dockerfile", *(f"deploy/{name}.Dockerfile" for name in OTHER_IMAGES)):
         starts = [line.split()[1] for line in (ROOT / dockerfile).read_text().splitlines() if line.startswith("FROM ")]
         assert set(starts) <= made, dockerfile
     assert all((HERE / base.dockerfile).exists() for base in BASES.values())

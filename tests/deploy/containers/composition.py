@@ -1,4 +1,4 @@
-"""docker-compose.yml as it stands, started by the real Compose on an engine of our own. Only the ports on loopback are
+"""A composition as it stands, started by the real Compose on an engine of its own. Only the ports on loopback are
 others, so that it can run beside anything, and Grafana is left out where its image is not here."""
 
 import json
@@ -22,7 +22,26 @@ PROJECT = "bellwether"
 GRAFANA = "docker.io/grafana/grafana:11.4.0"
 UP_LIMIT_S = 900.0
 TOOLS = f"{ROOT / '.cache' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-PUBLISHED = {"bellwether": 9790, "prometheus": 9090, "grafana": 3000}
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A composition's file, the project that it names, the ports that its services publish, and what the smoke script
+    is asked."""
+
+    file: str
+    project: str
+    ports: Mapping[str, int]
+    served: bool = False
+
+
+WHOLE = Published("docker-compose.yml", PROJECT, {"bellwether": 9790, "prometheus": 9090, "grafana": 3000})
+SERVED = Published(
+    "deploy/compose/broker-assignor.yml",
+    "bellwether-broker-assignor",
+    {f"bellwether-{number}": 9790 for number in (1, 2, 3)},
+    served=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +53,12 @@ class Composition:
     docker_host: str
     override: Path
     ports: Mapping[str, int]
+    what: Published = WHOLE
     services: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, *arguments: str, limit_s: float = UP_LIMIT_S) -> str:
         """What docker-compose prints. Raises EngineError."""
-        command = [self.compose, "-f", str(ROOT / "docker-compose.yml"), "-f", str(self.override), *arguments]
+        command = [self.compose, "-f", str(ROOT / self.what.file), "-f", str(self.override), *arguments]
         environment = {**self.engine.environment, "DOCKER_HOST": self.docker_host}
         done = subprocess.run(
             command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit_s
@@ -53,7 +73,10 @@ class Composition:
         for name, service in self.services.items():
             if (build := service.get("build")) is None:
                 continue
-            tag, origin = f"docker.io/library/{PROJECT}-{name}", (build["context"], build["dockerfile"])
+            image = service.get("image", f"{self.what.project}-{name}")
+            tag, origin = f"docker.io/library/{image}", (build["context"], build["dockerfile"])
+            if made.get(origin) == tag:
+                continue
             if origin in made:
                 self.engine.run("tag", made[origin], tag)
             else:
@@ -68,7 +91,7 @@ class Composition:
         self.run("down", "--timeout", "5", "--volumes", "--remove-orphans")
 
     def container(self, service: str) -> str:
-        return f"{PROJECT}-{service}-1"
+        return f"{self.what.project}-{service}-1"
 
     def get(self, service: str, path: str, *, limit_s: float = 5.0) -> str:
         """What a published service answers. Raises OSError."""
@@ -78,14 +101,18 @@ class Composition:
 
     def smoke(self, limit_s: float) -> subprocess.CompletedProcess[str]:
         """deploy/compose/smoke.py against it."""
-        addresses = [f"--{name}=http://127.0.0.1:{port}" for name, port in self.ports.items()]
-        left_out = [] if "grafana" in self.services else ["--without-grafana"]
-        command = [sys.executable, "deploy/compose/smoke.py", f"--limit-s={limit_s}", *addresses, *left_out]
+        addresses = {name: f"http://127.0.0.1:{port}" for name, port in self.ports.items()}
+        if self.what.served:
+            asked = ["--served", "--beside", *addresses.values()]
+        else:
+            asked = [f"--{name}={address}" for name, address in addresses.items()]
+            asked += [] if "grafana" in self.services else ["--without-grafana"]
+        command = [sys.executable, "deploy/compose/smoke.py", f"--limit-s={limit_s}", *asked]
         return subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=limit_s + 60)
 
 
 @contextmanager
-def composition(home: Path = HOME) -> Iterator[Composition]:
+def composition(home: Path = HOME, what: Published = WHOLE) -> Iterator[Composition]:
     """One whose images are built and whose containers do not run yet; it is torn down in the end.
 
     Raises MissingEngineError where something cannot be had here.
@@ -94,12 +121,12 @@ def composition(home: Path = HOME) -> Iterator[Composition]:
     if compose is None:
         raise MissingEngineError("docker-compose is missing; make check-deploy builds it, with Go")
     own = engine(home)
-    leases = {name: PortLease() for name in PUBLISHED}
+    leases = {name: PortLease() for name in what.ports}
     with own.served() as docker_host, own.healthchecks_run():
         ports = {name: lease.port for name, lease in leases.items()}
         override = home / "ports.yaml"
-        override.write_text(_override(ports))
-        made = Composition(own, compose, docker_host, override, ports, _services(compose, own, override))
+        override.write_text(_override(ports, what))
+        made = Composition(own, compose, docker_host, override, ports, what, _services(compose, own, override, what))
         made.down()  # what a run before may have left
         try:
             yield made
@@ -109,19 +136,21 @@ def composition(home: Path = HOME) -> Iterator[Composition]:
                 lease.release()
 
 
-def _override(ports: Mapping[str, int]) -> str:
-    lines = [f'  {name}: {{ ports: !override ["127.0.0.1:{port}:{PUBLISHED[name]}"] }}' for name, port in ports.items()]
+def _override(ports: Mapping[str, int], what: Published) -> str:
+    lines = [
+        f'  {name}: {{ ports: !override ["127.0.0.1:{port}:{what.ports[name]}"] }}' for name, port in ports.items()
+    ]
     return "\n".join(["services:", *lines, ""])
 
 
-def _services(compose: str, own: Engine, override: Path) -> Mapping[str, Any]:
-    files = ["-f", "docker-compose.yml", "-f", str(override)]
+def _services(compose: str, own: Engine, override: Path, what: Published) -> Mapping[str, Any]:
+    files = ["-f", what.file, "-f", str(override)]
     reported = subprocess.run(
         [compose, *files, "config", "--format", "json"], check=True, cwd=ROOT, capture_output=True, text=True
     )
     services: dict[str, Any] = json.loads(reported.stdout)["services"]
     if not own.has_image(GRAFANA):
-        del services["grafana"]
+        services.pop("grafana", None)
     return services
 
 
