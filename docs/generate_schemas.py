@@ -47,8 +47,8 @@ from bellwether_kafka.coordinator.web.status import GroupStatus
 FOLDER = Path(__file__).parent / "reference" / "schemas"
 EXAMPLES = FOLDER / "examples"
 WEIGHTS_ROW = (
-    "| a record of [weights](events.md#weights-from-elsewhere) |"
-    " [Avro schema](schemas/weight.avsc), [example](schemas/weight-record.json) |"
+    "- a writer of [weights](events.md#weights-from-elsewhere):"
+    " [Avro schema](schemas/weight.avsc), [example](schemas/weight-record.json)"
 )
 HEAD = (
     "# JSON schemas",
@@ -61,8 +61,8 @@ HEAD = (
     "[a minor version only adds fields](compatibility.md#what-stays-the-same). Unknown values are `null`.",
     "Lists in examples are cut to three entries.",
     "",
-    "| printed by | files |",
-    "|---|---|",
+    "Printed by:",
+    "",
 )
 
 
@@ -345,7 +345,7 @@ def text_of(document: Any) -> str:
 
 def _row(name: str, printed_by: str) -> str:
     printer = printed_by.removesuffix(" -o json")
-    return f"| `{printer}` | [schema](schemas/{name}.schema.json), [example](schemas/examples/{name}.json) |"
+    return f"- `{printer}`: [schema](schemas/{name}.schema.json), [example](schemas/examples/{name}.json)"
 
 
 def page() -> str:

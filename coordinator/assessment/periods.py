@@ -199,8 +199,10 @@ def _behind(happened: Sequence[Happened]) -> str:
 def _replayed(snapshots: Sequence[Record], tasks: Sequence[Record], weights: Weights) -> list[PolicyOutcome]:
     """Returns the results of each policy in the recorded rebalances of a consumer group, else of an application."""
     names = (*POLICIES, *BROKER_SIDE) if snapshots else (*STREAMS_POLICIES, BROKER_STICKY)
-    known = [name for name in names if weights.of or name != LOAD_AWARE]
-    return [*(replay_policies(snapshots, known, weights) if snapshots else replay_task_policies(tasks, known, weights))]
+    usable = [name for name in names if weights.of or name != LOAD_AWARE]
+    if snapshots:
+        return list(replay_policies(snapshots, usable, weights))
+    return list(replay_task_policies(tasks, usable, weights))
 
 
 def _unplanned(outcomes: Sequence[PolicyOutcome]) -> list[str]:

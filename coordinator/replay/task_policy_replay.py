@@ -51,9 +51,9 @@ def replay_task_policies(
     worlds = [each.world if isinstance(each, _Present) else None for each in present]
     asked = [n for n, world in enumerate(worlds) if n == 0 or world is None or world != worlds[n - 1]]
     for name in policies:
-        held: Mapping[str, HeldTasks] = {}
+        placed: Mapping[str, HeldTasks] = {}
         for n in asked:
-            outcome, held = _outcome(ordered[n], present[n], name, held, weights)
+            outcome, placed = _outcome(ordered[n], present[n], name, placed, weights)
             yield outcome
 
 
@@ -67,18 +67,23 @@ def _present(rebalance: Record, weights: shared.Weights) -> _Present | str:
 
 
 def _outcome(
-    rebalance: Record, present: _Present | str, policy: str, held: Mapping[str, HeldTasks], weights: shared.Weights
+    rebalance: Record,
+    present: _Present | str,
+    policy: str,
+    placed: Mapping[str, HeldTasks],
+    weights: shared.Weights,
 ) -> tuple[PolicyOutcome, Mapping[str, HeldTasks]]:
-    """Returns the result, and the tasks that members have afterwards. Without a plan they keep what they had."""
+    """Returns the result, and the tasks that members have afterwards; `placed` are those before. Without a plan they
+    keep what they had."""
     group, generation, at_ms = rebalance["group"], rebalance["generation"], rebalance["decided_at_ms"]
     if isinstance(present, str):
-        return PolicyOutcome(group, generation, at_ms, policy, 0, failed=present), held
+        return PolicyOutcome(group, generation, at_ms, policy, 0, failed=present), placed
     members = [member.member_id for member in present.decision.raw.others]
     try:
         by = present.assignors(policy, weights)
-        made = rebalances_of_tasks(present.decision, held, shared.Change(), policy, by)
+        made = rebalances_of_tasks(present.decision, placed, shared.Change(), policy, by)
     except (shared.WhatIfError, shared.RefusalError) as error:
-        return PolicyOutcome(group, generation, at_ms, policy, len(members), failed=str(error)), held
+        return PolicyOutcome(group, generation, at_ms, policy, len(members), failed=str(error)), placed
     first, plan = made[0].decision.plan, made[-1].decision.plan
     owner, racks = shared.lookup(plan.owner, plan.item_of, shared.NOBODY), [each.rack for each in plan.owners]
     leader_only = [each.leader_only for each in plan.owners]
