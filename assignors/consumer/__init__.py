@@ -4,7 +4,6 @@ from bellwether_kafka.assignors.consumer.broker_side import BROKER_SIDE, broker_
 from bellwether_kafka.assignors.consumer.chain import ConsumerAssignor
 from bellwether_kafka.assignors.consumer.decide import RACKLESS, decide, planned_owners
 from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, holding
-from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.plan_cost import crossing, score
 from bellwether_kafka.assignors.consumer.registry import (

@@ -27,7 +27,6 @@ from bellwether_kafka.assignors.shared.decision import (
     Moves,
     NoState,
     Owner,
-    TaskState,
     UnknownItemError,
     Words,
     moves,

@@ -24,16 +24,8 @@ from bellwether_kafka.coordinator.assessment.grids import (
     release_of,
 )
 from bellwether_kafka.coordinator.assessment.model import (
-    NOW,
     Assessment,
-    Finding,
-    Measures,
-    PastRow,
-    Period,
-    PolicyRow,
     Prices,
-    SeenGhost,
-    Storm,
 )
 from bellwether_kafka.coordinator.assessment.page import page
 from bellwether_kafka.coordinator.assessment.periods import period_of_records

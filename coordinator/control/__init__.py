@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from bellwether_kafka.coordinator.control.absence import absence_update, handed_over, owned
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.fields import VALUE_BYTES_MAX, RecordError
-from bellwether_kafka.coordinator.control.handed_back import HandedBack
 from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, OrderKind, PlacementKind, order_key
 from bellwether_kafka.coordinator.control.order_state import OrderState
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
@@ -37,7 +36,7 @@ _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
     "feasibility": ("absence_of", "objection", "policy_of", "unfollowed"),
     "controller": ("Controller", "ControlReport", "OnControl"),
-    "local": ("LocalChannel", "LocalOrders", "LocalProcess", "local_processes", "state_file", "write_state"),
+    "local": ("LocalChannel", "LocalOrders", "local_processes", "state_file", "write_state"),
     "served_orders": ("ServedGroups",),
     "topic": (
         "ControlTopic",
@@ -45,7 +44,6 @@ _HEAVY = {
         "NoControlTopicError",
         "SilentTopicError",
         "TopicChannel",
-        "read_all",
     ),
 }
 
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.local import (
         LocalChannel,
         LocalOrders,
-        LocalProcess,
         local_processes,
         state_file,
         write_state,
@@ -68,7 +65,6 @@ if TYPE_CHECKING:
         NoControlTopicError,
         SilentTopicError,
         TopicChannel,
-        read_all,
     )
 else:
     __getattr__ = on_demand(__name__, _HEAVY)

@@ -46,12 +46,7 @@ if TYPE_CHECKING:
     )
     from bellwether_kafka.coordinator.kafka.librdkafka_clients import LoginError, librdkafka_client
     from bellwether_kafka.coordinator.kafka.log_requests import (
-        AppendedRecord,
-        AppendRecord,
         FindLeader,
-        FindStart,
-        LeaderFound,
-        ReadLog,
         ReadRecords,
     )
     from bellwether_kafka.coordinator.kafka.many_groups import (
@@ -76,13 +71,11 @@ if TYPE_CHECKING:
         NO_END,
         Counts,
         Ends,
-        GroupOffsets,
         OffsetReader,
         Offsets,
         OffsetsError,
     )
     from bellwether_kafka.coordinator.kafka.producer_requests import (
-        DescribedTransaction,
         DescribeTransaction,
         FenceProducer,
         FindTransactionCoordinator,
@@ -118,13 +111,11 @@ else:
             "ListedGroup",
             "OWN_ASSIGNORS",
             "RemoveStreamsMember",
-            "TemporaryMember",
             "TEMPORARY_TOPIC",
+            "TemporaryMember",
         ),
         "librdkafka_clients": ("LoginError", "librdkafka_client"),
-        "log_requests": (
-            *("AppendRecord", "AppendedRecord", "FindLeader", "FindStart", "LeaderFound", "ReadLog", "ReadRecords"),
-        ),
+        "log_requests": ("FindLeader", "ReadRecords"),
         "many_groups": (
             *("DescribeMany", "DescribeManyByBroker", "FetchOffsetsOfMany", "GroupList", "LatestOffsets"),
             "ListAllGroups",
@@ -139,10 +130,8 @@ else:
             "TopicIds",
         ),
         "offset_messages": ("LogPlace",),
-        "offset_reader": ("NO_END", "Counts", "Ends", "GroupOffsets", "OffsetReader", "Offsets", "OffsetsError"),
-        "producer_requests": (
-            *("DescribeTransaction", "DescribedTransaction", "FenceProducer", "FindTransactionCoordinator"),
-        ),
+        "offset_reader": ("NO_END", "Counts", "Ends", "OffsetReader", "Offsets", "OffsetsError"),
+        "producer_requests": ("DescribeTransaction", "FenceProducer", "FindTransactionCoordinator"),
         "properties": (
             *("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in", "service_links"),
         ),

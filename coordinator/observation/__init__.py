@@ -14,8 +14,6 @@ from bellwether_kafka.coordinator.observation.anomalies import (
     OF_ASSIGNMENT,
     Anomaly,
     AnomalyKind,
-    of_applications,
-    of_assignment,
 )
 from bellwether_kafka.coordinator.observation.group_reader import OnSeen, Sources, described_by_broker
 from bellwether_kafka.coordinator.observation.health import (
@@ -28,7 +26,6 @@ from bellwether_kafka.coordinator.observation.health import (
 )
 from bellwether_kafka.coordinator.observation.kept import Kept
 from bellwether_kafka.coordinator.observation.lag import (
-    UNKNOWN,
     VERDICTS,
     GroupLag,
     LagReport,

@@ -16,7 +16,6 @@ from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timi
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.racks import (
     NO_RULES,
-    ConfiguredRack,
     Networks,
     RackFile,
     RackFileError,

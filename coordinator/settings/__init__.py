@@ -6,7 +6,6 @@ from bellwether_kafka.coordinator.on_demand import on_demand
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.process_settings import Settings, load, named
-from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.coordinator.settings.settings_change import SettingsChange, change
 from bellwether_kafka.coordinator.settings.settings_errors import AmbiguousGroupError, SettingsError
 from bellwether_kafka.coordinator.settings.sources import PREFIX

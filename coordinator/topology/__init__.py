@@ -8,5 +8,5 @@ from bellwether_kafka.coordinator.topology.internal_topics import TopicCreationE
 from bellwether_kafka.coordinator.topology.learn import Learned
 from bellwether_kafka.coordinator.topology.live import learn_live, topic_configs, topic_counts
 from bellwether_kafka.coordinator.topology.resolve_changelogs import settle
-from bellwether_kafka.coordinator.topology.upgrade import Mixture, Upgrade, sentences, upgrade
+from bellwether_kafka.coordinator.topology.upgrade import Mixture, sentences, upgrade
 from bellwether_kafka.coordinator.topology.watched_file import WatchedFile, topology_of_application

@@ -8,5 +8,5 @@ from bellwether_kafka.coordinator.web.overview import OFTEN_MS, GroupNow, Row, o
 from bellwether_kafka.coordinator.web.picture import ITEMS_MAX as ITEMS_MAX
 from bellwether_kafka.coordinator.web.picture import Move, Picture, picture_of
 from bellwether_kafka.coordinator.web.server import HttpAddressError, HttpServer
-from bellwether_kafka.coordinator.web.status import Emptying, GroupStatus, RoleStatus, role_status
-from bellwether_kafka.coordinator.web.trends import LagNow, LagTrends
+from bellwether_kafka.coordinator.web.status import Emptying, GroupStatus, role_status
+from bellwether_kafka.coordinator.web.trends import LagTrends

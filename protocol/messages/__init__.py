@@ -25,5 +25,5 @@ from bellwether_kafka.protocol.messages.sticky import (
     read_generation,
     read_rack_affinity,
 )
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, STREAMS_VERSION_MAX, AssignmentInfo, ByHost
+from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, STREAMS_VERSION_MAX, AssignmentInfo
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo

@@ -1,7 +1,7 @@
 """The Streams application: its topology, tasks, topics, changelog end offsets and lags."""
 
 from bellwether_kafka.assignors.streams.application.lags import TaskLags, has_state, is_caught_up
-from bellwether_kafka.assignors.streams.application.offsets import MISSING, EndOffsets, end_sums, lags, wanted_offsets
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets, end_sums, lags, wanted_offsets
 from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized, to_describe
 from bellwether_kafka.assignors.streams.application.stores import CHANGELOG, REPARTITION, named_internal
 from bellwether_kafka.assignors.streams.application.task_views import (

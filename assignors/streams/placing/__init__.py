@@ -4,7 +4,6 @@ from bellwether_kafka.assignors.streams.placing.even import Evener
 from bellwether_kafka.assignors.streams.placing.high_availability import (
     STATEFUL_COSTS,
     STATELESS_COSTS,
-    HighAvailability,
     assign_high_availability,
     deal,
     hashes_of,

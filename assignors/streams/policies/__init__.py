@@ -1,9 +1,7 @@
 """The Streams policies by configured name, and the fallback if a policy cannot be used."""
 
 from bellwether_kafka.assignors.streams.policies.assign import (
-    KAFKA,
     LOAD_AWARE,
-    STICKY,
     STREAMS_HA,
     STREAMS_POLICIES,
     assign_fallback_prior,

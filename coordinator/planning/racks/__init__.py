@@ -2,5 +2,5 @@
 
 from bellwether_kafka.coordinator.planning.racks.member_racks import MemberRacks
 from bellwether_kafka.coordinator.planning.racks.networks import Networks, network
-from bellwether_kafka.coordinator.planning.racks.rack_file import RackFile, RackFileError, networks_of
+from bellwether_kafka.coordinator.planning.racks.rack_file import RackFile, RackFileError
 from bellwether_kafka.coordinator.planning.racks.rack_rules import NO_RULES, ConfiguredRack, RackRules, RackSource
