@@ -4,7 +4,6 @@ the topic by key, `now_ms` is the wall clock."""
 from collections.abc import Iterable, Mapping
 
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     HEARTBEAT_AGE_MS_MAX,
@@ -40,13 +39,13 @@ def policy_of(records: Mapping[str, Record], group: str, now_ms: int) -> str | N
 
 def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> str:
     """Returns sentences on why the order would have no effect, with the remedy; "" if it has one."""
-    living = recent_heartbeats(records, now_ms)
-    if order.kind is OrderKind.DRAIN:
+    living, traits = recent_heartbeats(records, now_ms), traits_of(order)
+    if traits.of_instance:
         return _nobody_to_drain(order.target, living)
     served = any(order.target in heartbeat.serves for heartbeat in living)
-    if served and order.kind is OrderKind.APPLY:
-        return f"The broker of '{order.target}' assigns; a plan can be applied only where Bellwether leads."
-    if served and traits_of(order).lasts and not traits_of(order).places:
+    if served and not traits.served:
+        if traits.places:
+            return f"The broker of '{order.target}' assigns; a plan can be applied only where Bellwether leads."
         what = order.kind.value
         return f"Bellwether is not in '{order.target}', whose broker assigns, so there is nothing to {what}."
     keepers = [heartbeat for heartbeat in living if order.target in (*heartbeat.groups, *heartbeat.serves)]
@@ -60,11 +59,11 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
     not_following = [
         heartbeat for heartbeat in keepers if heartbeat.policies and order.target not in heartbeat.orders_for
     ]
-    if traits_of(order).places and not_following:
+    if traits.places and not_following:
         policy = not_following[0].policies.get(order.target, "another")
         remedy = f'which ignores pins, bans, evacuations and applied plans; set policy = "{STREAMS_HA}"'
         return f"'{order.target}' is planned by the policy {policy}, {remedy}."
-    if not (leads or served) and traits_of(order).needs_lead:
+    if not (leads or served) and traits.needs_lead:
         why = "'bellwether top --url http://HOST:9790' shows why"
         return f"Bellwether does not lead '{order.target}' now; {why}. Repeat the order when it leads."
     return ""

@@ -32,24 +32,28 @@ class OrderTraits:
     `resume` or `unpin` withdraws it; otherwise it is carried out once, and the instance that did so withdraws it.
     `leaves`: Bellwether is not in the group while it is in force. `places`: plans carry it out, and `unpin` withdraws
     it. `needs_lead`: it needs an instance that leads the group. `needs_topic`: it cannot be given to a process on the
-    same machine without a control topic."""
+    same machine without a control topic. `served`: it also works in a group whose broker assigns by Bellwether's plans.
+    `of_instance`: its target is an instance, not a group. `forcible`: it may be given although it has no effect now."""
 
     lasts: bool
     leaves: bool = False
     places: bool = False
     needs_lead: bool = False
     needs_topic: bool = False
+    served: bool = False
+    of_instance: bool = False
+    forcible: bool = True
 
 
 ORDER_TRAITS: Mapping[OrderKind, OrderTraits] = {
     OrderKind.LEAVE: OrderTraits(lasts=True, leaves=True),
     OrderKind.RELEASE: OrderTraits(lasts=True, leaves=True),
     OrderKind.PAUSE: OrderTraits(lasts=True),
-    OrderKind.APPLY: OrderTraits(lasts=True, places=True, needs_lead=True, needs_topic=True),
-    OrderKind.REBALANCE: OrderTraits(lasts=False, needs_lead=True),
-    OrderKind.DRAIN: OrderTraits(lasts=False, needs_topic=True),  # without a topic there is no standby
+    OrderKind.APPLY: OrderTraits(lasts=True, places=True, needs_lead=True, needs_topic=True, forcible=False),
+    OrderKind.REBALANCE: OrderTraits(lasts=False, needs_lead=True, served=True),
+    OrderKind.DRAIN: OrderTraits(lasts=False, needs_topic=True, of_instance=True),  # no topic, no standby
 }
-PLACEMENT_TRAITS = OrderTraits(lasts=True, places=True, needs_lead=True, needs_topic=True)
+PLACEMENT_TRAITS = OrderTraits(lasts=True, places=True, needs_lead=True, needs_topic=True, served=True)
 
 
 def order_key(kind: OrderKind, target: str) -> str:

@@ -82,7 +82,7 @@ class OrderService:
             placed = self._placed(order, records) if force else self._at_rest(order, records, wait_s)
             objection = objection or placed.objection or not_evacuated(order, placed)
         if objection and not force:
-            remedy = "" if order.kind is control.OrderKind.APPLY else "; --force orders it all the same"
+            remedy = "; --force orders it all the same" if control.traits_of(order).forcible else ""
             fail(f"{objection} Nothing was ordered{remedy}.")
         if dry_run:
             assert placed is not None  # noqa: S101 - set above
@@ -106,8 +106,7 @@ class OrderService:
     def _unfollowed(self, order: control.AnyOrder, records: Mapping[str, control.Record]) -> str:
         """Returns why the group's broker would not follow an order for the next plan, "" if it would or no broker
         assigns. Nothing is asked about a group that Bellwether leads."""
-        places = isinstance(order, control.PlacementOrder) or order.kind is control.OrderKind.REBALANCE
-        if not places or any(
+        if not control.traits_of(order).served or any(
             order.target in heartbeat.leads for heartbeat in control.recent_heartbeats(records, now_ms())
         ):
             return ""
