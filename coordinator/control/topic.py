@@ -6,6 +6,7 @@ own connections, in bounded memory for any record (`kafka.TopicLog`).
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,10 +15,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.coordinator.control.fields import RecordError
+from bellwether_kafka.coordinator.control.kept_records import KeptRecords
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import Record
 from bellwether_kafka.coordinator.kafka import (
     DENIED,
+    OFFSET_OUT_OF_RANGE,
     SILENCE,
     ClientConfigError,
     LoginError,
@@ -146,6 +149,7 @@ class ControlTopic:
         self._at = 0
         self._caught_up = False
         self._failed = False
+        self._kept = KeptRecords()
 
     def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
         """Starts the thread. `on_caught_up` is called once, after the callbacks for all records found at the start."""
@@ -241,13 +245,23 @@ class ControlTopic:
             while not self._stopping.is_set():
                 part = await topic_log.next(WAIT_MS)
                 self._at, self._failed = topic_log.at, False
+                if part.error == OFFSET_OUT_OF_RANGE:
+                    self._kept.begin_anew()
                 self._hand_over(part, call_back, on_record)
                 self._tend_writer()
-                if not self._caught_up and not part.error and topic_log.at >= part.end_offset:
+                if part.error or topic_log.at < part.end_offset:
+                    continue
+                self._write_again()
+                if not self._caught_up:
                     self._caught_up = True
                     call_back(on_caught_up)
         finally:
             await transport.close()
+
+    def _write_again(self) -> None:
+        for record in self._kept.lacking(int(time.time() * 1000)):  # the topic was created again
+            log.warning("control_record_written_again", topic=self.topic, key=record.key)
+            self.write(record)
 
     def _tend_writer(self) -> None:
         """Renews the producer if its certificates changed, and handles delivery reports."""
@@ -266,7 +280,9 @@ class ControlTopic:
                 log.warning("control_record_ignored", topic=self.topic, key=_named(key), reason=str(error))
                 continue
             if value is None or record is not None:
-                call_back(on_record, (key or b"").decode(errors="replace"), record)
+                name = (key or b"").decode(errors="replace")
+                self._kept.take(name, record)
+                call_back(on_record, name, record)
 
 
 def _named(key: bytes | None) -> str:
@@ -274,7 +290,6 @@ def _named(key: bytes | None) -> str:
 
 
 def _why(trouble: Exception, topic: str) -> str:
-    """Returns the reason as a part of a sentence."""
     if isinstance(trouble, TopicLogError):
         return with_remedy(KafkaError(trouble.code), "READ", topic)
     return str(trouble).rstrip(".")

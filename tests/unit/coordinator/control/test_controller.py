@@ -203,6 +203,25 @@ def test_a_topic_that_was_deleted_is_created_again(
     scenario(run())
 
 
+def test_a_topic_that_was_created_again_gets_the_orders_in_force(brokers: EmbeddedCluster, topic: str) -> None:
+    """They stayed in force in memory, and no command showed or withdrew them."""
+
+    async def run() -> None:
+        taken: list[str] = []
+        control, before, pause = ControlTopic(kafka(brokers), topic), order(), order(OrderKind.PAUSE)
+        write_now(kafka(brokers), topic, *encode(before))
+        control.start(lambda key, _: taken.append(key), lambda: None)
+        await until(lambda: taken == [before.key])
+        control._kept.take(pause.key, pause)  # of the log that was deleted
+        brokers.push_errors(FETCH, KafkaError.OFFSET_OUT_OF_RANGE)
+        await until(lambda: pause.key in taken)
+        await control.close()
+        assert taken == [before.key, before.key, pause.key]
+        assert (await asyncio.to_thread(read_now, brokers, topic)).keys() == {before.key, pause.key}
+
+    scenario(run())
+
+
 def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
     brokers: EmbeddedCluster, topic: str
 ) -> None:

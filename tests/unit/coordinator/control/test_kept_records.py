@@ -1,0 +1,45 @@
+"""What a control topic that was created again lacks."""
+
+from dataclasses import replace
+
+from bellwether_kafka.coordinator.control.kept_records import KeptRecords
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind
+from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, Record
+
+LEAVE = Order(OrderKind.LEAVE, "orders", "eve", 0, 1_000)
+PAUSE = Order(OrderKind.PAUSE, "clicks", "eve", 0, 500)
+
+
+def kept(*read: Record) -> KeptRecords:
+    records = KeptRecords()
+    for record in read:
+        records.take(record.key, record)
+    return records
+
+
+def test_a_new_log_lacks_what_it_does_not_have_and_what_has_not_expired() -> None:
+    records = kept(LEAVE, PAUSE, InstanceHeartbeat("pod-1"))
+    assert records.lacking(0) == [], "it is the same log"
+    records.begin_anew()
+    assert records.lacking(500) == [LEAVE]
+    assert records.lacking(500) == [], "once"
+
+
+def test_an_order_of_the_new_log_counts_and_one_that_is_withdrawn_there_does_not_come_back() -> None:
+    records = kept(LEAVE, PAUSE)
+    records.begin_anew()
+    records.take(LEAVE.key, replace(LEAVE, owner="ann"))
+    records.take(PAUSE.key, None)
+    assert records.lacking(0) == []
+    records.begin_anew()
+    assert records.lacking(0) == [replace(LEAVE, owner="ann")]
+
+
+def test_a_log_that_begins_anew_twice_is_compared_with_what_was_read() -> None:
+    records = kept(LEAVE)
+    records.begin_anew()
+    records.begin_anew()
+    assert records.lacking(0) == [LEAVE]
+    records.take(LEAVE.key, LEAVE)  # as it was written again
+    records.begin_anew()
+    assert records.lacking(0) == [LEAVE]
