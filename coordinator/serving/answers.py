@@ -91,6 +91,18 @@ class _Made:
     incomplete: Incomplete | None = None
 
 
+@dataclass(slots=True)
+class _LastPlan:
+    """What later answers and orders need of the newest plan of a known group. Of an application that is the decision
+    alone: its broker cannot be made to ask again, so it gets no orders. `incomplete` is what the plan lacked, if
+    something."""
+
+    decision: Decision[GroupPlan] | None = None
+    policy: str = ""
+    newest: NewestPlan | None = None
+    incomplete: Incomplete | None = None
+
+
 class Answers:
     """Answers requests. `policy_of` returns the configured policy of a group, None for a group that is not configured.
     `weights` returns those of a group, "" if it is not known. `rules_of` returns the operator's rules of placement in a
@@ -120,12 +132,9 @@ class Answers:
         self._application_of = application_of
         self._observed = observed
         self._racks_configured = racks_configured
-        self._previous: dict[str, Decision[GroupPlan]] = {}
-        self._newest: dict[str, NewestPlan] = {}  # of each known group of consumers, as `_policies`
-        self._policies: dict[str, str] = {}
+        self._last: dict[str, _LastPlan] = {}
         # Policies of plans by members, before their group was known, and what the plans lacked.
         self._nameless: dict[tuple[str, ...], tuple[str, Incomplete]] = {}
-        self._incomplete: dict[str, Incomplete] = {}  # by group, of its newest plan if it lacked something
         self._reporting = threading.Lock()
 
     def answer(self, data: bytes) -> tuple[bytes, Callable[[bool], None]]:
@@ -236,7 +245,8 @@ class Answers:
             return
         decision, group = made.decision, made.group
         with self._reporting:
-            previous = self._previous.get(group) if group else None
+            last = self._last.get(group)
+            previous = last.decision if last is not None else None
             self._remember(made)
         planned = PlannedRebalance(
             Chosen(decision, Source.PLAN, ()),
@@ -251,42 +261,38 @@ class Answers:
     def _remember(self, made: _Made) -> None:
         """Keeps what later answers and orders need. Called under the lock."""
         request, group, decision = made.request, made.group, made.decision
-        has_room = group in self._previous or len(self._previous) < GROUPS_MAX
-        if isinstance(request, TaskGroup):  # gets no orders, so later answers alone need it
-            if group and has_room:
-                self._previous[group] = decision
-        elif not group:
+        if not group and isinstance(request, wire.Request):
             lacked = made.incomplete or Incomplete(request.assignor, request.topics)
             self._nameless[request.members[:MEMBERS_KEPT]] = decision.policy, lacked
             while len(self._nameless) > NAMELESS_MAX:
                 del self._nameless[next(iter(self._nameless))]
-        elif has_room:
-            self._recognise()  # plans from before this one
-            self._previous[group], self._policies[group] = decision, decision.policy
+        elif group and (group in self._last or len(self._last) < GROUPS_MAX):
             if isinstance(decision.plan, PartitionPlan):
-                self._newest[group] = NewestPlan(decision.plan, made.timings.joined_at, made.rules)
-            self._incomplete.pop(group, None)
-            if made.incomplete is not None:
-                self._incomplete[group] = made.incomplete
+                self._recognise()  # plans from before this one
+                newest = NewestPlan(decision.plan, made.timings.joined_at, made.rules)
+                self._last[group] = _LastPlan(decision, decision.policy, newest, made.incomplete)
+            else:
+                self._last[group] = _LastPlan(decision)
 
     def _recognise(self) -> None:
         """Finds the groups of plans that were made before their group was known. Called under the lock."""
         for members in [*self._nameless]:
             group = self._groups.group_of(members)
             if group:
-                self._policies[group], self._incomplete[group] = self._nameless.pop(members)
+                last = self._last.setdefault(group, _LastPlan())
+                last.policy, last.incomplete = self._nameless.pop(members)
 
     def newest(self, group: str) -> NewestPlan | None:
         """Returns the newest plan of a known group; None if there was none."""
         with self._reporting:
-            return self._newest.get(group)
+            last = self._last.get(group)
+            return last.newest if last is not None else None
 
     def policies(self) -> dict[str, str]:
-        """Returns the policy of the newest plan of each group of consumers that is known by now: an application's
-        broker cannot be made to ask again, so it gets no orders."""
+        """Returns the policy of the newest plan of each group of consumers that is known by now."""
         with self._reporting:
             self._recognise()
-            return dict(self._policies)
+            return {group: last.policy for group, last in self._last.items() if last.policy}
 
     def planned_incompletely(self) -> dict[str, str]:
         """Returns the groups whose newest plan was made before the group, one of its topics or a member's client id and
@@ -295,12 +301,14 @@ class Answers:
         when all are known."""
         with self._reporting:
             self._recognise()
-            complete = [
-                group
-                for group, plan in self._incomplete.items()
-                if self._topics.are_known(plan.topics) and None not in self._groups.members_of(plan.members)
-            ]
-            return {group: self._lacked(group, self._incomplete.pop(group)) for group in complete}
+            complete: dict[str, Incomplete] = {}
+            for group, last in self._last.items():
+                plan = last.incomplete
+                if plan is None or not self._topics.are_known(plan.topics):
+                    continue
+                if None not in self._groups.members_of(plan.members):
+                    complete[group], last.incomplete = plan, None
+            return {group: self._lacked(group, plan) for group, plan in complete.items()}
 
     def _lacked(self, group: str, plan: Incomplete) -> str:
         """Returns the rack or the capacity that a plan lacked."""
@@ -313,5 +321,4 @@ class Answers:
     def forget(self, group: str) -> None:
         """Forgets a group that is no longer observed, or that no broker assigns any more."""
         with self._reporting:
-            for of_group in (self._previous, self._newest, self._policies, self._incomplete):
-                of_group.pop(group, None)
+            self._last.pop(group, None)
