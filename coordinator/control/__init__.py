@@ -6,7 +6,7 @@ from bellwether_kafka.coordinator.control.absence import absence_update, handed_
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.fields import VALUE_BYTES_MAX, RecordError
 from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, OrderKind, PlacementKind, order_key
-from bellwether_kafka.coordinator.control.order_state import OrderState
+from bellwether_kafka.coordinator.control.order_state import OrderState, absence_of
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import (
     ABSENCE,
@@ -34,7 +34,7 @@ from bellwether_kafka.coordinator.on_demand import on_demand
 
 _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
-    "feasibility": ("absence_of", "objection", "policy_of", "unfollowed"),
+    "feasibility": ("objection", "policy_of", "unfollowed"),
     "controller": ("Controller", "ControlReport", "OnControl"),
     "local": ("LocalChannel", "LocalOrders", "local_processes", "state_file", "write_state"),
     "served_orders": ("ServedGroups",),
@@ -50,7 +50,7 @@ _HEAVY = {
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
-    from bellwether_kafka.coordinator.control.feasibility import absence_of, objection, policy_of, unfollowed
+    from bellwether_kafka.coordinator.control.feasibility import objection, policy_of, unfollowed
     from bellwether_kafka.coordinator.control.local import (
         LocalChannel,
         LocalOrders,

@@ -7,12 +7,9 @@ from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     HEARTBEAT_AGE_MS_MAX,
-    Absence,
     AnyOrder,
     InstanceHeartbeat,
-    PlacementOrder,
     Record,
-    absence_key,
     recent_heartbeats,
     traits_of,
 )
@@ -21,12 +18,6 @@ from bellwether_kafka.coordinator.names import for_shell
 
 WITHIN = f"within {HEARTBEAT_AGE_MS_MAX // 1000} s"
 PLUGIN_GUIDE = "docs/guides/beyond-classic.md#with-the-plug-in"
-
-
-def absence_of(records: Mapping[str, Record], order: PlacementOrder) -> Absence | None:
-    """Returns the absence with which the order ends, None if no leader has reported it yet."""
-    absence = records.get(absence_key(order.target, order.where))
-    return absence if isinstance(absence, Absence) and absence.order_ms == order.at_ms else None
 
 
 def policy_of(records: Mapping[str, Record], group: str, now_ms: int) -> str | None:

@@ -1,6 +1,6 @@
 """The fold of the control topic into the orders in force. Pure: `now_ms` is an argument."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.handed_back import HandedBack, handed_back_key
@@ -13,6 +13,12 @@ from bellwether_kafka.coordinator.control.records import (
     Record,
     absence_key,
 )
+
+
+def absence_of(records: Mapping[str, Record], order: PlacementOrder) -> Absence | None:
+    """Returns the absence with which the order ends, None if no leader has reported it yet."""
+    absence = records.get(absence_key(order.target, order.where))
+    return absence if isinstance(absence, Absence) and absence.order_ms == order.at_ms else None
 
 
 class OrderState:
@@ -54,8 +60,7 @@ class OrderState:
 
     def absence(self, order: PlacementOrder) -> Absence | None:
         """Returns the absence with which this order ends, None if no leader has reported it yet."""
-        record = self._orders.get(absence_key(order.target, order.where))
-        return record if isinstance(record, Absence) and record.order_ms == order.at_ms else None
+        return absence_of(self._orders, order)
 
     def handed_back(self, group: str, now_ms: int) -> HandedBack | None:
         """Returns the last hand-back of a group, while it limits the next one."""
