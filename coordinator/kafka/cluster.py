@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
 from bellwether_kafka.coordinator.kafka import metadata
 from bellwether_kafka.coordinator.kafka.acls import SILENCE, grant
+from bellwether_kafka.coordinator.kafka.batches import Batches
 from bellwether_kafka.coordinator.kafka.certificates import Delegate, Renewed
 from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_properties
 from bellwether_kafka.coordinator.kafka.librdkafka_clients import librdkafka_client
@@ -73,6 +74,7 @@ class ClusterReader:
         self._renewed = Renewed(lambda: librdkafka_client(AdminClient, own_settings), own_settings)
         self.admin = cast("AdminClient", Delegate(self._renewed))  # has an AdminClient's methods, but is none
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="cluster-reader")
+        self._batches = Batches(self._request)
         self.last_read: metadata.MetadataRead | None = None
 
     async def nodes(self) -> tuple[Node, ...]:
@@ -115,16 +117,24 @@ class ClusterReader:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _refresh(self, topics: list[str]) -> None:
+        unreachable = await self._batches.ask(topics)
+        if unreachable and not self._were_read(topics):
+            raise ClusterUnreachableError(unreachable)
+
+    def _were_read(self, topics: list[str]) -> bool:
+        return all(topic in self._cache.topics for topic in topics)
+
+    async def _request(self, topics: list[str]) -> str:
+        """Reads the topics into the cache. Returns why no broker answered, "" if one did."""
         read_at = self._clock()
         await self._in_thread(self._renewed.refresh)
         try:
             brokers, outcomes = await asyncio.gather(self._in_thread(self._brokers), self._topics(topics))
         except KafkaException as error:
             sentence = self._why_unreachable(error)
-            if any(topic not in self._cache.topics for topic in topics):
-                raise ClusterUnreachableError(sentence) from error
-            log.warning("metadata_stale", reason=sentence)
-            return
+            if self._were_read(topics):
+                log.warning("metadata_stale", reason=sentence)
+            return sentence
         self._cache.see_brokers({int(node.id): node.rack for node in brokers})
         for topic, trouble, distinct, codes in outcomes:
             if trouble is None:
@@ -134,6 +144,7 @@ class ClusterReader:
             if trouble != metadata.ABSENT:
                 reason = f"{trouble}; if it exists, {grant('DESCRIBE', 'Topic', topic)}"
                 log.warning("topic_unreadable", topic=topic, reason=reason)
+        return ""
 
     async def _topics(self, topics: list[str]) -> list[TopicAnswer]:
         if len(topics) <= ONE_BY_ONE_LIMIT:
