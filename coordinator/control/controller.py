@@ -9,7 +9,7 @@ again.
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
@@ -221,15 +221,22 @@ class Controller:
 
     # ---- what follows from it ------------------------------------------------------------------------------------
 
-    def on_note(self, _group: str, _note: Note) -> None:
-        """Reviews all groups after a membership has changed. An observer of notes for the runtime."""
+    def on_note(self, group: str, _note: Note) -> None:
+        """Reviews a group after its membership has changed: a review of all groups for each of hundreds of notes would
+        make their plans late. An observer of notes for the runtime."""
         if self._caught_up.is_set():
-            self.review()
+            self._review((group,))
 
     def review(self) -> None:
         """Applies orders, rules, hand-backs and roles to every group. Cheap, and may be called at any time."""
+        self._review(self._groups)
+        if self._served_orders is not None:
+            self._served_orders.update(self._groups.keys(), self._now_ms())
+
+    def _review(self, groups: Iterable[str]) -> None:
         now_ms = self._now_ms()
-        for group, state in self._groups.items():
+        for group in groups:
+            state = self._groups[group]
             self._update_orders(group, state, now_ms)
             self._end_outdated_plan(group, state, now_ms)
             self._update_rules(group, state, now_ms)
@@ -237,8 +244,6 @@ class Controller:
             if self._standby and not given_up(state.runner):
                 self._roles.update(group, state)
         self._carry_out_drains(now_ms)
-        if self._served_orders is not None:
-            self._served_orders.update(self._groups.keys(), now_ms)
 
     def _update_orders(self, group: str, state: ControlledGroup, now_ms: int) -> None:
         leave = self._orders.in_force(OrderKind.LEAVE, group, now_ms)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ from bellwether_kafka.coordinator.control.topic import (
     read_all,
     write_now,
 )
-from bellwether_kafka.coordinator.membership.commands import Fatal
+from bellwether_kafka.coordinator.membership.commands import Fatal, Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, Event, OrdersInForce
 from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
@@ -365,3 +366,17 @@ def test_a_topic_with_two_partitions_is_refused(brokers: EmbeddedCluster) -> Non
     brokers.create_topic("control-wide", 2)
     with pytest.raises(ControlTopicError, match="has 2 partitions, but order matters"):
         ensure_topic({"bootstrap.servers": brokers.bootstrap}, "control-wide")
+
+
+def test_a_note_of_a_group_costs_no_review_of_hundreds_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 300 groups that took their first members gave notes that reviewed all 300, and their plans were late."""
+    reviewed: list[str] = []
+    groups = {f"g{n}": Group(standby=False) for n in range(300)}
+    topic: Any = SimpleNamespace(topic="c")
+    controller = Controller(topic, ControlSettings("c", "pod-1", standby=False), groups)
+    controller._caught_up.set()
+    monkeypatch.setattr(controller, "_update_orders", lambda group, *_: reviewed.append(group))
+    controller.on_note("g7", Note(NoteKind.LEADING, "1 member"))
+    assert reviewed == ["g7"]
+    controller.review()
+    assert len(reviewed) == 301
