@@ -1,8 +1,11 @@
-"""Requests about many groups or partitions, each to one node, for observers of many groups. Belongs to `transport`."""
+"""Requests about many groups or partitions, each to one node, for observers of many groups; they belong to `transport`.
+`Batches` sends the requests of many groups for topics together: hundreds that need metadata at once would otherwise
+wait for one another until their plans are late."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 
@@ -29,6 +32,11 @@ from bellwether_kafka.coordinator.membership import Node
 from bellwether_kafka.protocol.primitives import possible_topics
 
 Counts = Mapping[str, int]
+
+
+WAIT_S = 0.2  # of a batch for the one before it
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +131,36 @@ class LatestOffsets:
             topic.name: {p.partition_index: (p.error_code, p.offset) for p in topic.partitions}
             for topic in response.topics
         }
+
+
+class Batches(Generic[A]):
+    """Callers that come while a request is on its way share the next one. That begins when the one before has ended, at
+    most WAIT_S after its first caller came: a request that hangs holds up no other. For one event loop."""
+
+    def __init__(self, request: Callable[[list[str]], Awaitable[A]]) -> None:
+        self._request = request
+        self._topics: set[str] = set()  # of the next request
+        self._next: asyncio.Task[A] | None = None
+        self._sent: asyncio.Task[A] | None = None
+
+    async def ask(self, topics: Iterable[str]) -> A:
+        """Returns the answer to a request for these topics and perhaps others, which begins after this call. It goes on
+        for the others if this call is cancelled."""
+        if self._next is None or self._next.done():
+            self._topics = set()
+            self._next = asyncio.create_task(self._send(self._sent))
+            self._next.add_done_callback(_retrieved)
+        self._topics.update(topics)
+        return await asyncio.shield(self._next)
+
+    async def _send(self, before: "asyncio.Task[A] | None") -> A:
+        if before is not None and not before.done():
+            await asyncio.wait([before], timeout=WAIT_S)
+        self._sent, self._next = self._next, None
+        return await self._request(sorted(self._topics))
+
+
+def _retrieved(task: "asyncio.Task[A]") -> None:
+    """An error is for the callers, and there may be none left."""
+    if not task.cancelled():
+        task.exception()

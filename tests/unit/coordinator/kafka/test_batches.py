@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka.batches import WAIT_S, Batches
+from bellwether_kafka.coordinator.kafka.many_groups import WAIT_S, Batches
 
 
 class Brokers:
