@@ -3,6 +3,9 @@ they remain in force, and without them no command would show or withdraw them. P
 
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Record
 
+AGAIN_MS = 5_000  # a producer may not know a new topic yet, so what is not read back is written again
+ATTEMPTS_MAX = 12
+
 
 class KeptRecords:
     """All records but heartbeats, which are written anew in any case."""
@@ -10,6 +13,8 @@ class KeptRecords:
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
         self._lacking: dict[str, Record] = {}  # of the new log, as far as it was read
+        self._attempts = 0
+        self._due_ms = 0
 
     def take(self, key: str, record: Record | None) -> None:
         """Takes one record in the order of the log; None for one that withdraws the key."""
@@ -22,11 +27,12 @@ class KeptRecords:
 
     def begin_anew(self) -> None:
         """Call it where the log is read from its start again."""
-        self._lacking = dict(self._records)
+        self._lacking, self._attempts, self._due_ms = dict(self._records), 0, 0
 
     def lacking(self, now_ms: int) -> list[Record]:
-        """Returns once, at the end of a new log, the records that it lacks and that have not expired."""
-        lacking, self._lacking = self._lacking, {}
-        for key in lacking:
-            del self._records[key]  # until they are read again
-        return [record for record in lacking.values() if now_ms < record.expires_ms]
+        """Returns, at the end of a new log, the records that it lacks and that have not expired; the same again after
+        AGAIN_MS, until they are read, or ATTEMPTS_MAX times."""
+        if not self._lacking or self._attempts >= ATTEMPTS_MAX or 0 < self._due_ms - now_ms <= AGAIN_MS:
+            return []
+        self._attempts, self._due_ms = self._attempts + 1, now_ms + AGAIN_MS
+        return [record for record in self._lacking.values() if now_ms < record.expires_ms]

@@ -22,7 +22,20 @@ def test_a_new_log_lacks_what_it_does_not_have_and_what_has_not_expired() -> Non
     assert records.lacking(0) == [], "it is the same log"
     records.begin_anew()
     assert records.lacking(500) == [LEAVE]
-    assert records.lacking(500) == [], "once"
+    assert records.lacking(600) == [], "it may still be on its way"
+
+
+def test_what_is_not_read_back_is_written_again_for_a_while() -> None:
+    """A producer that has just learned that there is no such topic refuses the first attempt."""
+    records = kept(replace(LEAVE, expires_ms=10**9))
+    records.begin_anew()
+    attempts = [len(records.lacking(second * 1_000)) for second in range(1, 600)]
+    assert sum(attempts) == 12
+    assert attempts[0] == 1
+    records.begin_anew()
+    assert len(records.lacking(700_000)) == 1
+    records.take(LEAVE.key, LEAVE)
+    assert records.lacking(710_000) == []
 
 
 def test_an_order_of_the_new_log_counts_and_one_that_is_withdrawn_there_does_not_come_back() -> None:
