@@ -355,7 +355,7 @@ def alerts_page() -> str:
     lines = [
         "# Alerts",
         "",
-        "The alerts of `deploy/prometheus/rules.yml`, made by `python docs/generate.py`. Severity `page`: partitions",
+        "The alerts of `deploy/prometheus/rules.yml`. Severity `page`: partitions",
         "of a group are not consumed. `ticket`: a person should look at it within a day.",
     ]
     for rule in alerts:

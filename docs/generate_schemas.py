@@ -60,8 +60,6 @@ HEAD = (
     "[a minor version only adds fields](compatibility.md#what-stays-the-same). Unknown values are `null`.",
     "Lists in examples are cut to three entries.",
     "",
-    "Printed by:",
-    "",
 )
 
 

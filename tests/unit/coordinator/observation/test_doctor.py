@@ -116,6 +116,23 @@ def test_every_broker_must_have_the_assignor_that_members_name(
     assert (found.verdict, words in found.message) == (verdict, True), found
 
 
+@pytest.mark.parametrize(
+    ("assignor", "mode", "verdict"),
+    [
+        ("bellwether-rack-first", "observe", CheckVerdict.PASS),
+        ("bellwether", "observe", CheckVerdict.PASS),
+        ("bellwether-rack-first", "lead", CheckVerdict.FAIL),
+        ("uniform", "observe", CheckVerdict.FAIL),
+    ],
+)
+def test_a_group_whose_broker_asks_bellwether_is_as_it_should_be_unless_it_is_to_be_led(
+    assignor: str, mode: str, verdict: CheckVerdict
+) -> None:
+    obstacle = "its broker assigns (KIP-848), so no client can lead it"
+    seen = replace(consumers(3).seen, kind="consumer", protocol=assignor, obstacle=obstacle)
+    assert check(replace(consumers(3), seen=seen, mode=mode), "group").verdict == verdict
+
+
 TASKS = "bellwether.broker.BellwetherTaskAssignor,sticky"
 
 
