@@ -13,6 +13,7 @@ from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_P
 from bellwether_kafka.coordinator.assessment.model import NOW, Measures, PolicyRow, Prices
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.observation import NEWEST, Observation, Shadow
+from bellwether_kafka.coordinator.planning import StreamsConfig, load_application
 from bellwether_kafka.protocol.primitives import TaskId
 
 
@@ -101,11 +102,12 @@ def _of_consumers(shadow: Shadow, plan: consumer.PartitionPlan, prices: Prices) 
 def _of_tasks(seen: Observation, shadow: Shadow, prices: Prices) -> Iterator[PolicyRow]:
     tasks_of = {m.member_id: HeldTasks(_tasks(m.active), _tasks(m.standby)) for m in seen.members}
     broker = replace(STOCK, assign=partial(assign_broker_sticky, release=modelled(seen.broker_version)))
-    assignors = {**dict.fromkeys(STREAMS_POLICIES, STOCK), BROKER_STICKY: broker}
+    by_load = load_application(StreamsConfig(seen.group_id, policy=consumer.LOAD_AWARE), lambda: prices.weights)
+    assignors = dict.fromkeys(STREAMS_POLICIES, STOCK) | {consumer.LOAD_AWARE: by_load.assignors, BROKER_STICKY: broker}
     for name, by in assignors.items():
         leads = name in STREAMS_POLICIES
-        if name == consumer.LOAD_AWARE:
-            yield PolicyRow(name, leads, why="of applications it is not compared: use bellwether simulate --policy")
+        if name == consumer.LOAD_AWARE and not prices.weights.of:
+            yield PolicyRow(name, leads, why="no partition has a weight")
             continue
         decision: Decision[TaskPlan] = shadow.decision  # type: ignore[assignment]  # the caller has checked
         try:

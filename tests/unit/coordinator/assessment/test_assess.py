@@ -155,6 +155,12 @@ def test_an_application_is_compared_with_its_policies_and_its_broker() -> None:
     assert (broker.leads, broker.moves) == (False, 0)
     assert broker.measures is not None
     assert broker.measures.imbalance == 1.0
+    assert row(rows, "load-aware").why == "no partition has a weight"
+    plan = decision.plan
+    weights = Weights({plan.cluster.name(flat): 1_000.0 for flat in range(plan.cluster.partition_total)})
+    seen = Observation("app", "classic", "Stable", "stream", 0, members, shadow=shadow)
+    loaded = row(rows_of(seen, Prices(weights=weights)), "load-aware")
+    assert (loaded.why, loaded.measures is not None and loaded.measures.by_load) == ("", True)
 
 
 def test_the_page_says_names_and_runs_none_of_them() -> None:
