@@ -241,6 +241,8 @@ def test_a_clock_that_is_set_begins_anew_and_makes_no_lag_in_time() -> None:
 
 
 class FakeTransport:
+    broker_version = (4, 3)
+
     def __init__(self, answer: DescribeAnswer, *committed: str) -> None:
         self.answer, self.any = answer, AnyCommitted(bool(committed), 0, committed)
 
