@@ -4,6 +4,7 @@ exports is imported from that package, never from a module inside it."""
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -15,7 +16,8 @@ from tests.paths import ROOT
 from tests.source_trees import nodes_of, tree_of
 
 PRODUCT = ("protocol", "assignors", "coordinator", "pipeline")
-MODULES_MAX = 25
+LIMITED = (*PRODUCT, "deploy", "docs", "examples", "tests")
+MODULES_MAX, LINES_MAX = 25, 400
 SIDES = (
     *("assignors/consumer", "assignors/streams", "assignors/shared"),
     *("protocol/messages", "protocol/bulk", "coordinator/cli"),
@@ -80,15 +82,22 @@ def test_every_package_says_what_it_is_for() -> None:
     assert not silent
 
 
+def python_files() -> list[Path]:
+    """Of the product, its tests and what is shipped beside it."""
+    return [path for folder in LIMITED for path in (ROOT / folder).rglob("*.py")]
+
+
 def test_no_folder_is_too_large_to_read() -> None:
-    crowded = {
-        str(folder): count
-        for name in PRODUCT
-        for folder in (ROOT / name, *(ROOT / name).rglob("*"))
-        if folder.is_dir() and (count := sum(entry.suffix == ".py" for entry in folder.iterdir())) > MODULES_MAX
-    }
+    counts = Counter(str(path.parent.relative_to(ROOT)) for path in python_files())
+    crowded = {folder: count for folder, count in counts.items() if count > MODULES_MAX}
     assert not crowded, "divide these folders by responsibility"
     assert len(list((ROOT / "coordinator").glob("[!_]*"))) <= 20
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    lines = {str(path.relative_to(ROOT)): len(path.read_bytes().splitlines()) for path in python_files()}
+    long = {name: count for name, count in lines.items() if count > LINES_MAX}
+    assert not long, "divide these files by responsibility"
 
 
 @pytest.mark.slow
