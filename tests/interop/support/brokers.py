@@ -73,6 +73,7 @@ class KafkaCluster:
 
     `properties` are added to every node's configuration. With `users` (name -> password) clients must log in by
     SASL/PLAIN and StandardAuthorizer allows nothing but to the super user "admin", whose password is "admin".
+    `options` are more options of each node's JVM.
     """
 
     nodes: int = 3
@@ -82,6 +83,7 @@ class KafkaCluster:
     properties: Mapping[str, str] = field(default_factory=dict)
     users: Mapping[str, str] | None = None
     release: Release = CURRENT
+    options: Sequence[str] = ()
     _java: Java | None = None
     _members: dict[int, Node] = field(default_factory=dict)
     _leases: list[PortLease] = field(default_factory=list)
@@ -179,6 +181,7 @@ class KafkaCluster:
             "-Dorg.slf4j.simpleLogger.log.kafka.coordinator.transaction.TransactionCoordinator=info",  # time-outs
             "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
             "-Dorg.slf4j.simpleLogger.log.kafka.server.ReplicaFetcherThread=error",
+            *self.options,
         ]
         node.log = node.log_path.open("ab")
         node.process = subprocess.Popen(
@@ -208,6 +211,10 @@ class KafkaCluster:
 
     def pids(self) -> list[int]:
         return [n.process.pid for n in self._members.values() if n.process is not None]
+
+    def log_of(self, node_id: int) -> str:
+        """Everything that a node has written."""
+        return self._members[node_id].log_path.read_text(errors="replace")
 
     def log_paths(self) -> list[Path]:
         return [node.log_path for node in self._members.values()]

@@ -116,7 +116,7 @@ BROKER_44 = Release(
         f"kafka-streams-{BROKER_44_VERSION}.jar",
         "slf4j-simple-1.7.36.jar",
     ),
-    "BrokerMain.java BrokerSideReferee.java StreamsMain.java broker-4.4/*.java",
+    "BrokerMain.java BrokerSideReferee.java MemberMain.java StreamsMain.java broker-4.4/*.java",
     assigns_tasks=True,
 )
 STREAMS_39 = Release(

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.interop.support.golang import go_members
-from tests.interop.support.jvm import CURRENT, STREAMS_39, java
+from tests.interop.support.jvm import BROKER_44, CURRENT, STREAMS_39, java
 from tests.paths import ROOT
 from tests.patience import PATIENCE
 
@@ -38,12 +38,13 @@ QUIET_S = 1.0
 
 
 STOP_TIMEOUT_S = 20.0
+JAVA = {"java": CURRENT, "java-3.9": STREAMS_39, "java-4.4": BROKER_44}
 
 
 def _command(kind: str) -> list[str]:
-    if kind in ("java", "java-3.9"):
+    if kind in JAVA:
         options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-        return java(CURRENT if kind == "java" else STREAMS_39).command("bellwether.MemberMain", options=options)
+        return java(JAVA[kind]).command("bellwether.MemberMain", options=options)
     if kind in ("franz-go", "sarama", "kafka-go"):
         return [str(go_members()), kind]
     module = {"confluent": "confluent", "kafka-python": "kafka_python", "aiokafka": "aio"}[kind]

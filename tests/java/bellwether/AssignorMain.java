@@ -40,8 +40,10 @@ public final class AssignorMain {
             String[] parts = arguments[i].split("=", 2);
             properties.put(parts[0], parts[1]);
         }
-        BellwetherAssignor assignor =
-            (BellwetherAssignor) Class.forName(arguments[0]).getDeclaredConstructor().newInstance();
+        BellwetherAssignor assignor = null;
+        for (int made = 0; made < 2; made++) {  // a broker makes several and calls one of them
+            assignor = (BellwetherAssignor) Class.forName(arguments[0]).getDeclaredConstructor().newInstance();
+        }
         assignor.configure(properties);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Map<String, Group> groups = new HashMap<>();

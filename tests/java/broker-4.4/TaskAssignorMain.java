@@ -45,6 +45,7 @@ public final class TaskAssignorMain {
             String[] parts = argument.split("=", 2);
             properties.put(parts[0], parts[1]);
         }
+        new BellwetherTaskAssignor();  // a broker makes several and calls one of them
         BellwetherTaskAssignor assignor = new BellwetherTaskAssignor();
         assignor.configure(properties);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.jvm import CURRENT, Release
 from tests.interop.support.members import QUIET_S, Flock, Member, partitions_of, wait_until
 from tests.patience import PATIENCE
 
@@ -21,36 +22,51 @@ def address_in(folder: Path) -> str:
     return f"unix:{folder / 'assignor.sock'}"
 
 
-def asking_cluster(folder: Path) -> KafkaCluster:
+def asking_cluster(
+    folder: Path,
+    *,
+    release: Release = CURRENT,
+    deadline_ms: int = 500,  # of a busy machine; how fast plans come is measured elsewhere
+    session_ms: int = 45_000,
+    options: Sequence[str] = (),
+) -> KafkaCluster:
     """Brokers that ask the Bellwether whose socket is in this folder."""
     properties = {
         "group.consumer.assignors": ASSIGNORS,
         "bellwether.assignor.address": address_in(folder),
-        "bellwether.assignor.deadline.ms": "500",  # of a busy machine; how fast plans come is measured elsewhere
+        "bellwether.assignor.deadline.ms": str(deadline_ms),
         "group.consumer.heartbeat.interval.ms": "1000",
         "group.consumer.min.heartbeat.interval.ms": "1000",
+        "group.consumer.session.timeout.ms": str(session_ms),
+        "group.consumer.min.session.timeout.ms": str(session_ms),
     }
-    return KafkaCluster(properties=properties)
+    return KafkaCluster(properties=properties, release=release, options=options)
 
 
-def create_topic(cluster: KafkaCluster) -> None:
-    cluster.create_topic(TOPIC, assignment=[[1 + p % 3] for p in range(PARTITIONS)])
+def create_topic(cluster: KafkaCluster, partitions: int = PARTITIONS) -> None:
+    cluster.create_topic(TOPIC, assignment=[[1 + p % 3] for p in range(partitions)])
 
 
-def joined(flock: Flock, group: str, assignor: str, rack: str) -> Member:
+def joined(
+    flock: Flock, group: str, assignor: str, rack: str, *, kind: str = "java", own_process: bool = False
+) -> Member:
     more = {"property.group.remote.assignor": assignor}
-    return flock.member("java", group, [TOPIC], [], protocol="consumer", rack=rack, more=more)
+    return flock.member(kind, group, [TOPIC], [], protocol="consumer", rack=rack, more=more, own_process=own_process)
 
 
-def settled(members: Sequence[Member]) -> None:
+def settled(members: Sequence[Member], partitions: int = PARTITIONS, limit_s: float = SETTLE_S) -> None:
     """Waits until these members have every partition once, for a while."""
 
     def complete() -> bool:
-        owned = [partition for member in members for partition in member.owned()]
-        whole = len(owned) == PARTITIONS and set(owned) == partitions_of({TOPIC: PARTITIONS})
-        return whole and all(member.quiet_s > JOINED_S + QUIET_S for member in members)
+        return whole(members, partitions) and all(member.quiet_s > JOINED_S + QUIET_S for member in members)
 
-    wait_until(complete, SETTLE_S, lambda: str({member.name: sorted(member.owned()) for member in members}))
+    wait_until(complete, limit_s, lambda: str({member.name: sorted(member.owned()) for member in members}))
+
+
+def whole(members: Sequence[Member], partitions: int) -> bool:
+    """Whether these members have every partition once."""
+    owned = [partition for member in members for partition in member.owned()]
+    return len(owned) == partitions and set(owned) == partitions_of({TOPIC: partitions})
 
 
 def crossing(members: Sequence[Member]) -> int:

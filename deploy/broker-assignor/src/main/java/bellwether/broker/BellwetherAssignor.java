@@ -2,10 +2,7 @@ package bellwether.broker;
 
 import java.util.Map;
 import org.apache.kafka.common.Configurable;
-import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
-import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
-import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
-import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
+import org.apache.kafka.coordinator.group.api.assignor.*;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 
 /**
@@ -27,7 +24,7 @@ public class BellwetherAssignor implements ConsumerGroupPartitionAssignor, Confi
 
     BellwetherAssignor(String name) {
         this.name = name;
-        this.outcomes = new Outcomes(name, "partitions");
+        this.outcomes = Outcomes.of(name, "partitions");
     }
 
     @Override

@@ -1,14 +1,20 @@
 package bellwether.broker;
 
 import java.lang.management.ManagementFactory;
+import java.util.concurrent.*;
 import javax.management.JMException;
 import javax.management.ObjectName;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Counts and times what one assignor has returned, for JMX, and logs each change between plans and fallbacks once. */
+/**
+ * Counts and times what the assignors of one name have returned, for JMX, and logs each change between plans and
+ * fallbacks once. A broker makes several assignors of each class, since each reading of its properties does, and calls
+ * one of them.
+ */
 final class Outcomes implements OutcomesMBean {
     private static final Logger LOG = LoggerFactory.getLogger(BellwetherAssignor.class);
+    private static final ConcurrentMap<String, Outcomes> BY_NAME = new ConcurrentHashMap<>();
     private static final double NANOS_PER_MS = 1e6;
 
     private final String name;
@@ -21,7 +27,11 @@ final class Outcomes implements OutcomesMBean {
     private Boolean served;
 
     /** {@code items} are what the assignor assigns: partitions or tasks. */
-    Outcomes(String name, String items) {
+    static Outcomes of(String name, String items) {
+        return BY_NAME.computeIfAbsent(name, any -> new Outcomes(name, items));
+    }
+
+    private Outcomes(String name, String items) {
         this.name = name;
         this.items = items;
         try {

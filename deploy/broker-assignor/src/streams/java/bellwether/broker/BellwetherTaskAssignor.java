@@ -16,7 +16,7 @@ import org.apache.kafka.coordinator.group.api.streams.assignor.TopologyDescriber
 public final class BellwetherTaskAssignor implements TaskAssignor, Configurable {
     private static final String NAME = "bellwether";
 
-    private final Outcomes outcomes = new Outcomes(NAME + "-tasks", "tasks");
+    private final Outcomes outcomes = Outcomes.of(NAME + "-tasks", "tasks");
     private volatile Link link = Link.NONE;
 
     @Override
