@@ -1,23 +1,27 @@
 """`python -m tests.measure.broker_settles --trials 10`: groups of six members and 60 partitions in three racks whose
 broker assigns, by `uniform` and by Bellwether's plans: seconds until settled and partitions across racks after a join,
-a leave and a kill (session 6 s, heartbeat 1 s), and the times of `assign` in the brokers.
+a leave and a kill (session 6 s, heartbeat 1 s), and the times of `assign` in the brokers. With
+`--faults` no plan comes for a while: exit code 1 if a partition moved then, or a plan differs from what `plan` showed.
 """
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock
-from tests.interop.support.scenes.served import RACKS, address_in, asking_cluster, create_topic, started
+from tests.interop.support.scenes.plan_faults import GONE, WRONG, Disturbed, Faulty, disturb, recovered, shown
+from tests.interop.support.scenes.served import RACKS, asking_cluster, create_topic
 from tests.interop.support.scenes.settling import (
     DEADLINE_MS,
     PARTITIONS,
@@ -38,24 +42,59 @@ COLUMNS = ("brokers", "members", "assignor", "after a", "settled s", "worst", "a
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """One group, after all its changes."""
+    """One group, after all its changes. `calls` are those of the changes, `first` those before, while the broker's JVM
+    had hardly run the assignor."""
 
     release: str
     group: SettlingGroup
     changes: Sequence[Change]
+    first: Sequence[Call]
     calls: Sequence[Call]
 
 
 def settle(release: str, group: SettlingGroup, trials: int) -> Settled:
     group.begin()
+    first = group.calls()
     changes: list[Change] = []
     for trial in range(trials):
         rack = RACKS[trial % len(RACKS)]
         changes += [group.join(rack), group.leave(), group.kill(rack)]
-    return Settled(release, group, changes, group.calls())
+    return Settled(release, group, changes, first, group.calls()[len(first) :])
 
 
-def run(release: str, clients: Sequence[str], trials: int) -> list[Settled]:
+def settled(release: str, clients: Sequence[str], trials: int) -> list[Settled]:
+    with stage(release) as (folder, cluster, flock):
+        groups = settling_groups(cluster, flock, clients, (UNIFORM, RACK_FIRST))
+        asking = [group.name for group in groups if group.asks]
+        with (
+            Faulty(cluster, folder, asking, relayed=False).running(),
+            ThreadPoolExecutor(len(groups)) as pool,
+        ):
+            return list(pool.map(lambda group: settle(release, group, trials), groups))
+
+
+def disturbed(release: str, clients: Sequence[str]) -> list[Disturbed]:
+    """Disturbs a group of each client in each way, all of them at once."""
+    every: list[Disturbed] = []
+    with stage(release) as (folder, cluster, flock), ThreadPoolExecutor(len(clients)) as pool:
+        groups = settling_groups(cluster, flock, clients, (RACK_FIRST,))
+        for faults in (GONE, WRONG):
+            faulty = Faulty(cluster, folder, [group.name for group in groups], relayed=faults is WRONG)
+            with faulty.running():
+                for fault in faults:
+                    list(pool.map(SettlingGroup.begin, groups))
+                    with faulty.fault(fault):
+                        during = list(pool.map(lambda group, fault=fault: disturb(group, fault), groups))
+                        plans = [shown(group, folder) for group in groups]
+                        at_ms = int(time.time() * 1000)
+                    every += pool.map(recovered, groups, during, plans, [at_ms] * len(groups))
+                    list(pool.map(SettlingGroup.end, groups))
+                    print(*every[-len(groups) :], sep="\n", flush=True)
+    return every
+
+
+@contextmanager
+def stage(release: str) -> Iterator[tuple[Path, KafkaCluster, Flock]]:
     with tempfile.TemporaryDirectory(prefix="bellwether-assignor-") as name:
         made = asking_cluster(
             Path(name),
@@ -66,17 +105,7 @@ def run(release: str, clients: Sequence[str], trials: int) -> list[Settled]:
         )
         with made as cluster, Flock(cluster.bootstrap) as flock:
             create_topic(cluster, PARTITIONS)
-            groups = settling_groups(cluster, flock, clients, (UNIFORM, RACK_FIRST))
-            asking = [group.name for group in groups if group.asks]
-            bellwether = Bellwether(
-                cluster, asking, options={"mode": "observe"}, assignor_address=address_in(Path(name))
-            )
-            try:
-                started(bellwether)
-                with ThreadPoolExecutor(len(groups)) as pool:
-                    return list(pool.map(lambda group: settle(release, group, trials), groups))
-            finally:
-                bellwether.stop()
+            yield Path(name), cluster, flock
 
 
 def table(every: Sequence[Settled]) -> Table:
@@ -102,13 +131,14 @@ def table(every: Sequence[Settled]) -> Table:
 def of_calls(every: Sequence[Settled]) -> str:
     """Describes the calls of `assign` in all brokers of a release."""
     calls = [call for one in every for call in one.calls]
+    first = [call for one in every for call in one.first]
     times = sorted(call.ms / (call.plans + call.fallbacks) for call in calls)
-    fallbacks, plans = sum(call.fallbacks for call in calls), sum(call.plans for call in calls)
+    number, fallbacks = sum(call.plans + call.fallbacks for call in calls), sum(call.fallbacks for call in calls)
     changed = [f"{c.what} {c.settled_s:.1f} s" for one in every for c in one.changes if c.fallbacks]
     return (
-        f"brokers of {every[0].release}: {plans + fallbacks} calls, p50 {median(times):.1f} ms,"
-        f" p99 {quantiles(times, n=100)[98]:.1f} ms, worst {times[-1]:.1f} ms,"
-        f" fallbacks {fallbacks / (plans + fallbacks):.1%}; changes with one: {', '.join(changed) or 'none'}"
+        f"brokers of {every[0].release}: assign p50 {median(times):.1f} ms, p99 {times[int(0.99 * len(times))]:.1f} ms,"
+        f" worst {times[-1]:.1f} ms, fallbacks {fallbacks} of {number} calls ({fallbacks / number:.1%}), before"
+        f" the first change {sum(call.fallbacks for call in first)}; changes with one: {', '.join(changed) or 'none'}"
     )
 
 
@@ -117,10 +147,14 @@ def main() -> int:
     parser.add_argument("--release", action="append", choices=RELEASES)
     parser.add_argument("--client", action="append", choices=CLIENTS)
     parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("--faults", action="store_true", help="no plans for a while, in five ways, five changes each")
     options = parser.parse_args()
+    if options.faults:
+        seen = [one for release in options.release or RELEASES for one in disturbed(release, options.client or CLIENTS)]
+        return 1 if any(one.moved or one.plans or one.errors or one.differing for one in seen) else 0
     every: list[Settled] = []
     for release in options.release or RELEASES:
-        every += run(release, options.client or CLIENTS, options.trials)
+        every += settled(release, options.client or CLIENTS, options.trials)
         print(of_calls([one for one in every if one.release == release]), flush=True)
     Console(width=140).print(table(every))
     return 0

@@ -96,7 +96,7 @@ def wrong(change: Callable[[bytes], bytes], begun: threading.Event) -> Answer:
     """Right answers, which are changed before they are sent once this has begun."""
     right = answers()
 
-    def answer(data: bytes) -> tuple[bytes, Callable[[], None]]:
+    def answer(data: bytes) -> tuple[bytes, Callable[[bool], None]]:
         sent, done = right.answer(data)
         return change(sent) if begun.is_set() else sent, done
 

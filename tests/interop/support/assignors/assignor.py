@@ -19,7 +19,7 @@ STARTED = "listens"
 RACK_FIRST = "bellwether.broker.RackFirstAssignor"
 SIZE_SMALL, SIZE_LARGE = (6, 60), (100, 1_000)
 
-Answer = Callable[[bytes], tuple[bytes, Callable[[], None]]]
+Answer = Callable[[bytes], tuple[bytes, Callable[[bool], None]]]
 
 
 @dataclass(frozen=True, slots=True)

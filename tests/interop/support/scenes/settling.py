@@ -66,15 +66,20 @@ class SettlingGroup:
 
     def begin(self) -> None:
         """The first member of each rack has a process of its own, so that it can be killed."""
+        calls = len(self.calls())
         self.members = [self._joined(rack, own_process=first) for first in (True, False) for rack in RACKS]
-        self.settle()
+        self.settle(calls_before=calls)
+
+    def end(self) -> None:
+        for member in self.members:
+            member.stop()
 
     def join(self, rack: str) -> Change:
         return self._changed("join", lambda: self.members.append(self._joined(rack)))
 
     def leave(self) -> Change:
         """The newest member leaves."""
-        return self._changed("leave", lambda: self.members.pop().stop())
+        return self._changed("leave", self._left)
 
     def kill(self, rack: str) -> Change:
         """A member of this rack is killed. Another one joins after that, and takes its place."""
@@ -84,16 +89,18 @@ class SettlingGroup:
         self.settle()
         return killed
 
-    def settle(self, *, planned: bool = True) -> None:
-        """Waits until the members have every partition once, for a while. Unless not `planned`, they also have as many
-        as each other, and by Bellwether's plan if the broker asks it. Raises AssertionError."""
+    def settle(self, *, planned: bool = True, calls_before: int = 0) -> None:
+        """Waits until the members have every partition once, for a while, after a further call if the broker asks
+        Bellwether. If `planned`, they also have as many as each other, by Bellwether's plan. Raises AssertionError."""
 
         def complete() -> bool:
             quiet = all(member.quiet_s > JOINED_S + QUIET_S for member in self.members)
             if not quiet or not whole(self.members, PARTITIONS):
                 return False
-            shares = [len(member.owned()) for member in self.members]
-            return not planned or (max(shares) - min(shares) <= 1 and (not self.asks or self.calls()[-1].plans > 0))
+            shares, calls = [len(member.owned()) for member in self.members], self.calls()[calls_before:]
+            if self.asks and not calls:
+                return False
+            return not planned or (max(shares) - min(shares) <= 1 and (not self.asks or calls[-1].plans > 0))
 
         wait_until(complete, LIMIT_S, lambda: f"{self.name}: {self.owners()} {self.calls()[-5:]}")
 
@@ -104,7 +111,7 @@ class SettlingGroup:
     def _changed(self, what: str, change: Callable[[], None], *, planned: bool = True) -> Change:
         before, calls, began_ms = self.owners(), len(self.calls()), int(time.time() * 1000)
         change()
-        self.settle(planned=planned)
+        self.settle(planned=planned, calls_before=calls)
         now, present = self.owners(), {member.name for member in self.members}
         events = [event for member in self.members for event in list(member.events)]
         times = [event.t_ms for event in events if event.kind in ("assigned", "revoked") and event.partitions]
@@ -120,9 +127,12 @@ class SettlingGroup:
     def disturb(self, number: int) -> Change:
         """A member joins or leaves, in turn, while no plan comes."""
         if number % 2:
-            return self._changed("leave", lambda: self.members.pop().stop(), planned=False)
+            return self._changed("leave", self._left, planned=False)
         rack = RACKS[number % len(RACKS)]
         return self._changed("join", lambda: self.members.append(self._joined(rack)), planned=False)
+
+    def _left(self) -> None:
+        self.members.pop().stop()
 
     def _joined(self, rack: str, *, own_process: bool = False) -> Member:
         return joined(self.flock, self.name, self.assignor, rack, kind=self.kind, own_process=own_process)

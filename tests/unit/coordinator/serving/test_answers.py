@@ -2,22 +2,18 @@
 
 import random
 import time
-import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
-import numpy as np
 import pytest
 
-from bellwether_kafka.assignors import consumer
 from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
-from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember, Refusal, Rule, Weights
-from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, cluster_view
+from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.coordinator.serving import Answers, KnownGroups, KnownMember, Served, TopicNames, wire
 from bellwether_kafka.coordinator.serving.request_views import id_text, views_of
-from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.seeds import seeds
+from tests.support.shown_plan import ObservedOwner, shown_plan
 from tests.unit.coordinator.serving.requests import Asking, owners, refusal, topic_id
 
 RACKS = ("az1", "az2", "az3")
@@ -254,26 +250,8 @@ def random_group(source: random.Random) -> Asking:
     return Asking([topics[t] for t in used], members, subscriptions, f"bellwether-{chosen}")
 
 
-def metadata_view(source: random.Random, topics: Mapping[str, Sequence[Sequence[str]]]) -> ClusterView:
-    """As it is read from a cluster with a broker in each rack, which has read others before."""
-    brokers = source.sample(RACKS, len(RACKS))
-    names = tuple(sorted(topics))
-    return cluster_view(
-        MetadataRead(
-            topics=names,
-            counts=np.array([len(topics[name]) for name in names], dtype=np.int32),
-            codes=np.array([brokers.index(rack) for name in names for (rack,) in topics[name]], dtype=np.int32),
-            placements=[(broker, (broker,)) for broker in range(len(RACKS))],
-            racks=dict(enumerate(brokers)),
-            online=frozenset(range(len(RACKS))),
-            read_at=0.0,
-        )
-    )
-
-
 @pytest.mark.parametrize("seed", seeds(200))
 def test_a_plan_is_the_one_that_an_observer_of_the_group_shows(seed: int) -> None:
-    """The observer reads what members have from the bytes that describe them, and metadata by name."""
     source = random.Random(seed)
     asking = random_group(source)
     name = {t: f"topic-{source.random():.6f}" for t in range(len(asking.topics))}
@@ -281,24 +259,23 @@ def test_a_plan_is_the_one_that_an_observer_of_the_group_shows(seed: int) -> Non
     world.groups.see("orders", nameless(asking.members))
     world.topics.learn({topic_id(t): called for t, called in name.items()})
     served = owners(world.answer(asking))
-
-    cluster = metadata_view(source, {name[t]: topic for t, topic in enumerate(asking.topics)})
-    shown = []
-    for member in sorted(asking.members):
-        rack, held = asking.members[member]
-        owned = tuple(TopicPartition(name[t], p) for t, partitions in held.items() for p in partitions)
-        topics = tuple(sorted(name[t] for t in asking.subscriptions[member]))
-        subscription = ConsumerProtocolSubscription(3, topics, None, owned, 5, rack or None).encode()
-        shown.append(AssignedMember(member, None, subscription, ConsumerProtocolAssignment(partitions=owned).encode()))
-    memory = consumer.recall(9, "cooperative-sticky", cluster, shown)
-    joined = tuple(RawMember(one.member_id, None, one.metadata) for one in shown)
-    raw = RawGroup("orders", 9, "cooperative-sticky", joined, resting=True)
-    chosen = policy(asking.assignor.removeprefix("bellwether-"))
-    decision = consumer.decide(raw, cluster, memory, chosen, 0, zlib.crc32(b"orders"))
-    assert not isinstance(decision, Refusal)
-    position, ids = {member: i for i, member in enumerate(asking.members)}, decision.plan.group.members.ids
-    flats = [flat for t in range(len(asking.topics)) for flat in decision.cluster.flats_of(name[t]).tolist()]
-    assert [position[ids[decision.plan.owner[flat]]] for flat in flats] == served
+    shown = shown_plan(
+        "orders",
+        {name[t]: [rack for (rack,) in topic] for t, topic in enumerate(asking.topics)},
+        [
+            ObservedOwner(
+                member_id=member,
+                rack=rack or None,
+                topics=tuple(sorted(name[t] for t in asking.subscriptions[member])),
+                owned=tuple(TopicPartition(name[t], p) for t, partitions in held.items() for p in partitions),
+            )
+            for member, (rack, held) in sorted(asking.members.items())
+        ],
+        asking.assignor.removeprefix("bellwether-"),
+        brokers=source.sample(RACKS, len(RACKS)),
+    )
+    position = {member: i for i, member in enumerate(asking.members)}
+    assert [position[shown[name[t], p]] for t, topic in enumerate(asking.topics) for p in range(len(topic))] == served
 
 
 def test_a_group_that_becomes_known_after_its_plan_counts_as_served() -> None:
