@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.serving import wire
+from bellwether_kafka.coordinator.serving.wire_tasks import TaskGroup
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.conftest import missing_tool
 from tests.interop.support.assignors.assignor import (
     SIZE_LARGE,
@@ -25,6 +27,7 @@ from tests.interop.support.assignors.assignor import (
     serving,
 )
 from tests.interop.support.jvm import BROKER_40, CURRENT, MissingToolError, Release, java
+from tests.support.shown_plan import ObservedOwner, shown_plan
 
 CALLS = 100
 PATIENT_MS = 1_000  # for a machine that has much else to do
@@ -62,6 +65,43 @@ def test_plans_come_over_a_unix_socket_and_are_by_rack(path: Path, release: Rele
             found = harness.call(size, CALLS)
             assert (found.served, found.faults) == (CALLS, 0), found
             assert found.crossing <= size[1] / size[0] * 2, found
+
+
+def shown(request: wire.Request) -> list[str]:
+    """The owner of each partition by the plan that an observer of this group shows."""
+    names = [f"topic-{number}" for number in range(len(request.topics))]
+    rack_of = [rack for (rack,) in request.rack_sets]
+    places = [(name, p) for name, count in zip(names, request.counts, strict=True) for p in range(count)]
+    racks = [request.racks[rack_of[row]] for row in request.rack_set_of]
+    topics = {name: [rack for (topic, _), rack in zip(places, racks, strict=True) if topic == name] for name in names}
+    members = [
+        ObservedOwner(
+            member_id=member,
+            rack=request.racks[request.rack_of[m]],
+            topics=tuple(names[t] for t in request.subscriptions[request.subscription[m]]),
+            owned=tuple(TopicPartition(*place) for place, o in zip(places, request.owner, strict=True) if o == m),
+        )
+        for m, member in enumerate(request.members)
+    ]
+    plan = shown_plan("", topics, members, "rack-first", brokers=request.racks)
+    return [plan[place] for place in places]
+
+
+def test_what_a_broker_is_given_is_what_plan_shows(path: Path) -> None:
+    right, requests = answers(), list[wire.Request | TaskGroup]()
+
+    def answer(data: bytes) -> tuple[bytes, Callable[[bool], None]]:
+        requests.append(wire.read_request(data))
+        return right.answer(data)
+
+    with serving(f"unix:{path}", answer), Harness(f"unix:{path}", deadline_ms=PATIENT_MS) as harness:
+        harness.until_served(SIZE_SMALL)
+        for _ in range(CALLS):
+            found = harness.call(SIZE_SMALL, 1)
+            assert (found.served, found.faults) == (1, 0), found
+            request = requests[-1]
+            assert isinstance(request, wire.Request)
+            assert list(found.owners) == shown(request)
 
 
 def test_plans_come_over_a_loopback_port_and_no_other_one_is_asked() -> None:

@@ -26,7 +26,8 @@ import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignment
 /**
  * Calls a broker-side assignor as a broker does, with its own classes, and checks each assignment. Arguments: the
  * assignor's class, then properties as name=value. Each line on stdin, "MEMBERS PARTITIONS CALLS", is a group whose
- * member leaves or joins before each call; a line of JSON on stdout says what came of it.
+ * member leaves or joins before each call; a line of JSON on stdout says what came of it, after a single call with the
+ * owner of each partition.
  */
 public final class AssignorMain {
     private static final int TOPICS = 2;
@@ -58,12 +59,14 @@ public final class AssignorMain {
 
     /** A group between calls: members by id with their number, and the present target. */
     private static final class Group implements SubscribedTopicDescriber {
+        private final int size;
         private final int partitions;
         private final TreeMap<String, Integer> members = new TreeMap<>();
         private Map<String, Map<Uuid, Set<Integer>>> target = new HashMap<>();
         private int joined;
 
         Group(int size, int partitions) {
+            this.size = size;
             this.partitions = partitions;
             while (joined < size) {
                 join();
@@ -82,7 +85,7 @@ public final class AssignorMain {
             int movedByFallback = 0;
             int crossing = 0;
             for (int call = 0; call < calls; call++) {
-                if (call % 2 == 0) {
+                if (members.size() == size) {
                     members.pollFirstEntry();
                 } else {
                     join();
@@ -109,11 +112,21 @@ public final class AssignorMain {
                 target = next;
             }
             Collections.sort(micros);
+            String owners = calls == 1 ? String.join("\",\"", owners()) : "";
             return "{\"calls\":" + calls + ",\"served\":" + served + ",\"faults\":" + faults.size() + ",\"fault\":\""
                 + (faults.isEmpty() ? "" : faults.get(0).replace('"', '\'')) + "\",\"moved_by_fallback\":"
                 + movedByFallback + ",\"crossing\":" + crossing + ",\"p50_micros\":" + at(micros, 0.5) + ",\"p99_micros\":"
                 + at(micros, 0.99) + ",\"worst_micros\":" + at(micros, 1.0) + ",\"reason\":\""
-                + attribute(assignor, "LastFallback").toString().replace('"', '\'') + "\"}";
+                + attribute(assignor, "LastFallback").toString().replace('"', '\'') + "\",\"owners\":["
+                + (owners.isEmpty() ? "" : '"' + owners + '"') + "]}";
+        }
+
+        /** The owner of each partition of one topic after the other. */
+        private String[] owners() {
+            String[] found = new String[TOPICS * partitions];
+            target.forEach((member, held) -> held.forEach((topic, numbers) -> numbers.forEach(
+                partition -> found[(int) topic.getLeastSignificantBits() * partitions + partition] = member)));
+            return found;
         }
 
         private static long at(List<Long> sorted, double share) {

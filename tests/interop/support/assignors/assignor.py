@@ -24,7 +24,7 @@ Answer = Callable[[bytes], tuple[bytes, Callable[[bool], None]]]
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What came of some calls. Times are of `assign`."""
+    """What came of some calls. Times are of `assign`. `owners`, after a single call: of each partition."""
 
     calls: int
     served: int
@@ -36,6 +36,7 @@ class Called:
     p99_micros: int
     worst_micros: int
     reason: str
+    owners: Sequence[str] = ()
 
 
 class Harness:
