@@ -63,11 +63,13 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
 def unfollowed(group: str, protocol: str, assignor: str, *, served: bool) -> str:
     """Returns sentences on why the broker of a group that it assigns would not follow an order, with the remedy; "" if
     it would. `served`: a live process reports that it has served the group a plan."""
-    if protocol == "streams":
+    if protocol == "streams" and not assignor:  # before 4.4
         remedy = f"'bellwether convert {for_shell(group)}' has the way back to a group that Bellwether leads"
         return f"The broker of '{group}' places its tasks (group.protocol=streams) and follows no orders; {remedy}."
     if not assignor.startswith(OWN_ASSIGNORS):
         remedy = "let its members name one that asks Bellwether, such as group.remote.assignor=bellwether-rack-first"
+        if protocol == "streams":
+            remedy = f"give the group the configuration streams.assignor.name={OWN_ASSIGNORS}"
         return f"The broker of '{group}' assigns with {assignor}, which follows no orders; {remedy} ({PLUGIN_GUIDE})."
     if served:
         return ""

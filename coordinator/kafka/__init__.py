@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         grant,
         with_remedy,
     )
-    from bellwether_kafka.coordinator.kafka.broker_configs import SettingOfBroker, read_broker_config
+    from bellwether_kafka.coordinator.kafka.broker_configs import SettingOfBroker, read_broker_config, read_size_limit
     from bellwether_kafka.coordinator.kafka.certificates import Renewed
     from bellwether_kafka.coordinator.kafka.client_properties import (
         ClientConfigError,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from bellwether_kafka.coordinator.kafka.describe_groups import (
         BROKER_PROTOCOLS,
         OWN_ASSIGNORS,
-        TEMPORARY_TOPIC,
         BrokerGroup,
         BrokerMember,
         BrokerProtocol,
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
         DescribeByBroker,
         ListedGroup,
         RemoveStreamsMember,
-        TemporaryMember,
     )
     from bellwether_kafka.coordinator.kafka.librdkafka_clients import LoginError, librdkafka_client
     from bellwether_kafka.coordinator.kafka.log_requests import (
@@ -89,7 +87,14 @@ if TYPE_CHECKING:
         service_links,
     )
     from bellwether_kafka.coordinator.kafka.record_batches import Limits, Unread
-    from bellwether_kafka.coordinator.kafka.size_limit import read_size_limit
+    from bellwether_kafka.coordinator.kafka.temporary_members import (
+        OTHER_TOPOLOGY,
+        TEMPORARY_MEMBER,
+        TEMPORARY_TOPIC,
+        DescribedTopology,
+        SentTopology,
+        possible_topologies,
+    )
     from bellwether_kafka.coordinator.kafka.topic_log import OFFSET_OUT_OF_RANGE, TopicLog, TopicLogError
     from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
 else:
@@ -111,8 +116,6 @@ else:
             "ListedGroup",
             "OWN_ASSIGNORS",
             "RemoveStreamsMember",
-            "TEMPORARY_TOPIC",
-            "TemporaryMember",
         ),
         "librdkafka_clients": ("LoginError", "librdkafka_client"),
         "log_requests": ("FindLeader", "ReadRecords"),
@@ -136,8 +139,15 @@ else:
             *("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in", "service_links"),
         ),
         "record_batches": ("Limits", "Unread"),
-        "broker_configs": ("SettingOfBroker", "read_broker_config"),
-        "size_limit": ("read_size_limit",),
+        "broker_configs": ("SettingOfBroker", "read_broker_config", "read_size_limit"),
+        "temporary_members": (
+            "OTHER_TOPOLOGY",
+            "TEMPORARY_MEMBER",
+            "TEMPORARY_TOPIC",
+            "DescribedTopology",
+            "SentTopology",
+            "possible_topologies",
+        ),
         "topic_log": ("OFFSET_OUT_OF_RANGE", "TopicLog", "TopicLogError"),
         "transport": ("Transport", "TransportError", "UnreachableError"),
     }

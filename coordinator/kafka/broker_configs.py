@@ -1,12 +1,25 @@
-"""Reads one setting of every broker."""
+"""Reads settings of every broker, such as group.max.size, which Bellwether must know before it adds temporary members
+to a group."""
 
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TypeAlias, cast
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from bellwether_kafka.coordinator.kafka.acls import DENIED
+from bellwether_kafka.coordinator.membership import SizeLimit
+from bellwether_kafka.protocol.primitives import whole_number
+
 SettingOfBroker: TypeAlias = "str | KafkaError | None"  # None: the broker does not have that setting
+
+GROUP_SIZE_MAX = "group.max.size"
+NO_RIGHT = SizeLimit(
+    unknown=f"Bellwether may not read the brokers' {GROUP_SIZE_MAX}",
+    remedy="grant Bellwether's principal the ACL DESCRIBE_CONFIGS on the cluster",
+)
+AGAIN = "wait until Bellwether asks again"
 
 
 def read_broker_config(admin: AdminClient, name: str, limit_s: float) -> dict[int, SettingOfBroker]:
@@ -32,3 +45,31 @@ def _answer(request: "Future[dict[str, object]]", name: str, limit_s: float) -> 
     except TimeoutError:
         return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - librdkafka's own errors begin with an underscore
     return None if setting is None else str(getattr(setting, "value", ""))
+
+
+def read_size_limit(admin: AdminClient, limit_s: float) -> SizeLimit:
+    """Reads the limit. Blocks for about `limit_s` at most."""
+    try:
+        settings = read_broker_config(admin, GROUP_SIZE_MAX, limit_s)
+    except (KafkaException, TimeoutError) as error:
+        return SizeLimit(unknown=f"the brokers have not sent their {GROUP_SIZE_MAX} ({error})", remedy=AGAIN)
+    return size_limit({node: whole_number(s) if isinstance(s, str) else s for node, s in settings.items()})
+
+
+def size_limit(answers: Mapping[int, int | KafkaError | None]) -> SizeLimit:
+    """Returns the smallest limit, if every broker has sent its own. None in `answers` is a broker without that setting.
+
+    Only the group's coordinator node enforces the limit, but every broker may become it, so one that does not answer
+    makes the limit unknown. The controller delists a broker that stays away; then it is not queried any more.
+    """
+    refused = {node: error for node, error in answers.items() if isinstance(error, KafkaError)}
+    if any(error.code() in DENIED for error in refused.values()):
+        return NO_RIGHT
+    if refused:
+        why = "; ".join(f"broker {node}: {error.str()}" for node, error in sorted(refused.items()))
+        unread = f"{len(refused)} of {len(answers)} brokers have not sent their {GROUP_SIZE_MAX} ({why})"
+        return SizeLimit(unknown=unread, remedy=AGAIN)
+    sizes = [size for size in answers.values() if isinstance(size, int)]
+    if not sizes or len(sizes) < len(answers):
+        return SizeLimit(unknown=f"the brokers have no {GROUP_SIZE_MAX} that Bellwether could read", remedy=AGAIN)
+    return SizeLimit(min(sizes))

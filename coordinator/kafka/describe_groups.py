@@ -1,5 +1,5 @@
 """Requests about groups whose broker assigns (KIP-848 `consumer`, KIP-1071 `streams`): Describe calls, with responses
-as plain values, the end of a membership, and that of a temporary member. Belongs to `transport`."""
+as plain values, and the end of a membership. Belongs to `transport`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,8 +12,6 @@ from bellwether_kafka.coordinator.membership import Node
 
 CLASSIC_MEMBER = 0  # the MemberType of a member of the classic protocol in a group that was converted online
 JOINS, LEAVES = 0, -1  # the epochs of a member that joins or leaves
-TEMPORARY_TIMEOUT_MS = 5_000  # after which a broker would remove a temporary member that gave up no partition
-TEMPORARY_TOPIC = "bellwether.temporary-member"  # must not exist
 BrokerProtocol = Literal["consumer", "streams"]
 BROKER_PROTOCOLS: tuple[BrokerProtocol, ...] = ("consumer", "streams")
 OWN_ASSIGNORS = "bellwether"  # how the names of the assignors of deploy/broker-assignor begin
@@ -25,14 +23,6 @@ class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: igno
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
-    pass
-
-
-class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
-    pass
-
-
-class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
     pass
 
 
@@ -145,35 +135,6 @@ class RemoveStreamsMember:
         return int(response.error_code)
 
 
-@dataclass(frozen=True, slots=True)
-class TemporaryMember:
-    """A heartbeat of a member of Bellwether's own in a `consumer` group, with which it joins or leaves. It subscribes
-    to a topic that does not exist: so the broker computes a new assignment when it joins, and gives it nothing. It has
-    no part in the choice of the assignor."""
-
-    node: Node
-    group_id: str
-    member_id: str
-    joins: bool
-    timeout_ms: int
-
-    def message(self) -> Any:
-        common = {"group_id": self.group_id, "member_id": self.member_id}
-        if not self.joins:
-            return ConsumerGroupHeartbeatRequest(**common, member_epoch=LEAVES)
-        return ConsumerGroupHeartbeatRequest(
-            **common,
-            member_epoch=JOINS,
-            rebalance_timeout_ms=TEMPORARY_TIMEOUT_MS,
-            subscribed_topic_names=[TEMPORARY_TOPIC],
-            topic_partitions=[],
-        )
-
-    def answer(self, response: Any) -> int:
-        """Returns Kafka's error code."""
-        return int(response.error_code)
-
-
 def listed(response: Any) -> tuple[ListedGroup, ...]:
     """Returns the groups of a ListGroups response."""
     return tuple(
@@ -199,7 +160,7 @@ def described_by_broker(group: Any, protocol: BrokerProtocol) -> BrokerGroup:
         error=0,
         state=group.group_state,
         epoch=group.assignment_epoch,
-        assignor=group.assignor_name if consumer else "",
+        assignor=getattr(group, "assignor_name", None) or "",
         members=tuple(_consumer(m) if consumer else _streams(m) for m in group.members),
         subtopologies=() if topology is None else tuple(map(_subtopology, topology.subtopologies or ())),
     )

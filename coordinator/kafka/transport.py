@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 from kafka.net.selector import NetworkSelector
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.kafka import describe_groups, node_requests
+from bellwether_kafka.coordinator.kafka import describe_groups, node_requests, temporary_members
 from bellwether_kafka.coordinator.kafka.client_properties import (
     KEEPER,
     KEYTAB,
@@ -36,6 +36,7 @@ from bellwether_kafka.coordinator.kafka.node_requests import (
     RemovedMembers,
     RemoveMembers,
 )
+from bellwether_kafka.coordinator.kafka.temporary_members import DescribedTopology, SentTopology
 from bellwether_kafka.coordinator.kafka.tokens import TokenError, TokenKeeper
 from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
 
@@ -185,9 +186,26 @@ class Transport:
         node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
             return error
-        joins = describe_groups.TemporaryMember(node, group_id, member_id, joins=True, timeout_ms=REQUEST_TIMEOUT_MS)
+        joins = temporary_members.TemporaryMember(node, group_id, member_id, joins=True, timeout_ms=REQUEST_TIMEOUT_MS)
         error = await self._ask(joins)
         return error or await self._ask(replace(joins, joins=False))
+
+    async def described_topology(self, group_id: str) -> DescribedTopology:
+        """Returns what the broker of a `streams` group shows of its topology. Raises TransportError."""
+        node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
+        if node is None:
+            return DescribedTopology(error)
+        return await self._ask(temporary_members.DescribeTopology(node, group_id, REQUEST_TIMEOUT_MS))
+
+    async def rebalance_streams_by_broker(self, group_id: str, member_id: str, topology: SentTopology) -> int:
+        """Does the same as `rebalance_by_broker` in a `streams` group. The error is INVALID_REQUEST if the group has
+        another topology."""
+        node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
+        if node is None:
+            return error
+        joins = temporary_members.TemporaryStreamsMember(node, group_id, member_id, topology, REQUEST_TIMEOUT_MS)
+        leaves = describe_groups.RemoveStreamsMember(node, group_id, member_id, REQUEST_TIMEOUT_MS)
+        return await self._ask(joins) or await self._ask(leaves)
 
     async def list_groups(self, node: Node) -> GroupList:
         """Returns this node's groups; with an error the list may be incomplete. Raises TransportError."""

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from uuid import uuid4
 
 import structlog
 from confluent_kafka import KafkaException
@@ -14,14 +13,15 @@ from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.membership import Code, name_of
 from bellwether_kafka.coordinator.observation import Observation, notify
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed
 from bellwether_kafka.coordinator.runtime.observers import DecisionObserver
 from bellwether_kafka.coordinator.runtime.plans_in_force import PlansInForce
 from bellwether_kafka.coordinator.serving import (
+    RETRY_S,
     Answers,
     AssignorServer,
+    BrokerRebalances,
     KnownApplication,
     KnownGroups,
     KnownMember,
@@ -33,10 +33,7 @@ from bellwether_kafka.coordinator.telemetry import ServedMetrics, decision_field
 NAMES_INTERVAL_S = 1.0
 TOPICS_AT_ONCE = 1_000
 FAILED_AGAIN_S = 30.0
-RETRY_S = (1.0, 5.0, 15.0, 30.0)  # while a coordinator node moves, loads or does not answer
-PERMANENT = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.GROUP_ID_NOT_FOUND, Code.TOPIC_AUTHORIZATION_FAILED})
 TIMEOUT_MS = 5_000
-TEMPORARY_MEMBER = "bellwether-temporary-"  # followed by a UUID
 
 log = structlog.get_logger(__name__)
 
@@ -61,12 +58,11 @@ class PlansForBrokers:
         racks_configured: bool = False,
         retry_s: Sequence[float] = RETRY_S,
     ) -> None:
-        self._retry_s = tuple(retry_s)
         self._groups, self._topics, self._in_force = KnownGroups(), TopicNames(), PlansInForce()
         self._rules_of = rules_of
         self._applications: dict[str, KnownApplication] = {}
-        self._transport: kafka.Transport | None = None
-        self._begun: set[asyncio.Task[None]] = set()
+        self._protocols: dict[str, kafka.BrokerProtocol] = {}
+        self._rebalances = BrokerRebalances(self._groups.has_members, retry_s)
         self._metrics = ServedMetrics(registry)
         self._on_decision = on_decision
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -105,6 +101,7 @@ class PlansForBrokers:
         if seen.kind not in ("consumer", "streams"):
             self.on_gone(seen.group_id)
             return
+        self._protocols[seen.group_id] = seen.kind
         plan = None if seen.shadow is None else seen.shadow.decision.plan
         members = {m.member_id: KnownMember(m.client_id, m.rack, m.leader_only) for m in seen.members}
         self._groups.see(seen.group_id, members, None if plan is None else plan.cluster)
@@ -136,42 +133,21 @@ class PlansForBrokers:
 
     def begin_rebalance(self, group: str, cause: str) -> None:
         """Has the broker of the group compute its assignment anew."""
-        task = asyncio.create_task(self._begin_rebalance(group, cause))
-        self._begun.add(task)
-        task.add_done_callback(self._begun.discard)
-
-    async def _begin_rebalance(self, group: str, cause: str) -> None:
-        for wait_s in (*self._retry_s, None):
-            transport = self._transport
-            if transport is None or not self._groups.has_members(group):
-                return  # the next plan follows the orders
-            error: int | None
-            try:
-                error = await _rebalance(transport, group)
-                reason = _why(group, error or 0)
-            except kafka.TransportError as failure:
-                error, reason = Code.COORDINATOR_NOT_AVAILABLE, str(failure)
-            if error is None:
-                return
-            if not reason:
-                log.info("rebalance_begun", group=group, cause=cause)
-                return
-            log.warning("rebalance_not_begun", group=group, cause=cause, reason=reason, again_in_s=wait_s)
-            if error in PERMANENT or wait_s is None:
-                return
-            await asyncio.sleep(wait_s)
+        self._rebalances.begin(group, self._protocols.get(group, "consumer"), cause)
 
     # ---- what is observed --------------------------------------------------------------------------------------------
 
     def on_gone(self, group: str) -> None:
         self._groups.forget(group)
         self._applications.pop(group, None)
+        self._protocols.pop(group, None)
+        self._rebalances.forget(group)
         self._answers.forget(group)
         self._in_force.forget(group)
 
     async def beside(self, _: kafka.OffsetReader, transport: kafka.Transport, admin: AdminClient) -> None:
         """Reads the names of topics that brokers identified by id. Runs until cancelled."""
-        self._transport = transport
+        self._rebalances.transport = transport
         while True:
             await asyncio.sleep(NAMES_INTERVAL_S)
             ids, names = self._topics.take_missing()
@@ -214,24 +190,3 @@ class PlansForBrokers:
         )
         if served.group and not served.late:
             notify(self._on_decision, planned)
-
-
-async def _rebalance(transport: kafka.Transport, group: str) -> int | None:
-    """Has a temporary member join the group. Returns Kafka's error code, 0 for none; None if the group has no member.
-    Raises TransportError."""
-    # A member of this protocol would convert a group that has become classic, and create one that was deleted.
-    present = await transport.describe_by_broker(group, "consumer")
-    if present.error or not present.members:
-        return present.error or None
-    return await transport.rebalance_by_broker(group, f"{TEMPORARY_MEMBER}{uuid4()}")
-
-
-def _why(group: str, error: int) -> str:
-    """Returns why a temporary member could not join the group, with the remedy; "" for no error."""
-    if error == Code.GROUP_AUTHORIZATION_FAILED:
-        return kafka.grant("READ", "Group", group)
-    if error == Code.GROUP_ID_NOT_FOUND:
-        return f"no broker assigns '{group}' any more, so no member of Bellwether joins it"
-    if error == Code.TOPIC_AUTHORIZATION_FAILED:
-        return kafka.grant("DESCRIBE", "Topic", kafka.TEMPORARY_TOPIC)
-    return name_of(error) if error else ""

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.serving import NewestPlan
+from bellwether_kafka.coordinator.serving import NewestPlan, tasks_by_process
 
 PLAN_AGE_S_MAX = 300.0  # an older plan may have been followed by one that another process made
 WAIT_S = 60.0  # after the first rebalance that is begun for one state of a group; twice as long after the second
@@ -51,7 +52,8 @@ class PlansInForce:
         assignment an order was not followed, it was not that of the newest plan, or a member had no partition. Few
         times for one state of a group, because another process may know better or every plan be late. `rules` is None
         while orders are unread. `now` is in seconds of the clock of `newest`."""
-        by_plug_in = seen.kind == "consumer" and seen.protocol.startswith(OWN_ASSIGNORS)
+        named = seen.kind == "consumer" and seen.protocol.startswith(OWN_ASSIGNORS)
+        by_plug_in = named or (seen.kind == "streams" and newest is not None)  # no name is shown of an application's
         if not by_plug_in or seen.state != GroupState.STABLE or rules is None:
             return ""
         group = self._watched(seen, _State(frozenset(map(_name, seen.members)), rules))
@@ -78,7 +80,7 @@ class PlansInForce:
 
 def _cause(seen: Observation, newest: NewestPlan | None, group: _Watched, now: float) -> str:
     if newest is not None and (group.agreed is None or group.agreed[0] is not newest):
-        if newest.owned() == {_name(m): frozenset(m.owned) for m in seen.members}:
+        if newest.owned() == _owned(seen):
             group.agreed = (newest, seen.epoch)
             return ""
         if now - newest.made_at < PLAN_AGE_S_MAX and _are_named(newest, seen.members):
@@ -86,6 +88,14 @@ def _cause(seen: Observation, newest: NewestPlan | None, group: _Watched, now: f
     if group.state.rules:
         return DISREGARDED if _disregards(seen, group.state.rules) else ""
     return _idle(seen.members) if group.attempts < IDLE_ATTEMPTS_MAX else ""
+
+
+def _owned(seen: Observation) -> dict[str, frozenset[tuple[str, int]]]:
+    """Returns the same of an observation as `NewestPlan.owned` of a plan."""
+    shadow = seen.shadow
+    if shadow is not None and isinstance(shadow.decision.plan, TaskPlan):
+        return tasks_by_process(shadow.decision.plan, shadow.present)
+    return {_name(m): frozenset(m.owned) for m in seen.members}
 
 
 def _name(member: ObservedMember) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray, Plan, Refusal, Rule, Weights
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
 from bellwether_kafka.coordinator.planning import (
     Chosen,
@@ -26,7 +27,7 @@ from bellwether_kafka.coordinator.planning import (
     cause,
 )
 from bellwether_kafka.coordinator.serving import task_plans, wire
-from bellwether_kafka.coordinator.serving.incomplete import Incomplete, incomplete
+from bellwether_kafka.coordinator.serving.incomplete import Incomplete, incomplete, incomplete_tasks
 from bellwether_kafka.coordinator.serving.known import KnownGroups, TopicNames
 from bellwether_kafka.coordinator.serving.refused import RefusedError
 from bellwether_kafka.coordinator.serving.request_views import views_of
@@ -56,19 +57,24 @@ class Served:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewestPlan:
-    """The newest plan that this process has made for a group of consumers, at `made_at`, in seconds of a monotonic
-    clock, under `rules`."""
+    """The newest plan that this process has made for a group, at `made_at`, in seconds of a monotonic clock, under
+    `rules`."""
 
-    plan: PartitionPlan
+    plan: GroupPlan
     made_at: float
     rules: tuple[Rule, ...] = ()
 
     @property
     def topics(self) -> tuple[str, ...]:
-        return self.plan.cluster.topics
+        return self.plan.topology.source_topics if isinstance(self.plan, TaskPlan) else self.plan.cluster.topics
 
     def owned(self) -> dict[str, frozenset[tuple[str, int]]]:
-        """Returns the partitions of each member, by instance id, else by member id."""
+        """Returns the partitions of each member, by instance id, else by member id; of an application, the active tasks
+        of each process."""
+        if isinstance(self.plan, TaskPlan):
+            return task_plans.tasks_by_process(self.plan, self.plan.owner)
+        if not isinstance(self.plan, PartitionPlan):
+            return {}
         cluster, members = self.plan.cluster, self.plan.group.members
         owned = defaultdict[int, set[tuple[str, int]]](set)
         for topic, first, count in zip(cluster.topics, cluster.first.tolist(), cluster.counts.tolist(), strict=False):
@@ -93,8 +99,7 @@ class _Made:
 
 @dataclass(slots=True)
 class _LastPlan:
-    """What later answers and orders need of the newest plan of a known group. Of an application that is the decision
-    alone: its broker cannot be made to ask again, so it gets no orders. `incomplete` is what the plan lacked, if
+    """What later answers and orders need of the newest plan of a known group. `incomplete` is what the plan lacked, if
     something."""
 
     decision: Decision[GroupPlan] | None = None
@@ -201,9 +206,10 @@ class Answers:
             group
         )
         observed = self._observed(group) if group and self._observed is not None else None
-        views = task_views(request, observed, group, began)
+        rules, members_seen = self._rules(group), self._groups.members_of(request.members)
+        views = task_views(request, observed, group, began, members_seen)
         read_s = time.monotonic() - began
-        decision = task_plans.decide_tasks(request, views, config, self._rules(group), int(time.time() * 1000))
+        decision = task_plans.decide_tasks(request, views, config, rules, int(time.time() * 1000))
         return _Made(
             request=request,
             group=group,
@@ -211,6 +217,8 @@ class Answers:
             numbers=task_plans.numbers_of(request, decision),
             topics=task_plans.watched(decision),
             timings=Timings(began, read_s, time.monotonic() - began - read_s),
+            rules=rules,
+            incomplete=incomplete_tasks(request, members_seen, rules),
         )
 
     def _policy(self, assignor: str, group: str) -> Policy:
@@ -261,18 +269,16 @@ class Answers:
     def _remember(self, made: _Made) -> None:
         """Keeps what later answers and orders need. Called under the lock."""
         request, group, decision = made.request, made.group, made.decision
-        if not group and isinstance(request, wire.Request):
-            lacked = made.incomplete or Incomplete(request.assignor, request.topics)
+        if not group:
+            topics = () if isinstance(request, TaskGroup) else request.topics
+            lacked = made.incomplete or Incomplete(request.assignor, topics)
             self._nameless[request.members[:MEMBERS_KEPT]] = decision.policy, lacked
             while len(self._nameless) > NAMELESS_MAX:
                 del self._nameless[next(iter(self._nameless))]
-        elif group and (group in self._last or len(self._last) < GROUPS_MAX):
-            if isinstance(decision.plan, PartitionPlan):
-                self._recognise()  # plans from before this one
-                newest = NewestPlan(decision.plan, made.timings.joined_at, made.rules)
-                self._last[group] = _LastPlan(decision, decision.policy, newest, made.incomplete)
-            else:
-                self._last[group] = _LastPlan(decision)
+        elif group in self._last or len(self._last) < GROUPS_MAX:
+            self._recognise()  # plans from before this one
+            newest = NewestPlan(decision.plan, made.timings.joined_at, made.rules)
+            self._last[group] = _LastPlan(decision, decision.policy, newest, made.incomplete)
 
     def _recognise(self) -> None:
         """Finds the groups of plans that were made before their group was known. Called under the lock."""
@@ -289,7 +295,7 @@ class Answers:
             return last.newest if last is not None else None
 
     def policies(self) -> dict[str, str]:
-        """Returns the policy of the newest plan of each group of consumers that is known by now."""
+        """Returns the policy of the newest plan of each group that is known by now."""
         with self._reporting:
             self._recognise()
             return {group: last.policy for group, last in self._last.items() if last.policy}

@@ -8,6 +8,7 @@ from bellwether_kafka.assignors.consumer import LOAD_AWARE, STICKY_MIN_CHURN, TO
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.serving.known import KnownMember
 from bellwether_kafka.coordinator.serving.wire import Request
+from bellwether_kafka.coordinator.serving.wire_tasks import TaskGroup
 
 WITHOUT_RACKS = (STICKY_MIN_CHURN, TOPIC_BALANCE)  # policies for which the racks of members do not matter
 
@@ -68,3 +69,13 @@ def incomplete(
         return None
     rackless = frozenset(member for member, _, rackless in unobserved if racks_configured and rackless)
     return Incomplete(request.assignor, request.topics, members, rackless)
+
+
+def incomplete_tasks(
+    request: TaskGroup, members_seen: Sequence[KnownMember | None], rules: Sequence[Rule]
+) -> Incomplete | None:
+    """Returns the same for an application, whose plans need client ids for orders alone."""
+    if not any(rule.where.startswith("member:") for rule in rules):
+        return None
+    unobserved = [member for member, seen in zip(request.members, members_seen, strict=True) if seen is None]
+    return Incomplete(request.assignor, members=tuple(unobserved)) if unobserved else None

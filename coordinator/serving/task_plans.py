@@ -59,6 +59,15 @@ def watched(decision: Decision[TaskPlan]) -> WatchedTopics:
     return WatchedTopics(topology.source_topics, topology.changelogs, rack_aware=bool((rack != NO_RACK).any()))
 
 
+def tasks_by_process(plan: TaskPlan, owner: IntArray) -> dict[str, frozenset[tuple[str, int]]]:
+    """Returns the tasks of each process by its id, as (subtopology, partition), if `owner` is the process of each."""
+    table = plan.view.tasks
+    owned: dict[int, set[tuple[str, int]]] = {p: set() for p in range(plan.view.size)}
+    for task in np.flatnonzero(owner != NOBODY).tolist():
+        owned[int(owner[task])].add((str(table.subtopology[task]), int(table.partition[task])))
+    return {str(process.process_id): frozenset(owned[p]) for p, process in enumerate(plan.view.processes)}
+
+
 def _configs(group: TaskGroup, configured: AssignmentConfigs) -> AssignmentConfigs:
     return replace(
         configured,

@@ -6,7 +6,7 @@ plan is balanced and spreads standbys, but does not place active tasks by rack.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from bellwether_kafka.assignors.streams.application import EndOffsets, Topology,
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.planning import classic_view, topology_of
+from bellwether_kafka.coordinator.serving.known import KnownMember
 from bellwether_kafka.coordinator.serving.wire_tasks import UNKNOWN, TaskGroup
 
 GENERATION = 1  # of all claims: a broker knows what each member runs
@@ -61,8 +62,15 @@ class TaskViews:
     topology: Topology
 
 
-def task_views(group: TaskGroup, observed: KnownApplication | None, group_id: str, read_at: float) -> TaskViews:
-    """Returns the views of a request. Raises TopologyError if the topology contradicts itself."""
+def task_views(
+    group: TaskGroup,
+    observed: KnownApplication | None,
+    group_id: str,
+    read_at: float,
+    members_seen: Sequence[KnownMember | None] = (),
+) -> TaskViews:
+    """Returns the views of a request. `members_seen` is what was observed of its members. Raises TopologyError if the
+    topology contradicts itself."""
     if observed is not None and not observed.fits(group):
         observed = None
     parts = _invented(group) if observed is None else _observed(observed.topology)
@@ -76,13 +84,23 @@ def task_views(group: TaskGroup, observed: KnownApplication | None, group_id: st
         subtopologies=parts,
     )
     described = classic_view(shown).members
-    joined = tuple(RawMember(member.member_id, member.instance_id, member.metadata) for member in described)
+    seen = dict(zip(group.members, members_seen, strict=False))
+    joined = tuple(
+        RawMember(
+            member.member_id, member.instance_id, member.metadata, client_id=_client_id(seen.get(member.member_id))
+        )
+        for member in described
+    )
     return TaskViews(
         raw=RawGroup(group_id, GENERATION, STREAMS_PROTOCOL, joined),
         cluster=cluster,
         ends=EndOffsets(_ends(group, parts)),
         topology=topology_of(shown) if observed is None else observed.topology,
     )
+
+
+def _client_id(seen: KnownMember | None) -> str:
+    return "" if seen is None else seen.client_id
 
 
 def as_asked(group: TaskGroup, plan: TaskPlan) -> IntArray:

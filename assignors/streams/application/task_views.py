@@ -73,7 +73,8 @@ class TaskTable:
 @dataclass(frozen=True, slots=True)
 class ProcessView:
     """One KafkaStreams instance. Its threads are the group members `members`, sorted as UTF-16 strings. `leader_only`:
-    its rack comes from the configuration, and it fetches from leaders only."""
+    its rack comes from the configuration, and it fetches from leaders only. `client_ids` are those of members whose
+    ids do not begin with them."""
 
     process_id: ProcessId
     members: tuple[str, ...]
@@ -81,6 +82,7 @@ class ProcessView:
     tags: tuple[tuple[str, str], ...] = ()
     endpoint: HostInfo | None = None
     leader_only: bool = False
+    client_ids: tuple[str, ...] = ()
 
     @property
     def capacity(self) -> int:

@@ -147,8 +147,9 @@ def _view(
 ) -> tuple[ProcessView, tuple[str, ...]]:
     """Returns the process as its first readable thread describes it, and warnings about threads that disagree."""
     members = tuple([decoded.members[m].member_id for m in rows])
+    client_ids = tuple(client_id for m in rows if (client_id := decoded.members[m].client_id))
     if not readable:
-        return ProcessView(process, members), ()
+        return ProcessView(process, members, client_ids=client_ids), ()
     infos = decoded.infos
     racks, leader_only = racks_of([decoded.members[m] for m in readable], [decoded.columns.rack[m] for m in readable])
     identities = [(rack, infos.tags[m], infos.end_point[m]) for m, rack in zip(readable, racks, strict=True)]
@@ -161,4 +162,5 @@ def _view(
         warnings.append(f"process {process} has the endpoint {first[2]!r}, which is no host:port and left out")
     # Java ignores the racks of a process whose threads disagree on it; having no rack has the same effect.
     in_rack = first[0] if len({other[0] for other in identities}) == 1 else None
-    return ProcessView(process, members, in_rack, first[1], host, any(leader_only)), tuple(warnings)
+    view = ProcessView(process, members, in_rack, first[1], host, any(leader_only), client_ids)
+    return view, tuple(warnings)

@@ -68,7 +68,8 @@ def means(process: ProcessView, where: str) -> bool:
     kind, _, name = where.partition(":")
     if kind == "rack":
         return process.rack == name
-    return name == str(process.process_id) or any(m == name or m.startswith(f"{name}-") for m in process.members)
+    ids = (*process.members, *process.client_ids)
+    return name == str(process.process_id) or any(each == name or each.startswith(f"{name}-") for each in ids)
 
 
 def infeasible(view: StreamsView, rule: Rule, others: Sequence[Rule]) -> str:

@@ -2,7 +2,6 @@
 path."""
 
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,20 +9,23 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import missing_tool
-from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.bellwether import Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import BROKER_44, MissingToolError, java
 from tests.interop.support.members import wait_until
+from tests.interop.support.scenes.served import address_in
+from tests.interop.support.scenes.served_tasks import (
+    GROUP,
+    SETTLE_S,
+    add_instances,
+    application,
+    asking_cluster,
+    create_topics,
+    settled,
+    started,
+)
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load
-from tests.patience import PATIENCE
-
-GROUP, PARTITIONS = "served-tasks", 6
-RACKS = ("az1", "az2", "az3")
-SETTLE_S = 120.0
-PROBED_S = 3.0
-QUIET_S = 8.0  # an assignment follows a heartbeat, and these come every second
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]
 
@@ -40,44 +42,9 @@ def broker(request: pytest.FixtureRequest, folder: Path) -> Iterator[KafkaCluste
         java(BROKER_44)
     except MissingToolError as missing:
         missing_tool(request.config, f"{missing}: no real broker")
-    properties = {
-        "group.streams.assignors": "bellwether.broker.BellwetherTaskAssignor,sticky",  # the first one is the default
-        "group.streams.num.standby.replicas": "1",
-        "bellwether.assignor.address": f"unix:{folder / 'assignor.sock'}",
-        "bellwether.assignor.tasks.deadline.ms": "1000",  # of a busy machine
-        "group.streams.heartbeat.interval.ms": "1000",
-        "group.streams.min.heartbeat.interval.ms": "1000",
-        "group.streams.session.timeout.ms": "10000",
-        "group.streams.min.session.timeout.ms": "10000",
-    }
-    with KafkaCluster(nodes=1, racks=RACKS[:1], properties=properties, release=BROKER_44) as cluster:
-        cluster.create_topic(f"{GROUP}-in", PARTITIONS)
-        cluster.create_topic(f"{GROUP}-out", 1)
+    with asking_cluster(folder) as cluster:
+        create_topics(cluster)
         yield cluster
-
-
-def application() -> Application:
-    return Application(
-        application_id=GROUP,
-        topics=(f"{GROUP}-in",),
-        output=f"{GROUP}-out",
-        partitions=PARTITIONS,
-        settings={"group.protocol": "streams", "app.leave": "true"},
-        release=BROKER_44,
-    )
-
-
-def settled(app: StreamsApp) -> dict[str, str]:
-    """Waits until each task runs once and each with state has its standby; returns the owners."""
-    stateful = [task for task in app.application.tasks if int(task.split("_")[0]) in app.application.changelogs]
-
-    def complete() -> bool:
-        standbys = sorted(task for instance in app.live for task in instance.standbys)
-        quiet = all(instance.quiet_s > QUIET_S for instance in app.live)
-        return quiet and app.complete() and standbys == sorted(stateful)
-
-    wait_until(complete, SETTLE_S, lambda: str({i.name: (i.running, i.standbys) for i in app.live}) + str(app.send()))
-    return app.owners()
 
 
 def in_one_rack(app: StreamsApp) -> list[str]:
@@ -86,20 +53,11 @@ def in_one_rack(app: StreamsApp) -> list[str]:
     return [task for instance in app.live for task in instance.standbys if rack_of[task] == instance.rack]
 
 
-def started(bellwether: Bellwether) -> None:
-    """Waits until the broker, which probes twice a second, knows that it answers, and the group is observed."""
-    before = len(bellwether.log("plans_for_brokers"))
-    bellwether.start(wait=False)
-    wait_until(lambda: len(bellwether.log("plans_for_brokers")) > before, SETTLE_S, bellwether.tail)
-    time.sleep(PROBED_S * PATIENCE)
-
-
 def test_a_broker_places_tasks_by_rack_while_bellwether_answers_and_keeps_them_while_it_does_not(
     broker: KafkaCluster, folder: Path
 ) -> None:
     """Two instances in each of two racks and one in the third. Every record is counted once in the end."""
-    address = f"unix:{folder / 'assignor.sock'}"
-    bellwether = Bellwether(broker, [GROUP], options={"mode": "observe"}, assignor_address=address)
+    bellwether = Bellwether(broker, [GROUP], options={"mode": "observe"}, assignor_address=address_in(folder))
     with (
         StreamsApp(broker, application()) as app,
         Load(broker, f"{GROUP}-in", keys=120) as load,
@@ -109,8 +67,7 @@ def test_a_broker_places_tasks_by_rack_while_bellwether_answers_and_keeps_them_w
         started(bellwether)
         load.produce(1_200)
         load.start(100)
-        for name, rack in (("a", "az1"), ("b", "az1"), ("c", "az2"), ("d", "az2"), ("e", "az3")):
-            app.add(name, rack, {"client.rack": rack})  # consumer.client.rack is not sent in this protocol
+        add_instances(app)
         owners = settled(app)
         assert in_one_rack(app) == [], bellwether.tail()
         assert {list(owners.values()).count(name) for name in "abcde"} <= {3, 4}
@@ -138,5 +95,55 @@ def test_a_broker_places_tasks_by_rack_while_bellwether_answers_and_keeps_them_w
         plan = bellwether.log("plan_served")[-1]
         assert (plan["group"], f"{GROUP}-in" in plan["topics"]) == (GROUP, True), plan
         print(f"plans took {[plan['plan_ms'] for plan in bellwether.log('plan_served')]} ms")
+        load.stop()
+        app.wait_counted(load.expected, limit_s=SETTLE_S)
+
+
+def test_orders_on_placement_hold_in_an_application_that_the_broker_assigns(broker: KafkaCluster, folder: Path) -> None:
+    """A rack is evacuated, a process by its client id besides, and both get their tasks back when the orders are
+    withdrawn. For each order the broker asks at once, because a temporary member joins and leaves; nobody else moves,
+    and every record is counted once in the end."""
+    control = "served-tasks-control"
+    bellwether = Bellwether(
+        broker,
+        [GROUP],
+        options={"mode": "observe"},
+        assignor_address=address_in(folder),
+        control_topic=control,
+    )
+    with (
+        StreamsApp(broker, application()) as app,
+        Load(broker, f"{GROUP}-in", keys=120) as load,
+        ExitStack() as ends,
+    ):
+        ends.push(bellwether)
+        started(bellwether)
+        load.produce(1_200)
+        load.start(100)
+        add_instances(app)
+        owners = settled(app)
+        bellwether.logged("group_observed", group=GROUP, members=5)
+
+        def evacuated(place: str, *names: str) -> dict[str, str]:
+            begun = len(bellwether.log("rebalance_begun"))
+            ordered(broker, control, "evacuate", GROUP, place, "--wait", "60")
+            wait_until(lambda: not any(app.instances[name].running for name in names), SETTLE_S, bellwether.tail)
+            after = settled(app)
+            assert not {*after.values()} & {*names}, bellwether.tail()
+            assert len(bellwether.log("rebalance_begun")) == begun + 1
+            return after
+
+        ordered(broker, control, "rebalance", GROUP)
+        wait_until(lambda: len(bellwether.log("rebalance_begun")) == 1, SETTLE_S, bellwether.tail)
+        assert settled(app) == owners, "nobody is disturbed"
+
+        without_rack = evacuated("rack:az1", "a", "b")
+        others = {task: owner for task, owner in owners.items() if owner not in "ab"}
+        assert {task: without_rack[task] for task in others} == others, "what runs elsewhere stays"
+        evacuated("member:c", "a", "b", "c")
+
+        ordered(broker, control, "unpin", GROUP, "--all")
+        wait_until(lambda: all(instance.running for instance in app.live), SETTLE_S, bellwether.tail)
+        settled(app)
         load.stop()
         app.wait_counted(load.expected, limit_s=SETTLE_S)

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import policy
 from bellwether_kafka.assignors.shared import GroupPlan, Rule
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, TopicIds, TransportError
-from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Code, Failure
+from bellwether_kafka.coordinator.kafka import TopicIds, TransportError
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Failure
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.planning import PlannedRebalance
@@ -34,7 +33,6 @@ from tests.unit.coordinator.serving.task_requests import Thread as Threads
 from tests.unit.coordinator.web.test_observed import SKEWED
 
 MEMBERS = [member.member_id for member in SKEWED.members]
-BROKER_MEMBER = BrokerMember("m", None, None, "c", "/h", ("clicks",), ())
 ASKING = Asking([[["a"]] * 6], {member: ("a", {}) for member in MEMBERS}, assignor="bellwether")
 
 
@@ -84,83 +82,6 @@ def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: 
     assert (decision.raw.group_id, decision.policy) == (SKEWED.group_id, "rack-first")
     assert counted("refused") == 0
     assert not path.exists()
-
-
-def quick_to_retry(folder: Path) -> PlansForBrokers:
-    path = f"unix:{folder}/a.sock"
-    return PlansForBrokers(path, lambda _: None, CollectorRegistry(), lambda _: None, retry_s=(0.0, 0.0, 0.0))
-
-
-class Coordinator:
-    """The requests to the coordinator node of a group of the consumer protocol, which answers with `error`, always or
-    so many times."""
-
-    def __init__(self, error: int, members: int, *, errors: int | None = None) -> None:
-        self.joined: list[str] = []
-        self._errors = errors
-        self._group = BrokerGroup("g", "consumer", error, members=(BROKER_MEMBER,) * members)
-
-    async def describe_by_broker(self, _group: str, _protocol: str) -> BrokerGroup:
-        if self._errors is None:
-            return self._group
-        self._errors -= 1
-        return self._group if self._errors >= 0 else replace(self._group, error=0)
-
-    async def rebalance_by_broker(self, group: str, _member: str) -> int:
-        self.joined.append(group)
-        return 0
-
-
-async def rebalances_are_begun(served: PlansForBrokers, coordinator: Coordinator, act: Callable[[], object]) -> None:
-    """Waits for the rebalances that `act` begins in tasks."""
-    beside = asyncio.create_task(served.beside(None, coordinator, None))  # type: ignore[arg-type]  # no names are read
-    await asyncio.sleep(0)
-    act()
-    while len(asyncio.all_tasks()) > 2:  # noqa: ASYNC110 - the tasks are known to the server alone
-        await asyncio.sleep(0)
-    beside.cancel()
-
-
-def ordered_rebalance(folder: Path, coordinator: Coordinator) -> list[MutableMapping[str, Any]]:
-    """The log of a rebalance that is ordered in an observed group."""
-    served = quick_to_retry(folder)
-
-    def order() -> None:
-        served.on_observation(replace(SKEWED, group_id="skewed", kind="consumer"))
-        served.begin_rebalance("skewed", "eve has ordered it")
-
-    with capture_logs() as logs:
-        asyncio.run(rebalances_are_begun(served, coordinator, order))
-    return logs
-
-
-@pytest.mark.parametrize(
-    ("error", "members", "joined", "logged"),
-    [
-        (0, 1, ["skewed"], ["rebalance_begun"]),
-        (0, 0, [], []),
-        (Code.GROUP_ID_NOT_FOUND, 0, [], ["no broker assigns 'skewed' any more, so no member of Bellwether joins it"]),
-        (Code.COORDINATOR_LOAD_IN_PROGRESS, 0, [], ["COORDINATOR_LOAD_IN_PROGRESS"] * 4),
-    ],
-    ids=["assigned by its broker", "without members", "classic or deleted since it was seen", "not loaded"],
-)
-def test_a_temporary_member_joins_only_a_group_that_its_broker_assigns_now(
-    tmp_path: Path, error: int, members: int, joined: list[str], logged: list[str]
-) -> None:
-    coordinator = Coordinator(error, members)
-
-    logs = ordered_rebalance(tmp_path, coordinator)
-    assert coordinator.joined == joined
-    assert [line.get("reason", line["event"]) for line in logs] == logged
-
-
-def test_a_rebalance_is_begun_once_its_coordinator_node_answers(tmp_path: Path) -> None:
-    """The order was withdrawn or counted as followed by then, and lost with a restart of brokers."""
-    coordinator = Coordinator(Code.COORDINATOR_LOAD_IN_PROGRESS, 1, errors=2)
-
-    logs = ordered_rebalance(tmp_path, coordinator)
-    assert coordinator.joined == ["skewed"]
-    assert [line["event"] for line in logs] == ["rebalance_not_begun"] * 2 + ["rebalance_begun"]
 
 
 def test_a_group_that_was_converted_back_gets_no_orders_any_more(tmp_path: Path) -> None:
@@ -234,7 +155,7 @@ def test_an_application_is_planned_with_the_topics_that_its_observation_shows(tm
             served.on_observation(replace(seen, shadow=None))
             await asyncio.to_thread(ask, path, asking)
             await until(lambda: len(reported) == 3)
-            assert served.policies() == {}, "no order reaches its broker"
+            assert served.policies() == {"shop": "streams-ha"}, "orders reach its broker, too"
         finally:
             await served.stop()
 
@@ -308,19 +229,3 @@ def test_a_whole_process_serves_and_counts(tmp_path: Path) -> None:
         wait_until(lambda: message in run.get("/metrics"), 30, (tmp_path / "log").read_text)
     assert "plan_served" in (tmp_path / "log").read_text()
     assert not path.exists()
-
-
-def test_a_member_that_joined_without_a_plan_makes_the_broker_ask_again(tmp_path: Path) -> None:
-    """It had nothing until the next member joined or left."""
-    coordinator = Coordinator(0, 3)
-    members = (*SKEWED.members, replace(SKEWED.members[0], member_id="late", owned=()))
-    idle = replace(SKEWED, group_id="g", kind="consumer", protocol="bellwether", epoch=4, members=members)
-
-    served = quick_to_retry(tmp_path)
-
-    def observe() -> None:
-        for _ in range(5):
-            served.on_observation(idle)
-
-    asyncio.run(rebalances_are_begun(served, coordinator, observe))
-    assert coordinator.joined == ["g"], "once"

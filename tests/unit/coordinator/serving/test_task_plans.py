@@ -212,10 +212,41 @@ def test_another_assignor_is_refused_by_name() -> None:
     assert "bellwether-rack-first" in refusal(World().answer(asking))
 
 
-def test_an_application_gets_no_orders_because_its_broker_cannot_be_made_to_ask() -> None:
-    world = known_group()
-    world.plan(six())
-    assert world.answers.policies() == {}
+def test_an_evacuated_process_without_a_copy_elsewhere_gives_its_tasks_up() -> None:
+    """The broker adds no warm-ups: a task that stayed until one has caught up would stay for ever."""
+    world, asking = known_group(), six(standbys=0)
+    first = world.plan(asking)
+    world.rules = (Rule("ban", "*", f"member:{process_id(1)}"),)
+    plan = world.plan(afterwards(asking, first))
+    assert "m1-0" not in plan.active.values()
+    moved = [task for task, owner in plan.active.items() if owner != first.active[task]]
+    assert moved == [task for task, owner in first.active.items() if owner == "m1-0"]
+
+
+def test_orders_on_a_client_id_hold_once_the_member_has_been_observed() -> None:
+    world, asking = known_group(), six()
+    world.rules = (Rule("ban", "*", "member:shop-3"),)
+    joined = replace(asking, members={**asking.members, "m6-0": Thread(process_id(6), "az1")})
+    assert "m6-0" in world.plan(joined).active.values()
+    assert world.answers.planned_incompletely() == {}, "not observed yet"
+
+    world.groups.see(GROUP, dict.fromkeys(asking.members, KnownMember()) | {"m6-0": KnownMember("shop-3-StreamThread")})
+    assert world.answers.planned_incompletely() == {GROUP: ""}
+    assert "m6-0" not in world.plan(joined).active.values()
+    assert world.answers.planned_incompletely() == {}
+
+
+def test_an_application_gets_orders_and_the_rules_of_its_newest_plan_are_known() -> None:
+    world, asking = known_group(), six()
+    world.rules = (Rule("ban", "*", "rack:az1"),)
+    plan = world.plan(asking)
+    assert world.answers.policies() == {GROUP: "streams-ha"}
+    newest = world.answers.newest(GROUP)
+    assert newest is not None
+    assert newest.rules == world.rules
+    assert newest.owned() == {
+        process_id(p): frozenset(task for task, owner in plan.active.items() if owner == f"m{p}-0") for p in range(6)
+    }
 
 
 def random_application(source: random.Random) -> AskingForTasks:

@@ -18,6 +18,8 @@ import org.apache.kafka.coordinator.group.api.streams.assignor.*;
 final class Tasks implements Question {
     private static final int NOBODY = Problem.NOBODY;
     private static final long UNKNOWN = -1;
+    /** How the ids of members begin with which Bellwether makes a broker ask. They leave at once, and get nothing. */
+    private static final String TEMPORARY = "bellwether-temporary-";
 
     private record Member(String id, String instance, String process, String rack, Map<String, String> tags) {}
 
@@ -43,9 +45,11 @@ final class Tasks implements Question {
     private Tasks(GroupSpec group, TopologyDescriber topology) {
         this.configs = group.configs();
         for (String id : new TreeSet<>(group.memberIds())) {
-            MemberAssignmentMetadata its = group.memberMetadata(id);
-            members.add(new Member(id, its.instanceId().orElse(""), its.processId(), its.rackId().orElse(""),
-                new TreeMap<>(its.clientTags())));
+            if (!id.startsWith(TEMPORARY)) {
+                MemberAssignmentMetadata its = group.memberMetadata(id);
+                members.add(new Member(id, its.instanceId().orElse(""), its.processId(), its.rackId().orElse(""),
+                    new TreeMap<>(its.clientTags())));
+            }
         }
         Map<String, Integer> positions = new LinkedHashMap<>();
         members.forEach(member -> positions.putIfAbsent(member.process(), positions.size()));

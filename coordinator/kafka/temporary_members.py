@@ -1,0 +1,248 @@
+"""Members of Bellwether's own that join a group and leave at once, so that its broker computes the assignment anew:
+their requests. Belongs to `transport`.
+
+A member of a `streams` group has to send the group's topology, and a broker refuses one that is not equal in every
+field. A broker shows all of it but for two things: which topics must have the same number of partitions, and whether
+the number of partitions of a repartition topic is the application's or derived. So the likely ones are tried in turn. A
+refused request changes nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, islice
+from typing import Any
+
+from kafka.protocol.api_message import ApiMessage
+
+from bellwether_kafka.assignors.java import hash_order, string_hash
+from bellwether_kafka.coordinator.kafka import schemas
+from bellwether_kafka.coordinator.kafka.describe_groups import (
+    JOINS,
+    LEAVES,
+    StreamsGroupDescribeRequest,
+    StreamsGroupHeartbeatRequest,
+)
+from bellwether_kafka.coordinator.membership import Node
+
+TIMEOUT_MS = 5_000  # after which a broker would remove a temporary member that gave up no partition
+TEMPORARY_MEMBER = "bellwether-temporary-"  # followed by a UUID; deploy/broker-assignor gives such a member no task
+TEMPORARY_TOPIC = "bellwether.temporary-member"  # must not exist
+UNLIKE_MAX = 3  # respects in which a topology may differ from the likely one
+OTHER_TOPOLOGY = 42  # the error INVALID_REQUEST: the topology is not that of the group
+TOPOLOGIES_MAX = 64  # that are tried for one group
+
+
+class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # the library has no types
+    pass
+
+
+class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class SentTopic:
+    """An internal topic as a member sends it. `partitions`: 0 where they are derived, as always of a changelog."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SentSubtopology:
+    """A subtopology as a member sends it. `joined`: all its topics must have the same number of partitions."""
+
+    subtopology_id: str
+    sources: tuple[str, ...]
+    sinks: tuple[str, ...]
+    repartitions: tuple[SentTopic, ...]
+    changelogs: tuple[SentTopic, ...]
+    joined: bool = False
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return (*self.sources, *(topic.name for topic in self.repartitions))
+
+
+@dataclass(frozen=True, slots=True)
+class SentTopology:
+    """The topology of a `streams` group."""
+
+    epoch: int
+    subtopologies: tuple[SentSubtopology, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTopology:
+    """What a broker shows of a `streams` group. `error` is Kafka's code, 0 for none. `topology` is None for a group
+    without one; the numbers of partitions in it are the derived ones. `assignor` is "" for brokers before 4.4."""
+
+    error: int
+    members: int = 0
+    topology: SentTopology | None = None
+    assignor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTopology:
+    node: Node
+    group_id: str
+    timeout_ms: int
+
+    def message(self) -> Any:
+        return StreamsGroupDescribeRequest(group_ids=[self.group_id], include_authorized_operations=False)
+
+    def answer(self, response: Any) -> DescribedTopology:
+        (group,) = response.groups
+        if group.error_code:
+            return DescribedTopology(group.error_code)
+        shown, topology = group.topology, None
+        if shown is not None and shown.subtopologies:
+            topology = SentTopology(shown.epoch, tuple(map(_subtopology, shown.subtopologies)))
+        return DescribedTopology(0, len(group.members), topology, getattr(group, "assignor_name", None) or "")
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryMember:
+    """A heartbeat of a member of Bellwether's own in a `consumer` group, with which it joins or leaves. It subscribes
+    to a topic that does not exist: so the broker computes a new assignment when it joins, and gives it nothing. It has
+    no part in the choice of the assignor."""
+
+    node: Node
+    group_id: str
+    member_id: str
+    joins: bool
+    timeout_ms: int
+
+    def message(self) -> Any:
+        common = {"group_id": self.group_id, "member_id": self.member_id}
+        if not self.joins:
+            return ConsumerGroupHeartbeatRequest(**common, member_epoch=LEAVES)
+        return ConsumerGroupHeartbeatRequest(
+            **common,
+            member_epoch=JOINS,
+            rebalance_timeout_ms=TIMEOUT_MS,
+            subscribed_topic_names=[TEMPORARY_TOPIC],
+            topic_partitions=[],
+        )
+
+    def answer(self, response: Any) -> int:
+        """Returns Kafka's error code."""
+        return int(response.error_code)
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryStreamsMember:
+    """The first heartbeat of a member of Bellwether's own in a `streams` group. Its last one is
+    `RemoveStreamsMember`."""
+
+    node: Node
+    group_id: str
+    member_id: str
+    topology: SentTopology
+    timeout_ms: int
+
+    def message(self) -> Any:
+        kind = StreamsGroupHeartbeatRequest.Topology
+        sent = kind(epoch=self.topology.epoch, subtopologies=list(map(_as_sent, self.topology.subtopologies)))
+        return StreamsGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            member_epoch=JOINS,
+            endpoint_information_epoch=0,
+            rebalance_timeout_ms=TIMEOUT_MS,
+            topology=sent,
+            active_tasks=[],
+            standby_tasks=[],
+            warmup_tasks=[],
+            process_id=self.member_id,
+            client_tags=[],
+        )
+
+    def answer(self, response: Any) -> int:
+        """Returns Kafka's error code."""
+        return int(response.error_code)
+
+
+def possible_topologies(shown: SentTopology) -> tuple[SentTopology, ...]:
+    """Returns the topologies that a member of this group may have sent, likely ones first: where a subtopology reads
+    several topics it joins them, and numbers of partitions are derived. Then the one whose numbers are all the
+    application's, and those that differ in one respect, in two, and so on."""
+    parts = shown.subtopologies
+    topics = [(s, t) for s, part in enumerate(parts) for t in range(len(part.repartitions))]
+    unlike: list[int | tuple[int, int]] = [*range(len(parts)), *topics]
+    choices = chain([(), tuple(topics)], *(combinations(unlike, n) for n in range(1, UNLIKE_MAX + 1)))
+    possible = (
+        replace(shown, subtopologies=tuple(_chosen(part, s, chosen) for s, part in enumerate(parts)))
+        for chosen in islice(choices, TOPOLOGIES_MAX)
+    )
+    return tuple(dict.fromkeys(possible))
+
+
+def _chosen(part: SentSubtopology, s: int, unlike: Sequence[int | tuple[int, int]]) -> SentSubtopology:
+    repartitions = tuple(
+        topic if (s, t) in unlike else replace(topic, partitions=0) for t, topic in enumerate(part.repartitions)
+    )
+    return replace(part, repartitions=repartitions, joined=(len(part.topics) > 1) != (s in unlike))
+
+
+def _subtopology(shown: Any) -> SentSubtopology:
+    return SentSubtopology(
+        subtopology_id=shown.subtopology_id,
+        sources=tuple(sorted(shown.source_topics)),
+        sinks=tuple(sorted(shown.repartition_sink_topics)),
+        repartitions=_topics(shown.repartition_source_topics),
+        changelogs=tuple(replace(topic, partitions=0) for topic in _topics(shown.state_changelog_topics)),
+    )
+
+
+def _topics(shown: Iterable[Any]) -> tuple[SentTopic, ...]:
+    """Returns topics and their configs in the order in which members send them."""
+    topics = (
+        SentTopic(
+            topic.name, topic.partitions, topic.replication_factor, tuple(sorted(map(_pair, topic.topic_configs)))
+        )
+        for topic in shown
+    )
+    return tuple(sorted(topics, key=lambda topic: topic.name))
+
+
+def _pair(config: Any) -> tuple[str, str]:
+    return config.key, config.value
+
+
+def _as_sent(part: SentSubtopology) -> Any:
+    kind = StreamsGroupHeartbeatRequest.Topology.Subtopology
+    return kind(
+        subtopology_id=part.subtopology_id,
+        source_topics=list(part.sources),
+        source_topic_regex=[],
+        state_changelog_topics=list(map(_topic_as_sent, part.changelogs)),
+        repartition_sink_topics=list(part.sinks),
+        repartition_source_topics=list(map(_topic_as_sent, part.repartitions)),
+        copartition_groups=[_all_topics(part)] if part.joined else [],
+    )
+
+
+def _topic_as_sent(topic: SentTopic) -> Any:
+    kind = StreamsGroupHeartbeatRequest.Topology.Subtopology.TopicInfo
+    configs = [kind.KeyValue(key=key, value=value) for key, value in topic.configs]
+    return kind(
+        name=topic.name,
+        partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        topic_configs=configs,
+    )
+
+
+def _all_topics(part: SentSubtopology) -> Any:
+    """Returns the copartition group of all topics, in the order of the hash set in which the Java client has them."""
+    order = hash_order(range(len(part.topics)), [string_hash(topic) for topic in part.topics])
+    sources = len(part.sources)
+    return StreamsGroupHeartbeatRequest.Topology.Subtopology.CopartitionGroup(
+        source_topics=[t for t in order if t < sources],
+        source_topic_regex=[],
+        repartition_source_topics=[t - sources for t in order if t >= sources],
+    )

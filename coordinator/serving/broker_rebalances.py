@@ -1,0 +1,121 @@
+"""Has the broker of a group that it assigns compute its assignment anew: a temporary member joins the group and leaves
+at once. It gets nothing, so nobody is disturbed.
+
+A broker does this by itself only for members that join, leave or change, and for metadata that change.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+import structlog
+
+from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.membership import Code, name_of
+
+RETRY_S = (1.0, 5.0, 15.0, 30.0)  # while a coordinator node moves, loads or does not answer
+PERMANENT = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.GROUP_ID_NOT_FOUND, Code.TOPIC_AUTHORIZATION_FAILED})
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """Why no rebalance was begun. `lasting`: another attempt would fail as well."""
+
+    reason: str
+    lasting: bool = False
+
+
+class BrokerRebalances:
+    """Begins rebalances, in the event loop in which `begin` is called. `transport` is set once the process has one.
+    `retry_s`: when a rebalance is tried again that could not be begun, in seconds after each failure. `needed` returns
+    whether the group still has members: if not, its next plan follows the orders."""
+
+    def __init__(self, needed: Callable[[str], bool], retry_s: Sequence[float] = RETRY_S) -> None:
+        self.transport: kafka.Transport | None = None
+        self._needed = needed
+        self._retry_s = tuple(retry_s)
+        self._topologies: dict[str, kafka.SentTopology] = {}  # by group: the one that its broker has accepted
+        self._begun: set[asyncio.Task[None]] = set()
+
+    def begin(self, group: str, protocol: kafka.BrokerProtocol, cause: str) -> None:
+        task = asyncio.create_task(self._begin(group, protocol, cause))
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+
+    def forget(self, group: str) -> None:
+        self._topologies.pop(group, None)
+
+    async def _begin(self, group: str, protocol: kafka.BrokerProtocol, cause: str) -> None:
+        for wait_s in (*self._retry_s, None):
+            transport = self.transport
+            if transport is None or not self._needed(group):
+                return
+            failed: _Failed | None
+            try:
+                if protocol == "streams":
+                    failed = await self._in_streams_group(transport, group)
+                else:
+                    failed = await _in_consumer_group(transport, group)
+            except kafka.TransportError as error:
+                failed = _Failed(str(error))
+            if failed is None:
+                log.info("rebalance_begun", group=group, cause=cause)
+                return
+            if failed.reason:
+                log.warning("rebalance_not_begun", group=group, cause=cause, reason=failed.reason, again_in_s=wait_s)
+            if failed.lasting or wait_s is None:
+                return
+            await asyncio.sleep(wait_s)
+
+    async def _in_streams_group(self, transport: kafka.Transport, group: str) -> _Failed | None:
+        """A member of a `streams` group sends the topology. It must join a group that has members only: it would decide
+        on the topology of another one."""
+        shown = await transport.described_topology(group)
+        if shown.error or not shown.members:
+            return _failed(group, "streams", shown.error)
+        if not shown.assignor.startswith(kafka.OWN_ASSIGNORS):
+            now = f"its broker assigns with {shown.assignor or 'its own assignor'} now"
+            return _Failed(f"{now}, which would give a temporary member tasks", lasting=True)
+        if shown.topology is None:
+            return _Failed("the group has no topology yet")
+        before, possible = self._topologies.get(group), kafka.possible_topologies(shown.topology)
+        for topology in sorted(possible, key=lambda each: each != before):
+            error = await transport.rebalance_streams_by_broker(group, _new_member(), topology)
+            if error != kafka.OTHER_TOPOLOGY:
+                self._topologies[group] = topology
+                return _failed(group, "streams", error) if error else None
+        refused = f"its broker refused {len(possible)} possible topologies"
+        return _Failed(f"{refused}, so it asks when the group changes", lasting=True)
+
+
+async def _in_consumer_group(transport: kafka.Transport, group: str) -> _Failed | None:
+    # A member of this protocol would convert a group that has become classic, and create one that was deleted.
+    present = await transport.describe_by_broker(group, "consumer")
+    if present.error or not present.members:
+        return _failed(group, "consumer", present.error)
+    error = await transport.rebalance_by_broker(group, _new_member())
+    return _failed(group, "consumer", error) if error else None
+
+
+def _new_member() -> str:
+    return f"{kafka.TEMPORARY_MEMBER}{uuid4()}"
+
+
+def _failed(group: str, protocol: kafka.BrokerProtocol, error: int) -> _Failed:
+    """Returns why a temporary member could not join the group, with the remedy. Without an error the group is empty."""
+    return _Failed(_why(group, protocol, error), lasting=not error or error in PERMANENT)
+
+
+def _why(group: str, protocol: kafka.BrokerProtocol, error: int) -> str:
+    if error == Code.GROUP_AUTHORIZATION_FAILED:
+        return kafka.grant("READ", "Group", group)
+    if error == Code.GROUP_ID_NOT_FOUND:
+        return f"no broker assigns '{group}' any more, so no member of Bellwether joins it"
+    if error == Code.TOPIC_AUTHORIZATION_FAILED and protocol == "streams":
+        return "grant Bellwether's principal the ACL DESCRIBE on all topics of the application"
+    if error == Code.TOPIC_AUTHORIZATION_FAILED:
+        return kafka.grant("DESCRIBE", "Topic", kafka.TEMPORARY_TOPIC)
+    return name_of(error) if error else ""

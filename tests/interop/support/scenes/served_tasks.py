@@ -1,0 +1,78 @@
+"""An application whose 4.4 broker asks Bellwether, by `group.protocol=streams`, with the assignor on its class path."""
+
+import time
+from pathlib import Path
+
+from tests.interop.support.bellwether import Bellwether
+from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.jvm import BROKER_44
+from tests.interop.support.members import wait_until
+from tests.interop.support.scenes.served import address_in
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_application import Application
+from tests.patience import PATIENCE
+
+GROUP, PARTITIONS = "served-tasks", 6
+RACKS = ("az1", "az2", "az3")
+INSTANCES = (("a", "az1"), ("b", "az1"), ("c", "az2"), ("d", "az2"), ("e", "az3"))
+SETTLE_S = 120.0
+PROBED_S = 3.0
+QUIET_S = 8.0  # an assignment follows a heartbeat, and these come every second
+
+
+def asking_cluster(folder: Path) -> KafkaCluster:
+    """A broker that asks the Bellwether whose socket is in this folder."""
+    properties = {
+        "group.streams.assignors": "bellwether.broker.BellwetherTaskAssignor,sticky",  # the first one is the default
+        "group.streams.num.standby.replicas": "1",
+        "bellwether.assignor.address": address_in(folder),
+        "bellwether.assignor.tasks.deadline.ms": "1000",  # of a busy machine
+        "group.streams.heartbeat.interval.ms": "1000",
+        "group.streams.min.heartbeat.interval.ms": "1000",
+        "group.streams.session.timeout.ms": "10000",
+        "group.streams.min.session.timeout.ms": "10000",
+    }
+    return KafkaCluster(nodes=1, racks=RACKS[:1], properties=properties, release=BROKER_44)
+
+
+def create_topics(cluster: KafkaCluster) -> None:
+    cluster.create_topic(f"{GROUP}-in", PARTITIONS)
+    cluster.create_topic(f"{GROUP}-out", 1)
+
+
+def application() -> Application:
+    return Application(
+        application_id=GROUP,
+        topics=(f"{GROUP}-in",),
+        output=f"{GROUP}-out",
+        partitions=PARTITIONS,
+        guarantee="exactly_once_v2",
+        settings={"group.protocol": "streams", "app.leave": "true"},
+        release=BROKER_44,
+    )
+
+
+def add_instances(app: StreamsApp) -> None:
+    for name, rack in INSTANCES:
+        app.add(name, rack, {"client.rack": rack})  # consumer.client.rack is not sent in this protocol
+
+
+def settled(app: StreamsApp) -> dict[str, str]:
+    """Waits until each task runs once and each with state has its standby; returns the owners."""
+    stateful = [task for task in app.application.tasks if int(task.split("_")[0]) in app.application.changelogs]
+
+    def complete() -> bool:
+        standbys = sorted(task for instance in app.live for task in instance.standbys)
+        quiet = all(instance.quiet_s > QUIET_S for instance in app.live)
+        return quiet and app.complete() and standbys == sorted(stateful)
+
+    wait_until(complete, SETTLE_S, lambda: str({i.name: (i.running, i.standbys) for i in app.live}) + str(app.send()))
+    return app.owners()
+
+
+def started(bellwether: Bellwether) -> None:
+    """Waits until the broker, which probes twice a second, knows that it answers, and the group is observed."""
+    before = len(bellwether.log("plans_for_brokers"))
+    bellwether.start(wait=False)
+    wait_until(lambda: len(bellwether.log("plans_for_brokers")) > before, SETTLE_S, bellwether.tail)
+    time.sleep(PROBED_S * PATIENCE)
