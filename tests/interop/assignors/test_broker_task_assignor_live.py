@@ -100,9 +100,9 @@ def test_a_broker_places_tasks_by_rack_while_bellwether_answers_and_keeps_them_w
 
 
 def test_orders_on_placement_hold_in_an_application_that_the_broker_assigns(broker: KafkaCluster, folder: Path) -> None:
-    """A rack is evacuated, a process by its client id besides, and both get their tasks back when the orders are
-    withdrawn. For each order the broker asks at once, because a temporary member joins and leaves; nobody else moves,
-    and every record is counted once in the end."""
+    """A rack is evacuated, then a process by its client id, and each gets its tasks back when the order is withdrawn.
+    For each order the broker asks at once, because a temporary member joins and leaves; nobody else moves, and every
+    record is counted once in the end."""
     control = "served-tasks-control"
     bellwether = Bellwether(
         broker,
@@ -133,6 +133,11 @@ def test_orders_on_placement_hold_in_an_application_that_the_broker_assigns(brok
             assert len(bellwether.log("rebalance_begun")) == begun + 1
             return after
 
+        def withdrawn() -> None:
+            ordered(broker, control, "unpin", GROUP, "--all")
+            wait_until(lambda: all(instance.running for instance in app.live), SETTLE_S, bellwether.tail)
+            settled(app)
+
         ordered(broker, control, "rebalance", GROUP)
         wait_until(lambda: len(bellwether.log("rebalance_begun")) == 1, SETTLE_S, bellwether.tail)
         assert settled(app) == owners, "nobody is disturbed"
@@ -140,10 +145,8 @@ def test_orders_on_placement_hold_in_an_application_that_the_broker_assigns(brok
         without_rack = evacuated("rack:az1", "a", "b")
         others = {task: owner for task, owner in owners.items() if owner not in "ab"}
         assert {task: without_rack[task] for task in others} == others, "what runs elsewhere stays"
-        evacuated("member:c", "a", "b", "c")
-
-        ordered(broker, control, "unpin", GROUP, "--all")
-        wait_until(lambda: all(instance.running for instance in app.live), SETTLE_S, bellwether.tail)
-        settled(app)
+        withdrawn()
+        evacuated("member:c", "c")
+        withdrawn()
         load.stop()
         app.wait_counted(load.expected, limit_s=SETTLE_S)
