@@ -188,5 +188,9 @@ class PlansForBrokers:
             plan_ms=round(served.took_s * 1000, 1),
             warnings=list(decision.warnings),
         )
-        if served.group and not served.late:
+        if not served.group:
+            return
+        if not served.late:
             notify(self._on_decision, planned)
+        elif cause := self._in_force.late_cause(served.group, time.monotonic()):
+            self.begin_rebalance(served.group, cause)  # a consumer that joined has nothing until then

@@ -44,6 +44,15 @@ class PlansInForce:
     """The groups that are assigned by brokers, as last observed."""
 
     _groups: dict[str, _Watched] = field(default_factory=dict)
+    _late_at: dict[str, float] = field(default_factory=dict)
+
+    def late_cause(self, group_id: str, now: float) -> str:
+        """Returns why the broker should compute the assignment anew at once after a plan that came too late, "" if this
+        has been the reason within the last WAIT_S seconds. If plans stay late, only `rebalance_cause` decides."""
+        if now < self._late_at.get(group_id, float("-inf")) + WAIT_S:
+            return ""
+        self._late_at[group_id] = now
+        return LATE
 
     def rebalance_cause(
         self, seen: Observation, newest: NewestPlan | None, rules: tuple[Rule, ...] | None, now: float
@@ -69,6 +78,7 @@ class PlansInForce:
 
     def forget(self, group: str) -> None:
         self._groups.pop(group, None)
+        self._late_at.pop(group, None)
 
     def _watched(self, seen: Observation, state: _State) -> _Watched:
         group = self._groups.get(seen.group_id)

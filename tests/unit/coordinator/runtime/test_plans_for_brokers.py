@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -14,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.assignors.consumer import policy
 from bellwether_kafka.assignors.shared import GroupPlan, Rule
-from bellwether_kafka.coordinator.kafka import TopicIds, TransportError
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol, TopicIds, TransportError
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Failure
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.observation import shadow_of
@@ -205,6 +206,50 @@ def test_a_topic_whose_name_could_not_be_read_is_asked_for_again(
 
     asyncio.run(run())
     assert brokers.asked == [(topic_id(0),)] * 2
+
+
+class Rebalanced:
+    """A transport to a broker that computes assignments anew, with the group at each request."""
+
+    def __init__(self) -> None:
+        self.groups: list[str] = []
+
+    async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol) -> BrokerGroup:
+        return BrokerGroup(
+            group_id, protocol, error=0, members=(BrokerMember("c-1", None, None, "c", "/h", ("t",), ()),)
+        )
+
+    async def rebalance_by_broker(self, group_id: str, _: str) -> int:
+        self.groups.append(group_id)
+        return 0
+
+
+def test_a_broker_that_did_not_wait_for_a_plan_is_made_to_ask_again_at_once(tmp_path: Path) -> None:
+    """A consumer that had joined had nothing for two refreshes."""
+    path, gone, brokers = tmp_path / "a.sock", threading.Event(), Rebalanced()
+
+    def policy_of(_: str) -> None:
+        assert gone.wait(30)
+
+    async def run() -> None:
+        served = PlansForBrokers(f"unix:{path}", policy_of, CollectorRegistry(), lambda _: None)
+        await served.start()
+        beside = asyncio.create_task(served.beside(None, brokers, None))  # type: ignore[arg-type]  # what it uses
+        try:
+            served.on_observation(replace(SKEWED, kind="consumer"))
+            with socket.socket(socket.AF_UNIX) as line:
+                line.connect(str(path))
+                request = ASKING.encode()
+                line.sendall(wire.SIZE.pack(len(request)) + request)
+            gone.set()
+            await until(lambda: brokers.groups == [SKEWED.group_id])
+            await asyncio.to_thread(ask, path)
+            assert brokers.groups == [SKEWED.group_id]
+        finally:
+            beside.cancel()
+            await served.stop()
+
+    asyncio.run(run())
 
 
 def test_without_an_address_nothing_is_noted() -> None:

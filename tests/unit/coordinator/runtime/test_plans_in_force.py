@@ -91,6 +91,15 @@ def test_a_plan_that_came_too_late_is_made_again() -> None:
     assert cause(PlansInForce(), seen(STARVED)) == LATE
 
 
+def test_a_broker_asks_again_at_once_for_a_plan_that_it_did_not_wait_for_but_once_a_minute() -> None:
+    in_force = PlansInForce()
+    seconds = (0.0, 1.0, WAIT_S - 1, WAIT_S)
+    assert [in_force.late_cause("g", NOW + second) for second in seconds] == [LATE, "", "", LATE]
+    assert in_force.late_cause("another", NOW) == LATE
+    in_force.forget("another")
+    assert in_force.late_cause("another", NOW) == LATE
+
+
 def test_one_observation_is_not_enough_because_the_plan_may_be_on_its_way() -> None:
     in_force = PlansInForce()
     assert in_force.rebalance_cause(seen(STARVED), NEWEST, (), NOW) == ""
