@@ -291,8 +291,11 @@ class GroupObserver:
         if answer.protocol != STREAMS_PROTOCOL:
             consumers = planning.ConsumerKind(sources.reader, self._policy, weights=self._weights)
             return Planner(group_id, consumers, solver=self._solver, racks=self._racks)
-        topology = GivenTopology(topology_of(group)) if group is not None else self._keeper
-        streams = StreamsKind(group_id, self._streams, sources.reader, sources.offsets, topology, self._assignors)
+        config = self._streams
+        if group is not None:  # the number of standbys is a setting of its broker
+            config = replace(config, standbys_unknown=True)
+        topology = self._keeper if group is None else GivenTopology(topology_of(group))
+        streams = StreamsKind(group_id, config, sources.reader, sources.offsets, topology, self._assignors)
         return Planner(group_id, streams, solver=self._solver, racks=self._racks)
 
 

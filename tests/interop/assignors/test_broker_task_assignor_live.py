@@ -21,6 +21,7 @@ from tests.interop.support.scenes.served_tasks import (
     application,
     asking_cluster,
     create_topics,
+    in_one_rack,
     settled,
     started,
 )
@@ -45,12 +46,6 @@ def broker(request: pytest.FixtureRequest, folder: Path) -> Iterator[KafkaCluste
     with asking_cluster(folder) as cluster:
         create_topics(cluster)
         yield cluster
-
-
-def in_one_rack(app: StreamsApp) -> list[str]:
-    """The tasks whose standby is in the rack in which they run."""
-    rack_of = {task: instance.rack for instance in app.live for task in instance.running}
-    return [task for instance in app.live for task in instance.standbys if rack_of[task] == instance.rack]
 
 
 def test_a_broker_places_tasks_by_rack_while_bellwether_answers_and_keeps_them_while_it_does_not(

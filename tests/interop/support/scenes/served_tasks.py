@@ -1,6 +1,7 @@
 """An application whose 4.4 broker asks Bellwether, by `group.protocol=streams`, with the assignor on its class path."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.interop.support.bellwether import Bellwether
@@ -15,15 +16,16 @@ from tests.patience import PATIENCE
 GROUP, PARTITIONS = "served-tasks", 6
 RACKS = ("az1", "az2", "az3")
 INSTANCES = (("a", "az1"), ("b", "az1"), ("c", "az2"), ("d", "az2"), ("e", "az3"))
+OWN = "bellwether.broker.BellwetherTaskAssignor"
 SETTLE_S = 120.0
 PROBED_S = 3.0
 QUIET_S = 8.0  # an assignment follows a heartbeat, and these come every second
 
 
-def asking_cluster(folder: Path) -> KafkaCluster:
-    """A broker that asks the Bellwether whose socket is in this folder."""
+def asking_cluster(folder: Path, *, nodes: int = 1, assignors: Sequence[str] = (OWN, "sticky")) -> KafkaCluster:
+    """Brokers that ask the Bellwether whose socket is in this folder. The first assignor is the default."""
     properties = {
-        "group.streams.assignors": "bellwether.broker.BellwetherTaskAssignor,sticky",  # the first one is the default
+        "group.streams.assignors": ",".join(assignors),
         "group.streams.num.standby.replicas": "1",
         "bellwether.assignor.address": address_in(folder),
         "bellwether.assignor.tasks.deadline.ms": "1000",  # of a busy machine
@@ -32,7 +34,7 @@ def asking_cluster(folder: Path) -> KafkaCluster:
         "group.streams.session.timeout.ms": "10000",
         "group.streams.min.session.timeout.ms": "10000",
     }
-    return KafkaCluster(nodes=1, racks=RACKS[:1], properties=properties, release=BROKER_44)
+    return KafkaCluster(nodes=nodes, racks=RACKS[:nodes], properties=properties, release=BROKER_44)
 
 
 def create_topics(cluster: KafkaCluster) -> None:
@@ -76,3 +78,9 @@ def started(bellwether: Bellwether) -> None:
     bellwether.start(wait=False)
     wait_until(lambda: len(bellwether.log("plans_for_brokers")) > before, SETTLE_S, bellwether.tail)
     time.sleep(PROBED_S * PATIENCE)
+
+
+def in_one_rack(app: StreamsApp) -> list[str]:
+    """The tasks whose standby is in the rack in which they run."""
+    rack_of = {task: instance.rack for instance in app.live for task in instance.running}
+    return [task for instance in app.live for task in instance.standbys if rack_of[task] == instance.rack]

@@ -13,7 +13,14 @@ from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol, Ends, TransportError
+from bellwether_kafka.coordinator.kafka import (
+    BrokerGroup,
+    BrokerMember,
+    BrokerProtocol,
+    BrokerSubtopology,
+    Ends,
+    TransportError,
+)
 from bellwether_kafka.coordinator.kafka.metadata import (
     MetadataCache,
     MetadataRead,
@@ -36,6 +43,7 @@ from tests.unit.assignors.streams.world import SHOP_COUNTS, Thread
 from tests.unit.coordinator.observation.test_rebalances import one, refresh
 from tests.unit.coordinator.planning.applications import App, Known, lead
 
+A, B = (f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2))
 SOURCES = cast("Sources", SimpleNamespace(transport=None, reader=SimpleNamespace(admin=None), offsets=None))
 
 
@@ -219,6 +227,46 @@ def test_of_an_application_that_is_only_observed_standbys_are_counted_as_its_pla
     assert seen.trouble == ""
     assert seen.shadow is not None
     assert seen.shadow.moves.moved == 0
+
+
+class ByBroker(SharedApplication):
+    """An application that its broker assigns: two processes, each with two tasks and the standbys of
+    the other's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grow(4)
+        part = BrokerSubtopology("0", ("orders",), (), ("shop-store-changelog",))
+        member = BrokerMember(
+            "a", None, "az1", "c", "/h", ("orders",), (("0", (0, 1)),), (("0", (2, 3)),), process_id=A
+        )
+        other = replace(member, member_id="b", assigned=member.standby, standby=member.assigned, process_id=B)
+        self.by_broker = BrokerGroup("g", "streams", 0, state="Stable", members=(member, other), subtopologies=(part,))
+
+    async def describe_group(self, group: str) -> DescribeAnswer:
+        return await Shared.describe_group(self, group)
+
+    def grow(self, partitions: int) -> None:
+        self.cache.see_brokers({1: "az1", 2: "az2"})
+        for topic in ("orders", "shop-store-changelog"):
+            self.cache.see_topic(topic, 0.0, *distinct_placements([(1, (1, 2))] * partitions))
+
+
+def test_the_number_of_standbys_of_an_application_that_its_broker_assigns_is_not_taken_from_the_configuration() -> None:
+    """It is a setting of the broker. Without a plan its topology was unknown, and racks were not used."""
+    shared = ByBroker()
+    observer = GroupObserver(
+        MembershipConfig("g"),
+        cast("Any", SimpleNamespace(transport=shared, reader=shared, offsets=shared, shared=shared, groups=shared)),
+        Policy(),
+        load_application(App(num_standby_replicas=0).kind.config),
+    )
+    seen = refreshed(observer)
+    assert seen.trouble == ""
+    assert seen.shadow is not None
+    plan = seen.shadow.decision.plan
+    assert isinstance(plan, TaskPlan)
+    assert (plan.topology.source_topics, len(plan.target.standby_task)) == (("orders",), 4)
 
 
 class Weighed(LagRefreshes):
