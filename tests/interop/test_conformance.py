@@ -61,6 +61,6 @@ def test_scripts_by_seed(kafka: KafkaCluster) -> None:
 
 
 def test_a_difference_is_noticed(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.simulation.brokers.group_model.SESSION_MS", (1_000, 1_800_000))
+    monkeypatch.setattr("tests.simulation.brokers.admission.SESSION_MS", (1_000, 1_800_000))
     with pytest.raises(MismatchError, match="MISMATCH"):
         answers(kafka, "other-law", by_hand)
