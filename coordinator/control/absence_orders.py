@@ -1,7 +1,7 @@
 """The evacuations of a process, with the absence of each that ends with one. `absence` has the rules; `absence_watch`
 polls the groups."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
@@ -16,7 +16,8 @@ log = structlog.get_logger(__name__)
 
 class AbsenceOrders:
     """Evacuations in force. `read` returns whether the control topic has been read. `write` puts a record into force
-    and writes it; `end` withdraws an order, with the reason."""
+    and writes it; `end` withdraws an order, with the reason. `served` returns the groups that their brokers assign by
+    plans of Bellwether and whose orders this process acts on."""
 
     def __init__(
         self,
@@ -27,8 +28,10 @@ class AbsenceOrders:
         write: Callable[[Record], None],
         end: Callable[[PlacementOrder, str], None],
         now_ms: Callable[[], int],
+        served: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._groups = groups
+        self._served = served
         self._orders = orders
         self._read = read
         self._write = write
@@ -41,11 +44,18 @@ class AbsenceOrders:
         if not self._read():
             return ()
         now_ms = self._now_ms()
-        in_force = [order for group in self._groups for order in self._orders.placements(group, now_ms)]
+        groups = (*self._groups, *self._served())
+        in_force = [order for group in groups for order in self._orders.placements(group, now_ms)]
         tied = [order for order in in_force if order.until is not Until.EXPIRY]
         return tuple((order, self._orders.absence(order)) for order in tied if self._watches(order))
 
+    def is_served(self, group: str) -> bool:
+        """Returns whether the group's broker assigns and this process acts on its orders."""
+        return group not in self._groups and group in self._served()
+
     def _watches(self, order: PlacementOrder) -> bool:
+        if order.target not in self._groups:
+            return order.until is Until.BACK and self.is_served(order.target)  # a broker's group is never removed from
         state, absence = self._groups[order.target], self._orders.absence(order)
         evacuated = absence is not None and absence.stage is not Stage.EMPTYING
         return leads(state.runner) or (evacuated and state.active and not given_up(state.runner))
@@ -59,14 +69,18 @@ class AbsenceOrders:
 
     def observe(self, order: PlacementOrder, update: AbsenceUpdate) -> None:
         """Takes the update of an absence. It is ignored if the order is no longer in force."""
-        state, now_ms = self._groups[order.target], self._now_ms()
+        state, now_ms = self._groups.get(order.target), self._now_ms()
         if order not in self._orders.placements(order.target, now_ms) or not self._watches(order):
             return
         if update.ended:
             self._end(order, update.ended)
         # If another leader assigns work to the member, the absence does not go back to an earlier stage.
-        elif leads(state.runner) and update.absence is not None and update.absence != self._orders.absence(order):
-            if update.absence.stage is Stage.EMPTY and state.runner.membership.hands_over:
+        elif (
+            (state is None or leads(state.runner))
+            and update.absence is not None
+            and update.absence != self._orders.absence(order)
+        ):
+            if update.absence.stage is Stage.EMPTY and state is not None and state.runner.membership.hands_over:
                 return  # one more rebalance follows, which would wait for the member if it stopped now
             log.info("absence", group=order.target, where=order.where, stage=update.absence.stage.value)
             self._write(update.absence)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -23,6 +23,9 @@ BYTES_PER_SECOND_MAX = 1_000_000
 log = structlog.get_logger(__name__)
 
 
+Served = Callable[[str], Awaitable[DescribeAnswer | None]]
+
+
 class Groups(Protocol):
     """The part of `coordinator.kafka.Transport` that is used here."""
 
@@ -30,12 +33,25 @@ class Groups(Protocol):
     async def remove_from(self, group_id: str, reasons: Mapping[str, str]) -> RemovedMembers: ...
 
 
-class AbsenceWatch:
-    """Polls the groups of a process in `run`, until cancelled. Without such an order it sends no requests."""
+async def unknown(_: str) -> DescribeAnswer | None:
+    return None
 
-    def __init__(self, orders: AbsenceOrders, groups: Groups, wall_clock: Callable[[], float] = time.time) -> None:
+
+class AbsenceWatch:
+    """Polls the groups of a process in `run`, until cancelled. Without such an order it sends no requests. `served`
+    describes a group that its broker assigns as if a member led it; None if that is not possible now."""
+
+    def __init__(
+        self,
+        orders: AbsenceOrders,
+        groups: Groups,
+        wall_clock: Callable[[], float] = time.time,
+        *,
+        served: Served = unknown,
+    ) -> None:
         self._orders = orders
         self._groups = groups
+        self._served = served
         self._wall_clock = wall_clock
         self._trouble: dict[str, str] = {}
         self._back: dict[str, tuple[PlacementOrder, Absence]] = {}  # by key of the order: ended in this rebalance
@@ -62,7 +78,10 @@ class AbsenceWatch:
         size, poll_s = 0, POLL_S
         for group in dict.fromkeys(order.target for order, _ in (*self._back.values(), *self._orders.in_force())):
             try:
-                answer = await self._groups.describe_group(group)
+                by_broker = self._orders.is_served(group)
+                answer = await (self._served if by_broker else self._groups.describe_group)(group)
+                if answer is None:
+                    continue
                 await self._check(group, answer)
             except TransportError as error:
                 self._warn_once(group, str(error))

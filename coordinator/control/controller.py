@@ -115,6 +115,7 @@ class Controller:
             write=self._write,
             end=self._end_absence,
             now_ms=self._now_ms,
+            served=self._served_orders.acted_on if self._served_orders is not None else tuple,
         )
 
     async def run(self) -> None:

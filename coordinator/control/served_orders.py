@@ -70,6 +70,10 @@ class ServedOrders:
                 self._done(again)
                 self._served.begin_rebalance(group, again.sentence)
 
+    def acted_on(self) -> Collection[str]:
+        """Returns the served groups of whose living instances this is the first."""
+        return tuple(group for group in self._served.policies() if self._instances.is_first_to_serve(group))
+
     def _cause(self, group: str, lacked: str | None, now_ms: int) -> str:
         """Returns why the broker should ask again, "" if it should not. `lacked`: see `planned_incompletely`, None for
         a group that is not among them."""

@@ -48,6 +48,7 @@ from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.coordinator.runtime.role_reports import remind, warn_of_guard
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
+from bellwether_kafka.coordinator.runtime.served_members import served_members
 from bellwether_kafka.coordinator.runtime.size_limit_watch import SizeLimitWatch
 from bellwether_kafka.coordinator.triggers import OwnerWatch
 
@@ -224,7 +225,7 @@ class Service:
                 served=self._served,
             )
             watching.append(asyncio.create_task(self._controller.run()))
-            self._absences = AbsenceWatch(self._controller.absences, transport)
+            self._absences = AbsenceWatch(self._controller.absences, transport, served=served_members(transport))
             watching.append(asyncio.create_task(self._absences.run()))
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
         groups, on_shown = SharedGroups(transport), [self._owners.on_shown]

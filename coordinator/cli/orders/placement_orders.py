@@ -41,14 +41,13 @@ def ban(to: OrderService, terms: OrderTerms, group: Group, item: ItemName, where
 @with_topic
 @with_terms("1h")
 def evacuate(to: OrderService, terms: OrderTerms, group: Group, where: Where, remove: Remove = False) -> None:
-    served = to.is_served(group)
-    if served and remove:
+    if remove and to.is_served(group):
         fail(f"The broker of {group} assigns, and Bellwether removes nobody from it; stop the member instead.")
     order = _placement(to, control.PlacementKind.EVACUATE, group, EVERYTHING, where, terms)
     where = order.where
     if remove and not terms.dry_run and _has_gone(to, order):
         print_result(to.output, f"{where} is not in {group} any more.", order=document(order), in_effect=True)
-    elif where.startswith(AT_MEMBER) and not served:
+    elif where.startswith(AT_MEMBER):
         order = replace(order, until=control.Until.REMOVED if remove else control.Until.BACK)
         outcome = "removed from" if remove else "empty until it is back in"
         sentence = f"{where} is to be {outcome} {group}, for {terms.for_} at most; {_ends(order)} ends that."

@@ -76,10 +76,6 @@ def roll(
         fail(f"--exec cannot be read as a shell reads it: {str(error).lower()}.")
     if not any(MEMBER in word for word in command):
         fail(f"--exec has no place for the member's id; write {MEMBER}, as in 'systemctl restart app@{MEMBER}'.")
-    if to.is_served(group):
-        fail(
-            f"The broker of {group} assigns, and nobody sees there when a member is back; evacuate one after the other."
-        )
     chosen = members_of(to.at_rest(group, wait), member)
     acting = [name for name in chosen if for_shell(name) != name or name.startswith("-")]
     if acting and not force:

@@ -121,8 +121,7 @@ class OrderService:
         return place.in_full(where)
 
     def is_served(self, group: str) -> bool:
-        """Returns whether the group's broker assigns by plans of Bellwether. Nobody then watches for members that go
-        and come back."""
+        """Returns whether the group's broker assigns by plans of Bellwether."""
         return any(group in heartbeat.serves for heartbeat in control.recent_heartbeats(self.read(), now_ms()))
 
     def placed(self, group: str) -> PlannedPlacement:

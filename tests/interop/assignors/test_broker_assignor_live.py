@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -154,9 +155,36 @@ def test_orders_on_placement_hold_in_a_group_that_the_broker_assigns(brokers: Ka
         ordered(brokers, control, "evacuate", group, f"member:{restarted.name}", "--wait", "60")
         settled(members)
         restarted.stop()
-        begun_before = begun()
         restarted.start()
-        # Its new member id is planned as any other until Bellwether has observed it.
-        wait_until(lambda: begun() > begun_before and not restarted.owned(), SETTLE_S, bellwether.tail)
-        settled(members)
-        assert not restarted.owned(), "the order is on its client id"
+        settled_with_shares(members)
+        assert any("it is back" in entry["order"] for entry in bellwether.log("rebalance_begun")), bellwether.tail()
+
+
+def test_roll_restarts_each_member_of_a_group_that_the_broker_assigns(brokers: KafkaCluster, folder: Path) -> None:
+    """Each member is emptied, restarted, and has its share again before the next. No order is left in force."""
+    group, control, asked = "served-roll", "served-roll-control", folder / "restart"
+    settings = {"assignor_address": address_in(folder), "control_topic": control}
+    bellwether = Bellwether(brokers, [group], options={"mode": "observe"}, **settings)
+    restart = (
+        f"sh -c 'echo {{member}} > {asked}.part; mv {asked}.part {asked}; while [ -e {asked} ]; do sleep 0.1; done'"
+    )
+    restarted: list[str] = []
+    with Flock(brokers.bootstrap) as flock, ExitStack() as ends, ThreadPoolExecutor() as threads:
+        ends.push(bellwether)
+        started(bellwether)
+        members = {m.name: m for m in (joined(flock, group, "bellwether-rack-first", rack) for rack in RACKS)}
+        settled_with_shares(list(members.values()))
+        rolled = threads.submit(ordered, brokers, control, "roll", group, "--exec", restart, "--wait", "60")
+        while not rolled.done():
+            if asked.exists():
+                name = asked.read_text().strip()
+                assert not members[name].owned(), "it was emptied before"
+                members[name].stop()
+                members[name].start()
+                restarted.append(name)
+                asked.unlink()
+            time.sleep(0.1)
+        print(rolled.result().text)
+        assert restarted == sorted(members)
+        settled_with_shares(list(members.values()))
+        assert "evacuate" not in ordered(brokers, control, "orders").text

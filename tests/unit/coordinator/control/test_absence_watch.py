@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import absence_watch
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.control.absence_watch import MOVING_POLL_S, POLL_S, AbsenceWatch
@@ -294,3 +295,68 @@ def test_the_page_is_reported_what_is_being_evacuated_and_how_far_that_has_come(
     assert absence.stage is Stage.EMPTYING
     channel.now_ms = ORDER.expires_ms
     assert channel.controller.absences.evacuations("orders") == ()
+
+
+class ServedChannel(Channel):
+    """A process whose plans the group's broker follows; it leads nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(leads=False)
+        self.begun: list[str] = []
+        self.unknown = False
+        topic: Any = self.topic
+        settings = ControlSettings("control", "pod-1")
+        self.controller = Controller(topic, settings, {}, served=self, wall_clock=self._wall_clock)
+        self.controller._all_read()
+        self.watch = AbsenceWatch(self.controller.absences, self.brokers, self._wall_clock, served=self._described)
+
+    async def _described(self, group_id: str) -> DescribeAnswer | None:
+        return None if self.unknown else await self.brokers.describe_group(group_id)
+
+    def policies(self) -> Mapping[str, str]:
+        return {"orders": "rack-first"}
+
+    def planned_rules(self, group: str) -> tuple[Rule, ...]:
+        del group
+        return ()
+
+    def planned_incompletely(self) -> Mapping[str, str]:
+        return {}
+
+    def begin_rebalance(self, group: str, cause: str) -> None:
+        self.begun.append(f"{group}: {cause}")
+
+
+def test_an_evacuation_in_a_group_that_its_broker_assigns_ends_when_the_member_is_back() -> None:
+    channel = ServedChannel()
+    channel.hears(ORDER)
+    channel.controller.review()
+    for members in ((working(plain("a")),), (plain("a"),), ()):
+        channel.refreshes_at(*members)
+    assert channel.stages == [Stage.EMPTYING, Stage.EMPTY, Stage.AWAY]
+    channel.refreshes_at(plain("a2"))
+    assert channel.topic.reported[-2:] == [(ORDER.key, None), ("absence/orders/member:app-1", None)]
+    channel.controller.review()
+    assert channel.begun[-1] == f"orders: {ORDER.sentence}: it is back", "its broker asks for a plan without the order"
+    assert channel.brokers.removed == []
+
+
+def test_what_is_unknown_of_a_group_that_its_broker_assigns_ends_no_evacuation() -> None:
+    channel = ServedChannel()
+    channel.hears(ORDER)
+    channel.refreshes_at(plain("a"))
+    for channel.unknown, channel.brokers.state in ((True, "Stable"), (False, "Reconciling"), (False, "Dead")):
+        channel.refreshes_at(plain("a2"))
+        assert (ORDER.key, None) not in channel.topic.reported
+
+
+def test_of_a_group_that_brokers_assign_nobody_is_removed_and_one_process_alone_watches() -> None:
+    for order, others in (
+        (replace(ORDER, until=Until.REMOVED), ()),
+        (ORDER, (InstanceHeartbeat("pod-0", serves=("orders",)),)),
+    ):
+        channel = ServedChannel()
+        for record in (*others, order):
+            channel.hears(record)
+        channel.refreshes_at(plain("a"))
+        assert (channel.brokers.refreshes, channel.brokers.removed) == (0, [])
