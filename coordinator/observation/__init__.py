@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.observation.anomalies import (
     Anomaly,
     AnomalyKind,
 )
-from bellwether_kafka.coordinator.observation.group_reader import OnSeen, Sources, described_by_broker
+from bellwether_kafka.coordinator.observation.group_reader import OnSeen, Sources, as_if_led, described_by_broker
 from bellwether_kafka.coordinator.observation.health import (
     BROKER_CONFIGS,
     Check,

@@ -161,6 +161,15 @@ async def described_by_broker(groups: kafka.Transport | SharedGroups, group_id: 
     return hidden
 
 
+async def as_if_led(groups: kafka.Transport | SharedGroups, group_id: str) -> DescribeAnswer | None:
+    """Describes a group that its broker assigns as if a member led it. None if its state is unknown or it has members
+    of the classic protocol, as during a conversion. Raises TransportError if a broker does not answer."""
+    group = await described_by_broker(groups, group_id)
+    if group is None or isinstance(group, int) or any(member.classic for member in group.members):
+        return None
+    return classic_view(group)
+
+
 def _may_be_broker_led(answer: DescribeAnswer) -> bool:
     """Returns whether the group may be one whose broker assigns. Older brokers describe such a group as Dead."""
     return answer.error == Code.GROUP_ID_NOT_FOUND or NOT_CLASSIC in answer.message or answer.state == GroupState.DEAD

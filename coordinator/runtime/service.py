@@ -33,6 +33,7 @@ from bellwether_kafka.coordinator.observation import (
     Rhythms,
     SharedGroups,
     Sources,
+    as_if_led,
 )
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules
 from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
@@ -48,7 +49,6 @@ from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.coordinator.runtime.role_reports import remind, warn_of_guard
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
-from bellwether_kafka.coordinator.runtime.served_members import served_members
 from bellwether_kafka.coordinator.runtime.size_limit_watch import SizeLimitWatch
 from bellwether_kafka.coordinator.triggers import OwnerWatch
 
@@ -225,7 +225,7 @@ class Service:
                 served=self._served,
             )
             watching.append(asyncio.create_task(self._controller.run()))
-            self._absences = AbsenceWatch(self._controller.absences, transport, served=served_members(transport))
+            self._absences = AbsenceWatch(self._controller.absences, transport, served=partial(as_if_led, transport))
             watching.append(asyncio.create_task(self._absences.run()))
         watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
         groups, on_shown = SharedGroups(transport), [self._owners.on_shown]

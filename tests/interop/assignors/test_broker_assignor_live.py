@@ -157,7 +157,7 @@ def test_orders_on_placement_hold_in_a_group_that_the_broker_assigns(brokers: Ka
         restarted.stop()
         restarted.start()
         settled_with_shares(members)
-        assert any("it is back" in entry["order"] for entry in bellwether.log("rebalance_begun")), bellwether.tail()
+        assert any("it is back" in entry["cause"] for entry in bellwether.log("rebalance_begun")), bellwether.tail()
 
 
 def test_roll_restarts_each_member_of_a_group_that_the_broker_assigns(brokers: KafkaCluster, folder: Path) -> None:

@@ -283,7 +283,6 @@ def test_a_user_without_a_name_orders_under_its_number(monkeypatch: pytest.Monke
             ("evacuate", "served", "member:m0", "--remove"),
             "Bellwether removes nobody from it; stop the member instead.",
         ),
-        (("roll", "served", "--exec", "restart {member}"), "evacuate one after the other."),
         (("leave", "served"), "whose broker assigns, so there is nothing to leave."),
     ],
 )

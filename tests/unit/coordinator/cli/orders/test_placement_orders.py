@@ -78,6 +78,20 @@ def whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.embedded
 @pytest.mark.usefixtures("whole_ids")
+def test_an_evacuation_of_a_member_ends_when_it_is_back_where_the_broker_assigns_by_bellwethers_plans(
+    channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The embedded brokers cannot describe it.
+    monkeypatch.setattr(write.OrderService, "_unfollowed", lambda _to, _order, _records: "")
+    channel.heartbeat(leads=(), serves=("served",), orders_for=("served",), policies={"served": "sticky"})
+    channel.ordered("evacuate", "served", "member:a", "--force")
+    order = channel.read()["evacuate/served/*/member:a"]
+    assert isinstance(order, PlacementOrder)
+    assert order.until is Until.BACK
+
+
+@pytest.mark.embedded
+@pytest.mark.usefixtures("whole_ids")
 def test_an_evacuation_of_a_member_ends_when_it_is_back_and_that_of_a_rack_when_it_expires(channel: Channel) -> None:
     message = channel.ordered("evacuate", "orders", "member:a", "--force", "--for", "20m").stdout
     assert "member:a is to be empty until it is back in orders, for 20m at most" in message
