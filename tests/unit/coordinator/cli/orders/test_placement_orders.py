@@ -79,13 +79,11 @@ def whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.embedded
 @pytest.mark.usefixtures("whole_ids")
 def test_an_evacuation_of_a_member_ends_when_it_is_back_where_the_broker_assigns_by_bellwethers_plans(
-    channel: Channel, monkeypatch: pytest.MonkeyPatch
+    channel: Channel,
 ) -> None:
-    # The embedded brokers cannot describe it.
-    monkeypatch.setattr(write.OrderService, "_unfollowed", lambda _to, _order, _records: "")
-    channel.heartbeat(leads=(), serves=("served",), orders_for=("served",), policies={"served": "sticky"})
-    channel.ordered("evacuate", "served", "member:a", "--force")
-    order = channel.read()["evacuate/served/*/member:a"]
+    channel.heartbeat(leads=(), serves=("orders",), orders_for=(), policies={"orders": "kafka"})
+    channel.ordered("evacuate", "orders", "member:a", "--force")
+    order = channel.read()["evacuate/orders/*/member:a"]
     assert isinstance(order, PlacementOrder)
     assert order.until is Until.BACK
 
