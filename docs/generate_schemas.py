@@ -51,7 +51,7 @@ WEIGHTS_ROW = (
     " [Avro schema](schemas/weight.avsc), [example](schemas/weight-record.json)"
 )
 HEAD = (
-    "# JSON schemas",
+    "# Schemas",
     "",
     "JSON Schemas (draft 2020-12) of what commands print with `-o json`, of the API, of plan files, and of each",
     "[event](events.md) as `bellwether history --file NAME.jsonl` writes it.",

@@ -26,7 +26,7 @@ class KeptRecords:
             self._records[key] = record
 
     def begin_anew(self) -> None:
-        """Call it where the log is read from its start again."""
+        """Begins a new log. Call this when the log is read from its start again."""
         self._lacking, self._attempts, self._due_ms = dict(self._records), 0, 0
 
     def lacking(self, now_ms: int) -> list[Record]:

@@ -76,7 +76,7 @@ def _applied_plan(fields: Mapping[str, Any]) -> AppliedPlan:
 def _absence(fields: Mapping[str, Any]) -> Absence:
     stages = [stage for stage in Stage if stage.value == fields.get("stage")]
     if not stages:
-        raise RecordError('"stage" is none that is known')
+        raise RecordError('"stage" is unknown')
     order_ms, expires_ms, since_ms = (number(fields, name) for name in ("order_ms", "expires_ms", "since_ms"))
     return Absence(
         text(fields, "target"),

@@ -62,7 +62,9 @@ class PlansInForce:
         times for one state of a group, because another process may know better or every plan be late. `rules` is None
         while orders are unread. `now` is in seconds of the clock of `newest`."""
         named = seen.kind == "consumer" and seen.protocol.startswith(OWN_ASSIGNORS)
-        by_plug_in = named or (seen.kind == "streams" and newest is not None)  # no name is shown of an application's
+        by_plug_in = named or (
+            seen.kind == "streams" and newest is not None
+        )  # observations show no assignor of an application
         if not by_plug_in or seen.state != GroupState.STABLE or rules is None:
             return ""
         group = self._watched(seen, _State(frozenset(map(_name, seen.members)), rules))
@@ -101,7 +103,7 @@ def _cause(seen: Observation, newest: NewestPlan | None, group: _Watched, now: f
 
 
 def _owned(seen: Observation) -> dict[str, frozenset[tuple[str, int]]]:
-    """Returns the same of an observation as `NewestPlan.owned` of a plan."""
+    """Returns what each owner has by an observation, in the form of `NewestPlan.owned`."""
     shadow = seen.shadow
     if shadow is not None and isinstance(shadow.decision.plan, TaskPlan):
         return tasks_by_process(shadow.decision.plan, shadow.present)

@@ -201,7 +201,8 @@ class Answers:
 
     def _made_of_tasks(self, request: TaskGroup, group: str, began: float) -> _Made:
         if request.assignor != OWN_ASSIGNORS:
-            raise RefusedError(f"no policy of Bellwether for tasks goes by the assignor's name {request.assignor}")
+            remedy = f"set streams.assignor.name={OWN_ASSIGNORS}"
+            raise RefusedError(f"Bellwether has no policy for tasks named '{request.assignor}'; {remedy}")
         config = (self._application_of(group) if group and self._application_of is not None else None) or StreamsConfig(
             group
         )
@@ -229,7 +230,9 @@ class Answers:
         elif name in POLICIES:
             policy = consumer.policy(name)
         else:
-            raise RefusedError(f"no policy of Bellwether goes by the assignor's name {assignor}")
+            raise RefusedError(
+                f"Bellwether has no policy named '{assignor}'; its policies are {', '.join(sorted(POLICIES))}"
+            )
         if policy.name in policy.assignors or policy.stages:
             raise RefusedError(f"policy {policy.name} is a plug-in, which does not run for brokers")
         if policy.name == KAFKA:

@@ -78,7 +78,10 @@ class BrokerRebalances:
             return _failed(group, "streams", shown.error)
         if not shown.assignor.startswith(kafka.OWN_ASSIGNORS):
             now = f"its broker assigns with {shown.assignor or 'its own assignor'} now"
-            return _Failed(f"{now}, which would give a temporary member tasks", lasting=True)
+            return _Failed(
+                f"{now}, which would give a temporary member tasks; set streams.assignor.name={kafka.OWN_ASSIGNORS}",
+                lasting=True,
+            )
         if shown.topology is None:
             return _Failed("the group has no topology yet")
         before, possible = self._topologies.get(group), kafka.possible_topologies(shown.topology)

@@ -74,7 +74,7 @@ def incomplete(
 def incomplete_tasks(
     request: TaskGroup, members_seen: Sequence[KnownMember | None], rules: Sequence[Rule]
 ) -> Incomplete | None:
-    """Returns the same for an application, whose plans need client ids for orders alone."""
+    """Returns what the plan of an application lacked; such plans need client ids only for orders."""
     if not any(rule.where.startswith("member:") for rule in rules):
         return None
     unobserved = [member for member, seen in zip(request.members, members_seen, strict=True) if seen is None]

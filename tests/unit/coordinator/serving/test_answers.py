@@ -203,7 +203,7 @@ def test_what_cannot_be_planned_is_refused_with_the_reason() -> None:
         def assign(self) -> None: ...
 
     world = World(Policy("mine", {"mine": Mine()}))  # type: ignore[dict-item]
-    assert "no policy of Bellwether" in refusal(world.answer(six("bellwether-nonsense")))
+    assert "Bellwether has no policy named" in refusal(world.answer(six("bellwether-nonsense")))
     world.groups.see("orders", nameless(["m1"]))
     assert refusal(world.answer(six("bellwether"))) == "policy mine is a plug-in, which does not run for brokers"
     answer, done = world.answers.answer(b"GET / HTTP/1.1")

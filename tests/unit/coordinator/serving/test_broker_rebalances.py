@@ -180,7 +180,12 @@ def test_the_topology_that_a_broker_has_accepted_is_the_first_the_next_time(tmp_
         (
             shown(assignor="sticky"),
             0,
-            ["its broker assigns with sticky now, which would give a temporary member tasks"],
+            [
+                (
+                    "its broker assigns with sticky now, which would give a temporary member tasks;"
+                    " set streams.assignor.name=bellwether"
+                )
+            ],
         ),
         (shown(None), 0, ["the group has no topology yet"] * 4),
         (
