@@ -11,6 +11,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -187,8 +188,7 @@ class Transport:
         if node is None:
             return error
         joins = temporary_members.TemporaryMember(node, group_id, member_id, joins=True, timeout_ms=REQUEST_TIMEOUT_MS)
-        error = await self._ask(joins)
-        return error or await self._ask(replace(joins, joins=False))
+        return await self._join_and_leave(joins, replace(joins, joins=False))
 
     async def described_topology(self, group_id: str) -> DescribedTopology:
         """Returns what the broker of a `streams` group shows of its topology. Raises TransportError."""
@@ -205,7 +205,25 @@ class Transport:
             return error
         joins = temporary_members.TemporaryStreamsMember(node, group_id, member_id, topology, REQUEST_TIMEOUT_MS)
         leaves = describe_groups.RemoveStreamsMember(node, group_id, member_id, REQUEST_TIMEOUT_MS)
-        return await self._ask(joins) or await self._ask(leaves)
+        return await self._join_and_leave(joins, leaves)
+
+    async def _join_and_leave(
+        self, joins: node_requests.NodeRequest[int], leaves: node_requests.NodeRequest[int]
+    ) -> int:
+        """Returns the error code of the join, else that of the leave. The member leaves even if the answer to its join
+        was lost, and a leave without an answer is sent again: otherwise it would stay until its session ends."""
+        try:
+            error = await self._ask(joins)
+        except TransportError:
+            with suppress(TransportError):
+                await self._ask(leaves)
+            raise
+        if error:
+            return error
+        try:
+            return await self._ask(leaves)
+        except TransportError:
+            return await self._ask(leaves)
 
     async def list_groups(self, node: Node) -> GroupList:
         """Returns this node's groups; with an error the list may be incomplete. Raises TransportError."""

@@ -92,6 +92,8 @@ class PlansInForce:
 
 def _cause(seen: Observation, newest: NewestPlan | None, group: _Watched, now: float) -> str:
     if newest is not None and (group.agreed is None or group.agreed[0] is not newest):
+        if isinstance(newest.plan, TaskPlan) and seen.shadow is None:
+            return ""  # which process runs which task is unknown
         if newest.owned() == _owned(seen):
             group.agreed = (newest, seen.epoch)
             return ""

@@ -87,9 +87,11 @@ class BrokerRebalances:
         before, possible = self._topologies.get(group), kafka.possible_topologies(shown.topology)
         for topology in sorted(possible, key=lambda each: each != before):
             error = await transport.rebalance_streams_by_broker(group, _new_member(), topology)
-            if error != kafka.OTHER_TOPOLOGY:
+            if not error:
                 self._topologies[group] = topology
-                return _failed(group, "streams", error) if error else None
+                return None
+            if error != kafka.OTHER_TOPOLOGY:
+                return _failed(group, "streams", error)
         refused = f"its broker refused {len(possible)} possible topologies"
         return _Failed(f"{refused}, so it asks when the group changes", lasting=True)
 

@@ -143,11 +143,16 @@ def _restart(
 def _run(words: Sequence[str], name: str) -> None:
     """Runs the command that restarts the member. Ends the process unless it succeeds."""
     try:
-        ended = subprocess.run(words, stdout=STANDARD_ERROR, check=False)  # noqa: S603 - the operator's own command
+        process = subprocess.Popen(words, stdout=STANDARD_ERROR)  # noqa: S603 - the operator's own command
     except OSError as error:
         fail(f"{words[0]} cannot be run: {error.strerror}; {name} is empty and has not been restarted.")
-    if ended.returncode:
-        fail(f"'{' '.join(map(for_shell, words))}' has ended with {ended.returncode}; its tasks may go back to {name}.")
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        process.wait()  # one that is ended between stop and start would leave the member down
+        raise
+    if code:
+        fail(f"'{' '.join(map(for_shell, words))}' has ended with {code}; its tasks may go back to {name}.")
 
 
 @contextmanager

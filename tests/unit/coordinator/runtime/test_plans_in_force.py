@@ -4,10 +4,13 @@ an order would not be followed."""
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.assignors.shared import NOBODY, Rule
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.runtime.plans_in_force import (
     ATTEMPTS_MAX,
     DISREGARDED,
@@ -17,6 +20,7 @@ from bellwether_kafka.coordinator.runtime.plans_in_force import (
     PlansInForce,
 )
 from bellwether_kafka.coordinator.serving import Answers, KnownGroups, KnownMember, NewestPlan, TopicNames
+from tests.unit.assignors.streams.world import SHOP, Thread, group, led
 from tests.unit.coordinator.serving.requests import Asking, owners, topic_id
 from tests.unit.coordinator.web.test_observed import SKEWED
 
@@ -98,6 +102,16 @@ def test_a_broker_asks_again_at_once_for_a_plan_that_it_did_not_wait_for_but_onc
     assert in_force.late_cause("another", NOW) == LATE
     in_force.forget("another")
     assert in_force.late_cause("another", NOW) == LATE
+
+
+def test_of_an_application_whose_tasks_are_unknown_no_plan_is_late() -> None:
+    decided = led(group(Thread("a", 1), Thread("b", 2)))
+    members = tuple(ObservedMember(name, None, "c", "/h", topics=SHOP.source_topics) for name in "ab")
+    shown = Observation("shop", "streams", "Stable", STREAMS_PROTOCOL, 0, members, epoch=5)
+    newest = NewestPlan(decided.plan, NOW)
+    assert cause(PlansInForce(), shown, newest) == ""
+    nothing = np.full_like(decided.plan.owner, NOBODY)
+    assert cause(PlansInForce(), replace(shown, shadow=shadow_of(decided, nothing)), newest) == LATE
 
 
 def test_one_observation_is_not_enough_because_the_plan_may_be_on_its_way() -> None:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,6 +169,17 @@ def test_a_roll_that_is_interrupted_leaves_no_member_without_work(
         channel.roll(f"{sys.executable} -c 'import os; os.kill(os.getppid(), {number.value})' {{member}}")
     assert not channel.records
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_roll_that_is_interrupted_lets_its_command_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It was killed a quarter of a second later, perhaps between the stop and the start of the member."""
+    ends = tmp_path / "ended"
+    script = "import os, pathlib, time; os.kill(os.getppid(), 15); time.sleep(1); pathlib.Path('{}').touch()"
+    channel = Channel(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        channel.roll(f'{sys.executable} -c "{script.format(ends)}" {{member}}')
+    assert ends.exists()
+    assert not channel.records
 
 
 def test_a_roll_that_cannot_follow_its_order_withdraws_it(monkeypatch: pytest.MonkeyPatch) -> None:
