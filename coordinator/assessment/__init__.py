@@ -20,8 +20,8 @@ from bellwether_kafka.coordinator.assessment.grids import (
     grids,
     headline,
     lines,
+    modelled_release,
     policy_grid,
-    release_of,
 )
 from bellwether_kafka.coordinator.assessment.model import (
     Assessment,

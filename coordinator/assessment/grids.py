@@ -46,13 +46,13 @@ def lines(assessment: Assessment) -> tuple[str, ...]:
 
 
 def _policies(assessment: Assessment) -> Grid:
-    release = release_of(assessment.rows)
+    release = modelled_release(assessment.rows)
     what = f"Kafka {release}'s, for comparison only" if release else "for comparison only"
     title = f"{assessment.item}s now, and under each policy (broker-*: {what})"
     return policy_grid(title, assessment.rows, assessment.currency)
 
 
-def release_of(rows: Sequence[PolicyRow]) -> str:
+def modelled_release(rows: Sequence[PolicyRow]) -> str:
     """Returns the release of Kafka whose assignors are among these rows, "" if none are."""
     return next((row.release for row in rows if row.release), "")
 

@@ -17,9 +17,9 @@ from bellwether_kafka.coordinator.assessment import (
     ConversionProgress,
     ConversionStart,
     PlacementCounts,
+    modelled_release,
     plan_conversion,
     policy_grid,
-    release_of,
 )
 from bellwether_kafka.coordinator.cli.assess import draw_grid, prices_of
 from bellwether_kafka.coordinator.cli.cost import scales_for
@@ -160,7 +160,7 @@ def _draw(plan: ConversionPlan, currency: str) -> None:
     console.print(Text(f"{plan.group}: to group.protocol={plan.to}", "bold"))
     draw_checks(console, plan.checks)
     if plan.policies:
-        release = release_of(plan.policies)
+        release = modelled_release(plan.policies)
         title = TITLE.format(f" of Kafka {release}" if release else "")
         draw_grid(console, policy_grid(title, plan.policies, currency))
     if plan.steps:

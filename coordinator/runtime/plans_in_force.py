@@ -62,9 +62,8 @@ class PlansInForce:
         times for one state of a group, because another process may know better or every plan be late. `rules` is None
         while orders are unread. `now` is in seconds of the clock of `newest`."""
         named = seen.kind == "consumer" and seen.protocol.startswith(OWN_ASSIGNORS)
-        by_plug_in = named or (
-            seen.kind == "streams" and newest is not None
-        )  # observations show no assignor of an application
+        served = seen.kind == "streams" and newest is not None  # no observation shows an application's assignor
+        by_plug_in = named or served
         if not by_plug_in or seen.state != GroupState.STABLE or rules is None:
             return ""
         group = self._watched(seen, _State(frozenset(map(_name, seen.members)), rules))

@@ -161,7 +161,7 @@ class Membership(RuleBasedStateMachine):
         while not self.stopped and (deadline := self.machine.deadline()) is not None and deadline <= ends_at:
             self.now = max(self.now, deadline)
             self._send(e.Wake())
-        assert self.stopped, f"still {self.machine.state} a minute after it was told to stop"
+        assert self.stopped, f"still {self.machine.state} a minute after it was asked to stop"
 
     # ---- inside ----
 

@@ -9,7 +9,7 @@ from tests.simulation.brokers.member_entries import Record
 
 @dataclass
 class Hooks:
-    """What happens outside of the model: persisting, making ids, and whoever watches."""
+    """What the model calls outside of itself: to persist groups, to make ids, and to report events."""
 
     persist: Callable[[Record], None]
     new_id: Callable[[str], str]

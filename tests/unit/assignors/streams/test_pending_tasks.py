@@ -47,7 +47,7 @@ def test_what_stays_is_not_pending() -> None:
 
 
 def test_a_moved_task_is_pending_until_its_owner_has_let_go() -> None:
-    """StreamsPartitionAssignorTest: interleaved ownership; in Kafka only the receiver is told to rejoin at once."""
+    """StreamsPartitionAssignorTest: interleaved ownership; in Kafka only the receiver has to rejoin at once."""
     members, first = settled()
     swap = placed([0, 1, 0, 1, 0, 1, 0, 0])
     second = led(group(*members, generation=2), memory=first.plan.memory, assignors=always(swap))

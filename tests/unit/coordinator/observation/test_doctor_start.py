@@ -155,7 +155,7 @@ AHEAD, LATER, LAST = ids(0, 1)[0], ids(3, 1)[0], ids(7, 1)[0]
 
 
 def test_what_is_exactly_once_is_adopted_by_restarts_in_an_order_that_works() -> None:
-    """It was told to fix something that cannot be fixed, and its role to stop all members."""
+    """The report asked its reader to fix what cannot be fixed, and to stop all members for the role."""
     facts = exactly_once(thread(AHEAD, 3, active=2), thread(LATER, 2), thread(LAST, 1))
     found = check(facts, "adoption")
     assert found.verdict is CheckVerdict.WARN
