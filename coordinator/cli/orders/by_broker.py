@@ -2,6 +2,7 @@
 refused with the remedy."""
 
 import asyncio
+from collections.abc import Callable
 
 from bellwether_kafka.coordinator import control, kafka
 from bellwether_kafka.coordinator.cli.read_groups import CONNECT_TIMEOUT_MS
@@ -10,13 +11,15 @@ from bellwether_kafka.coordinator.observation import described_by_broker
 from bellwether_kafka.coordinator.settings import Settings
 
 
-def unfollowed_by_broker(settings: Settings, group: str, *, served: bool) -> str:
+def unfollowed_by_broker(settings: Settings, group: str, is_served: Callable[[], bool]) -> str:
     """Returns why the broker of this group would not follow an order, as sentences with the remedy; "" if a member
-    assigns, or if that cannot be read. `served`: a Bellwether reports that it has served the group a plan."""
+    assigns, or if that cannot be read. `is_served` returns whether a Bellwether reports that it has served the group a
+    plan, and may wait for that report; it is called only if the assignor asks Bellwether."""
     described = asyncio.run(_described(settings, group))
     if not isinstance(described, BrokerGroup):
         return ""
-    return control.unfollowed(group, described.protocol, described.assignor, served=served)
+    by_assignor = control.unfollowed(group, described.protocol, described.assignor, served=True)
+    return by_assignor or control.unfollowed(group, described.protocol, described.assignor, served=is_served())
 
 
 async def _described(settings: Settings, group: str) -> BrokerGroup | int | None:

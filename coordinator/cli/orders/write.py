@@ -28,6 +28,8 @@ from bellwether_kafka.coordinator.observation import Observation
 
 T = TypeVar("T")
 POLL_S = 0.3
+# Until a broker's group is reported: a refresh, which shows whose members a plan was for, and a heartbeat.
+REPORTED_WITHIN_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,9 @@ class OrderService:
     ) -> None:
         """Writes an order and follows it for `wait_s`. Ends the process if the order cannot be carried out, unless
         `force` is set. With `dry_run` it only prints the plan."""
+        objection = "" if force else self._unfollowed(order)
         records = self.read()
-        objection = ("" if force else self._unfollowed(order, records)) or control.objection(order, records, now_ms())
+        objection = objection or control.objection(order, records, now_ms())
         placed = None
         if (control.traits_of(order).places or dry_run) and not (objection and not force):
             placed = self._placed(order, records) if force else self._at_rest(order, records, wait_s)
@@ -103,15 +106,29 @@ class OrderService:
         if done is False:
             raise typer.Exit(Exit.UNEXPECTED)
 
-    def _unfollowed(self, order: control.AnyOrder, records: Mapping[str, control.Record]) -> str:
+    def _unfollowed(self, order: control.AnyOrder) -> str:
         """Returns why the group's broker would not follow an order for the next plan, "" if it would or no broker
         assigns. Nothing is asked about a group that Bellwether leads."""
         if not control.traits_of(order).served or any(
-            order.target in heartbeat.leads for heartbeat in control.recent_heartbeats(records, now_ms())
+            order.target in heartbeat.leads for heartbeat in control.recent_heartbeats(self.read(), now_ms())
         ):
             return ""
         settings, _ = settings_for(self.bootstrap, self.config, order.target)
-        return unfollowed_by_broker(settings, order.target, served=self.is_served(order.target))
+        return unfollowed_by_broker(settings, order.target, lambda: self._is_reported(order.target))
+
+    def _is_reported(self, group: str) -> bool:
+        """Returns whether a live process reports within REPORTED_WITHIN_S that the group's broker assigns by plans of
+        Bellwether. Returns at once where no process lives."""
+        until, waits = time.monotonic() + REPORTED_WITHIN_S, False
+        while True:
+            living = control.recent_heartbeats(self.read(), now_ms())
+            served = any(group in heartbeat.serves for heartbeat in living)
+            if served or not living or time.monotonic() >= until:
+                return served
+            if not waits:
+                echo(f"Waiting for the Bellwether beside the broker to report '{group}'.", err=True)
+            waits = True
+            time.sleep(POLL_S)
 
     def in_full(self, group: str, where: str) -> str:
         """Returns the full id of a place that was given in short, as leaders know it."""

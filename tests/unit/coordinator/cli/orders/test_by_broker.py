@@ -1,6 +1,7 @@
 """What an order's command reads of a group from brokers that answer one call, both or neither."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -25,6 +26,7 @@ def unfollowed(
     streams: BrokerGroup | TransportError,
     *,
     unreachable: UnreachableError | None = None,
+    is_served: Callable[[], bool] = bool,
 ) -> str:
     """The sentence about a group whose brokers give these answers to the calls of both protocols."""
     answers = {"consumer": consumer, "streams": streams}
@@ -48,7 +50,7 @@ def unfollowed(
 
     monkeypatch.setattr(kafka, "Transport", Brokers)
     settings, _ = settings_for("127.0.0.1:9092", None, GROUP)
-    return unfollowed_by_broker(settings, GROUP, served=False)
+    return unfollowed_by_broker(settings, GROUP, is_served)
 
 
 @pytest.mark.parametrize("failure", [UNSUPPORTED, TIMED_OUT], ids=["unsupported", "timed out"])
@@ -78,3 +80,17 @@ def test_nothing_is_refused_where_the_broker_describes_no_such_group(
 def test_nothing_is_refused_where_no_broker_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = UnreachableError(Failure.TIMED_OUT, "no answer in time")
     assert unfollowed(monkeypatch, consumer=CONVERTED, streams=MISSING, unreachable=silent) == ""
+
+
+def test_only_a_group_whose_assignor_asks_bellwether_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def is_served() -> bool:
+        asked.append("served")
+        return True
+
+    assert unfollowed(monkeypatch, consumer=CONVERTED, streams=MISSING, is_served=is_served)
+    assert asked == []
+    by_plan = replace(CONVERTED, assignor="bellwether-rack-first")
+    assert unfollowed(monkeypatch, consumer=by_plan, streams=MISSING, is_served=is_served) == ""
+    assert asked == ["served"]

@@ -18,8 +18,8 @@ from bellwether_kafka.coordinator.cli.orders import apply, group_orders, order_o
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
 from bellwether_kafka.coordinator.cli.output import Exit, Output
 from bellwether_kafka.coordinator.control import topic as control_topic
-from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS
-from bellwether_kafka.coordinator.control.records import Order, Record
+from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, OrderKind
+from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, Record
 from bellwether_kafka.coordinator.control.topic import NoControlTopicError, SilentTopicError, read_all, write_now
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from tests.support.embedded_brokers import EmbeddedCluster
@@ -195,6 +195,48 @@ def test_a_command_that_waits_reads_and_writes_again_where_no_broker_answers(
     channel.left = 1_000_000
     with pytest.raises(SilentTopicError):
         replace(to, retry_s=0.05).read()
+
+
+@dataclass
+class ReportingChannel:
+    """A process that reports a served group so many reads after it was started, if at all."""
+
+    after: float
+    reads: int = 0
+
+    def read(self) -> dict[str, Record]:
+        self.reads += 1
+        serves = ("served",) if self.reads > self.after else ()
+        heartbeat = InstanceHeartbeat("pod-1", leads=(), at_ms=write.now_ms(), serves=serves)
+        return {heartbeat.key: heartbeat}
+
+    def write(self, _key: bytes, _value: bytes | None) -> None:
+        raise AssertionError("nothing is written")
+
+
+def test_a_group_that_has_just_come_is_waited_for_until_it_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An order right after the members had settled was refused: Bellwether learns whose plan it was by a refresh."""
+    monkeypatch.setattr(write, "unfollowed_by_broker", lambda _, __, is_served: "" if is_served() else "Not asked.")
+    monkeypatch.setattr(write, "POLL_S", 0.0)
+    monkeypatch.setattr(write, "REPORTED_WITHIN_S", 0.2)
+    order = Order(OrderKind.REBALANCE, "served", "eve", write.now_ms(), write.now_ms() + 60_000)
+
+    def given(after: float) -> str:
+        channel: Any = ReportingChannel(after)
+        to = write.OrderService(channel, "orders", True, "broker:9092", Output.TABLE, "broker:9092")
+        try:
+            to.give(order, "", wait_s=0, force=False)
+        except AssertionError as written:
+            return str(written)
+        except typer.Exit:
+            return capsys.readouterr().err
+        return ""
+
+    assert given(after=3) == "nothing is written"
+    assert capsys.readouterr().err == "Waiting for the Bellwether beside the broker to report 'served'.\n"
+    assert "Not asked. Nothing was ordered" in given(after=float("inf"))
 
 
 def test_a_command_that_waits_refreshes_again_where_no_broker_answers(
