@@ -1,24 +1,22 @@
 """Adopts a live exactly-once application by restarting its instances one after another.
 
 Three instances with default client ids, sessions of 45 s and heartbeats of 3 s, under load. Bellwether has the default
-settings and declares `exactly_once_v2`, so it may remove no live member. What is restarted first is the instance whose
-thread leads, or that one last.
+settings and declares `exactly_once_v2`, so it may remove no live member. The instance whose thread leads is restarted
+first.
 """
 
 import json
 import os
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, unavoidable
+from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.guarded import guard_command
 from tests.interop.support.members import wait_until
 from tests.interop.support.rebalances import last_rebalance, rebalances
 from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, StreamsApp
@@ -33,45 +31,41 @@ QUIET_S = 3.0
 STALL_MS = 500
 STEPS = ("ended", "launched", "state")
 NOT_LED = "not taken over: under exactly_once_v2"
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """`leader_last`: the instance whose thread leads is restarted last, the worst order; first otherwise."""
-
-    guarded: bool = False
-    static: bool = False
-    leader_last: bool = False
-    control_topic: str = ""
-
-    @property
-    def name(self) -> str:
-        guard, kind = "guard" if self.guarded else "no-guard", "static" if self.static else "dynamic"
-        return f"{guard}-{kind}-{'leader-last' if self.leader_last else 'leader-first'}"
+TABLE = MemberTable(HashOrder.JAVA, 16)  # that of twelve members at most
 
 
 @dataclass(slots=True)
 class Adoption:
-    """What was seen. `transcript` has what happened, with the seconds since the first restart; `pauses_s` the longest
+    """What was seen. `leaders` are the ids, by generation, of the members that led after the first restart, without
+    the first leader's; `transcript` has what happened, with the seconds since the first restart; `pauses_s` the longest
     time in which a task processed nothing, by restart."""
 
-    variant: str
     restarts: int = 0
-    adopted: bool = False
+    leaders: list[str] = field(default_factory=list)
     counted: int = 0
     pauses_s: list[float] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
     transcript: list[str] = field(default_factory=list)
     bellwether: list[str] = field(default_factory=list)
-    guards: list[str] = field(default_factory=list)
+
+    @property
+    def adopted(self) -> bool:
+        return bool(self.leaders) and self.leaders[-1].startswith(INSTANCE)
+
+    @property
+    def avoidable(self) -> list[str]:
+        """The members that led although a new id of Bellwether's could have sorted before theirs: one in sixteen ids
+        is in the first bucket of the broker's table, which no new id sorts before."""
+        others = [leader for leader in self.leaders if not leader.startswith(INSTANCE)]
+        return [leader for leader in others if not unavoidable([leader], TABLE)]
 
 
 class Stage:
     """An application with Bellwether beside it, which does not lead it yet."""
 
-    def __init__(self, cluster: KafkaCluster, variant: Variant, stack: ExitStack) -> None:
-        name = f"adopted-{variant.name}-{int(time.time())}"
-        self.cluster, self.variant, self.group = cluster, variant, name
+    def __init__(self, cluster: KafkaCluster, stack: ExitStack) -> None:
+        name = f"adopted-{int(time.time())}"
+        self.cluster, self.group = cluster, name
         self.application = Application(
             name,
             (f"{name}-in",),
@@ -87,25 +81,15 @@ class Stage:
         create_topics(cluster, self.application)
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bellwether-adopted-")))
         options = bellwether_options(self.application, write_topology(self.application, folder), "kafka")
-        settings: dict[str, Any] = {"control_topic": variant.control_topic} if variant.control_topic else {}
-        self.bellwether = Bellwether(cluster, [name], options=options, **settings)
+        self.bellwether = Bellwether(cluster, [name], options=options)
         stack.callback(lambda: self.bellwether.__exit__(None, None, None))
         self.app = stack.enter_context(StreamsApp(cluster, self.application))
         self.load = stack.enter_context(Load(cluster, self.application.topics[0], KEYS))
         self.load.produce(RECORDS)
         for instance in INSTANCES:
-            self.app.add(instance, settings=self._own(instance), launcher=self._launcher)
+            self.app.add(instance, settings=DEFAULT_CLIENT_ID)
         self.app.wait_settled(quiet_s=QUIET_S)
         self.app.wait_counted(self.load.expected)
-
-    def _own(self, instance: str) -> dict[str, str]:
-        return {**DEFAULT_CLIENT_ID, **({"group.instance.id": instance} if self.variant.static else {})}
-
-    def _launcher(self, state_dir: Path) -> Sequence[str]:
-        if not self.variant.guarded:
-            return ()
-        topic = ["--topic", self.variant.control_topic] if self.variant.control_topic else []
-        return guard_command(self.cluster, self.group, "--state-dir", str(state_dir), *topic)
 
     @property
     def leader(self) -> str:
@@ -124,33 +108,26 @@ class Stage:
         self.bellwether.start(wait=False)
         wait_until(lambda: NOT_LED in self.bellwether.text(), 60, self.bellwether.tail)
 
-    def _state(self, instance_id: str) -> None:
-        """That the process of this static member has ended, as an operator does."""
-        words = ["stopped", self.group, f"member:{instance_id}", "--bootstrap", self.cluster.bootstrap]
-        ended = run_to_end([*words, "--topic", self.variant.control_topic] if self.variant.control_topic else words)
-        assert ended.code == 0, ended.text
-
     def restart(self, name: str) -> None:
         instance = self.app.instances[name]
         os.kill(instance.pid, signal.SIGTERM)
         wait_until(lambda: not instance.alive, 60, self.app.send)
         instance.stop()
-        if self.variant.static and not self.variant.guarded:
-            self._state(f"{name}-1")
-        self.app.start(name, settings=self._own(name))
+        self.app.start(name, settings=DEFAULT_CLIENT_ID)
         self.app.wait_settled(quiet_s=QUIET_S)
 
 
-def adopt(cluster: KafkaCluster, variant: Variant, *, cycles: int = 1) -> Adoption:
+def adopt(cluster: KafkaCluster, *, cycles: int = 1) -> Adoption:
     """Restarts each instance up to `cycles` times, until Bellwether leads. Raises AssertionError where records are
     counted wrongly."""
-    found = Adoption(variant.name)
+    found = Adoption()
     with ExitStack() as stack:
-        stage = Stage(cluster, variant, stack)
+        stage = Stage(cluster, stack)
         stage.watch()
         stage.load.start(PER_SECOND)
         time.sleep(2)
-        began, generation = time.time(), last_rebalance(cluster, stage.group).generation
+        began, last = time.time(), last_rebalance(cluster, stage.group)
+        generation = last.generation
 
         def echo_at(at: float, text: str) -> None:
             found.transcript.append(f"{at - began:6.1f} s  {text.strip()}")
@@ -160,7 +137,7 @@ def adopt(cluster: KafkaCluster, variant: Variant, *, cycles: int = 1) -> Adopti
 
         first = stage.leader
         echo(f"a thread of {first} leads, generation {generation}")
-        order = sorted(INSTANCES, key=lambda name: (name == first) == variant.leader_last)
+        order = sorted(INSTANCES, key=lambda name: name != first)
         for name in order * cycles:
             restarted_ms = int(time.time() * 1000)
             echo(f"{name} is restarted")
@@ -177,16 +154,16 @@ def adopt(cluster: KafkaCluster, variant: Variant, *, cycles: int = 1) -> Adopti
                     echo_at(seen.t_ms / 1000, f"{seen.instance} {seen.event} {seen.message.get('state', '')}")
             for ended in rebalances(cluster, stage.group, generation):
                 generation = ended.generation
+                if ended.leader != last.leader:
+                    found.leaders.append(ended.leader)
                 echo(f"generation {ended.generation}: {ended.leader} leads {ended.members} members")
             echo(f"{name} is back; the longest pause of a task was {longest:.1f} s; {stage.leader} leads")
-            if stage.leader == INSTANCE:
-                found.adopted = True
+            if found.adopted:
                 break
         stage.load.stop()
         found.counted = stage.app.wait_counted(stage.load.expected, exactly_once=True).seen
         found.overlaps = stage.app.timeline().overlaps()
         echo(f"{found.counted} records were counted, each once")
-        found.guards = [f"{name}: {one.complaints()}" for name, one in stage.app.instances.items() if variant.guarded]
         found.bellwether = [
             f"{entry.get('timestamp', '')} {entry['what']}: {entry['reason']}"
             for entry in stage.bellwether.log()
