@@ -1,6 +1,7 @@
 """Fixtures that tests of every directory share: above all, one real Kafka cluster per test session."""
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -50,6 +51,16 @@ def missing_tool(config: pytest.Config, reason: str) -> None:
         pytest.fail(f"CI=true and {reason}", pytrace=False)
     config.stash[SKIPPED].add(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture
+def _in_the_foreground() -> Iterator[None]:
+    """A shell starts a background process with SIGINT ignored, nohup one with SIGHUP; processes of the test, too."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

@@ -246,6 +246,7 @@ def test_groups_are_listed(kafka: KafkaCluster) -> None:
 
 @pytest.mark.proof
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("_in_the_foreground")
 def test_top_shows_who_leads_and_why_the_last_rebalance_was(kafka: KafkaCluster, tmp_path: Path) -> None:
     led, other = "topped-led", "topped-other"
     for name in (led, other):

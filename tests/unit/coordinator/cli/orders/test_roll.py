@@ -154,6 +154,7 @@ def test_a_command_that_fails_ends_it_and_withdraws_the_order(
     assert len(channel.given) == 1
 
 
+@pytest.mark.usefixtures("_in_the_foreground")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_roll_that_is_interrupted_leaves_no_member_without_work(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
