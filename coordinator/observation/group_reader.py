@@ -66,7 +66,9 @@ class DescribedGroup:
         if group is None:
             return seen
         classic = frozenset(m.member_id for m in group.members if m.classic)
-        return replace(seen, protocol=assignor_of(group), epoch=group.epoch, classic_members=classic)
+        return replace(
+            seen, protocol=assignor_of(group), assignor=group.assignor, epoch=group.epoch, classic_members=classic
+        )
 
 
 class GroupReader:

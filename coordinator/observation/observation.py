@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from bellwether_kafka.assignors.shared import NOBODY, Cost, Decision, GroupPlan, IntArray, Moves, moves
+from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.observation.anomalies import (
     Anomaly,
@@ -104,7 +105,8 @@ class Observation:
     joined. `group_lag` has details, None if lags could not be read; `lag_notes` are sentences on what is unknown.
     `trouble` is why there is no `shadow`; `silent` is true if the reason is that no broker answered, which may be
     temporary. `epoch` is that of the assignment of a group whose broker assigns; brokers do not show the generation of
-    a classic group. `classic_members` are its members that still use the classic protocol, after a conversion of the
+    a classic group. `assignor` is the broker's, "" in classic groups and where the broker does not show it, as of
+    applications before Kafka 4.4. `classic_members` are its members that still use the classic protocol, after a conversion of the
     running group. `unknown` is set if the observation is not current: the other fields are then the last known ones,
     or `kind` is "unknown" if there are none. `anomalies` are sorted, the worst first. `broker_version` is that of the
     broker that was asked first, () if not known.
@@ -127,6 +129,7 @@ class Observation:
     unknown: Unknown | None = None
     anomalies: tuple[Anomaly, ...] = ()
     epoch: int | None = None
+    assignor: str = ""
     classic_members: frozenset[str] = frozenset()
     broker_version: tuple[int, ...] = ()
 
@@ -143,6 +146,11 @@ class Observation:
     @property
     def can_be_led(self) -> bool:
         return not self.obstacle and self.kind not in ("missing", "unknown")
+
+    @property
+    def asks_bellwether(self) -> bool:
+        """Whether its broker assigns by plans of Bellwether."""
+        return self.assignor.startswith(OWN_ASSIGNORS)
 
     @property
     def no_plan(self) -> str:

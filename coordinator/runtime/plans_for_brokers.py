@@ -62,6 +62,7 @@ class PlansForBrokers:
         self._rules_of = rules_of
         self._applications: dict[str, KnownApplication] = {}
         self._protocols: dict[str, kafka.BrokerProtocol] = {}
+        self._not_asking: dict[str, float] = {}  # groups with another assignor, and when each was last observed
         self._rebalances = BrokerRebalances(self._groups.has_members, retry_s)
         self._metrics = ServedMetrics(registry)
         self._on_decision = on_decision
@@ -109,7 +110,17 @@ class PlansForBrokers:
             self._topics.expect({topic for member in seen.members for topic in member.topics})
         elif isinstance(plan, TaskPlan):
             self._applications[seen.group_id] = KnownApplication(plan.topology, plan.cluster)
+        self._forget_plans(seen)
         self._follow_up(seen)
+
+    def _forget_plans(self, seen: Observation) -> None:
+        """Forgets the plans of a group whose broker assigns with another assignor now. A plan that is newer than the
+        observation before this one may have been made after the broker described the group."""
+        if not seen.assignor or seen.asks_bellwether:
+            self._not_asking.pop(seen.group_id, None)
+            return
+        self._answers.forget(seen.group_id, self._not_asking.get(seen.group_id, float("-inf")))
+        self._not_asking[seen.group_id] = time.monotonic()
 
     def _follow_up(self, seen: Observation) -> None:
         """Has the broker ask again where it had no plan in time."""
@@ -141,6 +152,7 @@ class PlansForBrokers:
         self._groups.forget(group)
         self._applications.pop(group, None)
         self._protocols.pop(group, None)
+        self._not_asking.pop(group, None)
         self._rebalances.forget(group)
         self._answers.forget(group)
         self._in_force.forget(group)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.serving import NewestPlan, tasks_by_process
@@ -61,10 +60,7 @@ class PlansInForce:
         assignment an order was not followed, it was not that of the newest plan, or a member had no partition. Few
         times for one state of a group, because another process may know better or every plan be late. `rules` is None
         while orders are unread. `now` is in seconds of the clock of `newest`."""
-        named = seen.kind == "consumer" and seen.protocol.startswith(OWN_ASSIGNORS)
-        served = seen.kind == "streams" and newest is not None  # no observation shows an application's assignor
-        by_plug_in = named or served
-        if not by_plug_in or seen.state != GroupState.STABLE or rules is None:
+        if not seen.asks_bellwether or seen.state != GroupState.STABLE or rules is None:
             return ""
         group = self._watched(seen, _State(frozenset(map(_name, seen.members)), rules))
         if group.attempts >= ATTEMPTS_MAX or (newest is not None and group.agreed == (newest, seen.epoch)):

@@ -327,7 +327,9 @@ class Answers:
             return ""  # its policy was changed to one that does not run for brokers
         return plan.cause(policy, self._groups.members_of(plan.members))
 
-    def forget(self, group: str) -> None:
-        """Forgets a group that is no longer observed, or that no broker assigns any more."""
+    def forget(self, group: str, before: float = float("inf")) -> None:
+        """Forgets the newest plan of a group unless it was made later. `before` is in seconds of a monotonic clock."""
         with self._reporting:
-            self._last.pop(group, None)
+            last = self._last.get(group)
+            if last is not None and (last.newest.made_at if last.newest is not None else 0.0) < before:
+                del self._last[group]

@@ -103,6 +103,36 @@ def test_a_group_that_was_converted_back_gets_no_orders_any_more(tmp_path: Path)
     asyncio.run(run())
 
 
+def test_a_group_with_another_assignor_gets_no_orders_any_more(tmp_path: Path) -> None:
+    """Orders began rebalances in it, which were refused."""
+    path = tmp_path / "a.sock"
+    asking = replace(SKEWED, kind="consumer", assignor="bellwether")
+
+    async def run() -> None:
+        served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None)
+        await served.start()
+        try:
+            served.on_observation(asking)
+            await asyncio.to_thread(ask, path)
+            await until(lambda: served.policies() != {})
+            other = replace(asking, assignor="uniform")
+            served.on_observation(other)
+            assert served.policies() != {}, "the broker may have asked after it described the group"
+            served.on_observation(other)
+            assert served.policies() == {}
+            await asyncio.to_thread(ask, path)
+            await until(lambda: served.policies() != {})
+            served.on_observation(other)
+            assert served.policies() != {}
+            served.on_observation(asking)
+            served.on_observation(other)
+            assert served.policies() != {}
+        finally:
+            await served.stop()
+
+    asyncio.run(run())
+
+
 def test_the_orders_that_the_newest_plan_follows_are_known(tmp_path: Path) -> None:
     """So that the first plan after a restart is not followed by another for them."""
     path, rules = tmp_path / "a.sock", (Rule("ban", "*", "rack:az9"),)

@@ -43,7 +43,8 @@ def seen(
         )
         for name, partitions in owned.items()
     )
-    values = {"kind": "consumer", "state": "Stable", "protocol": "bellwether-rack-first", **fields}
+    assignor = "bellwether-rack-first"
+    values = {"kind": "consumer", "state": "Stable", "protocol": assignor, "assignor": assignor, **fields}
     return Observation("g", seen_at_ms=0, members=members, epoch=epoch, **values)  # type: ignore[arg-type]  # a few
 
 
@@ -107,11 +108,13 @@ def test_a_broker_asks_again_at_once_for_a_plan_that_it_did_not_wait_for_but_onc
 def test_of_an_application_whose_tasks_are_unknown_no_plan_is_late() -> None:
     decided = led(group(Thread("a", 1), Thread("b", 2)))
     members = tuple(ObservedMember(name, None, "c", "/h", topics=SHOP.source_topics) for name in "ab")
-    shown = Observation("shop", "streams", "Stable", STREAMS_PROTOCOL, 0, members, epoch=5)
+    shown = Observation("shop", "streams", "Stable", STREAMS_PROTOCOL, 0, members, epoch=5, assignor="bellwether")
     newest = NewestPlan(decided.plan, NOW)
     assert cause(PlansInForce(), shown, newest) == ""
     nothing = np.full_like(decided.plan.owner, NOBODY)
-    assert cause(PlansInForce(), replace(shown, shadow=shadow_of(decided, nothing)), newest) == LATE
+    tasks_shown = replace(shown, shadow=shadow_of(decided, nothing))
+    assert cause(PlansInForce(), tasks_shown, newest) == LATE
+    assert cause(PlansInForce(), replace(tasks_shown, assignor="sticky"), newest) == "", "it is set back"
 
 
 def test_one_observation_is_not_enough_because_the_plan_may_be_on_its_way() -> None:
@@ -153,7 +156,7 @@ def test_a_plan_that_knew_no_names_is_made_again_for_another_reason() -> None:
 
 def test_an_order_that_is_not_followed_is_noticed_by_every_process() -> None:
     """A broker without a plan gave a partition to a member from which an order keeps it, and nobody noticed."""
-    group = replace(SKEWED, kind="consumer", protocol="bellwether", epoch=4)
+    group = replace(SKEWED, kind="consumer", protocol="bellwether", assignor="bellwether", epoch=4)
     assert cause(PlansInForce(), group, None, rules=EVACUATED) == DISREGARDED
     assert cause(PlansInForce(), group, None, rules=(Rule("ban", "orders", "member:c-1"),)) == ""
 
@@ -164,7 +167,7 @@ def test_orders_may_leave_a_member_without_partitions(rules: tuple[Rule, ...] | 
 
 
 def test_other_assignors_rebalancing_and_classic_groups_are_left_alone() -> None:
-    for other in ({"protocol": "uniform"}, {"state": "Reconciling"}, {"kind": "classic"}):
+    for other in ({"assignor": "uniform"}, {"state": "Reconciling"}, {"kind": "classic", "assignor": ""}):
         assert cause(PlansInForce(), seen(STARVED, **other)) == ""
 
 

@@ -109,7 +109,7 @@ def test_a_member_that_joined_without_a_plan_makes_the_broker_ask_again(tmp_path
     """It had nothing until the next member joined or left."""
     coordinator = Coordinator(0, 3)
     members = (*SKEWED.members, replace(SKEWED.members[0], member_id="late", owned=()))
-    idle = replace(SKEWED, group_id="g", kind="consumer", protocol="bellwether", epoch=4, members=members)
+    idle = replace(SKEWED, group_id="g", kind="consumer", assignor="bellwether", epoch=4, members=members)
 
     served = quick_to_retry(tmp_path)
 
