@@ -32,7 +32,7 @@ def assess_refreshes(
         group=last.group_id,
         kind=last.kind,
         state=last.state,
-        protocol=last.protocol,
+        protocol=last.assigned_with,
         members=len(last.members),
         seen_at_ms=last.seen_at_ms,
         verdict=last.verdict,

@@ -246,7 +246,9 @@ async def _observe(settings: Settings, group: str, interval_s: float, show: Call
 
 def _draw(seen: Observation, *, wide: bool) -> None:
     console = Console()
-    console.print(Text(f"{seen.group_id}: {seen.kind}, {seen.state or '-'}, {seen.protocol or '-'}; {seen.verdict}"))
+    console.print(
+        Text(f"{seen.group_id}: {seen.kind}, {seen.state or '-'}, {seen.assigned_with or '-'}; {seen.verdict}")
+    )
     console.print(_members(seen, wide=wide))
     _draw_lags(console, seen)
     if seen.trouble:

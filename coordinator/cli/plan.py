@@ -34,7 +34,7 @@ from bellwether_kafka.coordinator.cli.output import (
 )
 from bellwether_kafka.coordinator.cli.plan_file import plan_file, write_plan_file
 from bellwether_kafka.coordinator.cli.read_groups import AT_MEMBER, observe_with_plan, owners_called, warn_hypothetical
-from bellwether_kafka.coordinator.kafka import read_size_limit
+from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS, read_size_limit
 from bellwether_kafka.coordinator.membership import NOT_READ
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import (
@@ -224,7 +224,7 @@ def show_plan(seen: Observation, shadow: Shadow, output: Output) -> None:
 
 def _picture(seen: Observation, shadow: Shadow) -> Picture:
     """Returns the picture of the plan, with the protocol or broker's assignor that is in use now."""
-    return replace(picture_of(shadow.decision), protocol=seen.protocol)
+    return replace(picture_of(shadow.decision), protocol=seen.assigned_with)
 
 
 def _costs(shadow: Shadow) -> dict[str, dict[str, int | None]]:
@@ -264,9 +264,9 @@ def _draw_plan(seen: Observation, shadow: Shadow, foreseen: Removals | None, *, 
 def plan_head(seen: Observation, policy: str, planned_as: str) -> str:
     """Returns `orders: policy kafka, protocol range`. If a broker assigns, also its assignor and the most similar
     protocol."""
-    if seen.kind != "consumer":
+    if seen.kind not in BROKER_PROTOCOLS:
         return f"{seen.group_id}: policy {policy}, protocol {planned_as}"
-    now = f"assigned by its broker with {seen.protocol or 'an unknown assignor'}"
+    now = f"assigned by its broker with {seen.assigned_with or 'an unknown assignor'}"
     return f"{seen.group_id}: {now}; planned with policy {policy} as a classic group of protocol {planned_as}"
 
 

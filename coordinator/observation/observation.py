@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from bellwether_kafka.assignors.shared import NOBODY, Cost, Decision, GroupPlan, IntArray, Moves, moves
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
+from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS, OWN_ASSIGNORS
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.observation.anomalies import (
     Anomaly,
@@ -106,10 +106,10 @@ class Observation:
     `trouble` is why there is no `shadow`; `silent` is true if the reason is that no broker answered, which may be
     temporary. `epoch` is that of the assignment of a group whose broker assigns; brokers do not show the generation of
     a classic group. `assignor` is the broker's, "" in classic groups and where the broker does not show it, as of
-    applications before Kafka 4.4. `classic_members` are its members that still use the classic protocol, after a conversion of the
-    running group. `unknown` is set if the observation is not current: the other fields are then the last known ones,
-    or `kind` is "unknown" if there are none. `anomalies` are sorted, the worst first. `broker_version` is that of the
-    broker that was asked first, () if not known.
+    applications before Kafka 4.4. `classic_members` are its members that still use the classic protocol, after a
+    conversion of the running group. `unknown` is set if the observation is not current: the other fields are then the
+    last known ones, or `kind` is "unknown" if there are none. `anomalies` are sorted, the worst first. `broker_version`
+    is that of the broker that was asked first, () if not known.
     """
 
     group_id: str
@@ -155,7 +155,13 @@ class Observation:
     @property
     def no_plan(self) -> str:
         """Why there is no `shadow`, as a part of a sentence."""
-        return self.trouble or self.obstacle or "it has no members"
+        empty = self.kind in BROKER_PROTOCOLS and not self.members
+        return self.trouble or ("" if empty else self.obstacle) or "it has no members"
+
+    @property
+    def assigned_with(self) -> str:
+        """The protocol of a classic group, or the assignor of its broker; "" if not known."""
+        return self.assignor or ("" if self.kind == "streams" else self.protocol)
 
     @property
     def self_assigned(self) -> bool:
@@ -174,13 +180,15 @@ class Observation:
 
     @property
     def verdict(self) -> str:
-        """Describes whether Bellwether leads the group, or could."""
+        """Describes whether Bellwether leads or assigns the group, or could."""
         if self.kind == "unknown":
             return f"not known: {self.trouble}"
         if self.bellwether_members:
             return f"led by Bellwether ({self.bellwether_members[0].member_id})"
         if self.self_assigned:
             return SELF_ASSIGNED
+        if self.asks_bellwether:
+            return "its broker assigns by Bellwether's plans"
         return "can be led" if self.can_be_led else f"cannot be led: {self.obstacle or self.trouble}"
 
     def with_lag(self, group_lag: GroupLag) -> "Observation":
@@ -290,11 +298,12 @@ def as_document(seen: Observation, most: int | None = None) -> dict[str, Any]:
 
 def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
     """Returns the same as `as_document`, without members and the lag of each partition."""
-    plain = ("state", "protocol", "seen_at_ms", "can_be_led", "obstacle", "verdict", "trouble", "lag", "unknown_lags")
+    plain = ("state", "seen_at_ms", "can_be_led", "obstacle", "verdict", "trouble", "lag", "unknown_lags")
     shadow = seen.shadow
     return {
         "group": seen.group_id,
         "type": seen.kind,
+        "protocol": seen.assigned_with,
         **{name: getattr(seen, name) for name in plain},
         "lag_report": seen.group_lag and _lag_values(seen.group_lag.report(most)),
         "lag_notes": list(seen.lag_notes),

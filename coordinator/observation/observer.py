@@ -305,7 +305,7 @@ def _summary(seen: Observation) -> dict[str, object]:
     return {
         "kind": seen.kind,
         "state": seen.state,
-        "protocol": seen.protocol,
+        "protocol": seen.assigned_with,
         "members": len(seen.members),
         "obstacle": seen.obstacle,
         "trouble": seen.trouble,

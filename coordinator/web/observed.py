@@ -62,7 +62,7 @@ def present(seen: Observation, rebalances: Sequence[SeenRebalance] = ()) -> Pres
     return Present(
         group=seen.group_id,
         kind=shadow.decision.plan.words.kind if shadow is not None else "streams" if tasks else "consumer",
-        protocol=seen.protocol,
+        protocol=seen.assigned_with,
         holders=listed,
         racks=tuple(sorted(racks.union(shadow.decision.plan.cluster.racks) if shadow is not None else racks)),
         moves=moves_from(shadow.decision, shadow.present, changed[:MOVES_MAX]) if shadow is not None else (),

@@ -63,8 +63,8 @@ def _kind(facts: DoctorFacts) -> Check:
         return Check(
             "group", CheckVerdict.WARN, message, "Nothing, if the application has not started; else check the name."
         )
-    if seen.kind == "consumer" and seen.protocol.startswith(OWN_ASSIGNORS) and facts.mode != "lead":
-        message = f"Its broker assigns, and asks the Bellwether beside it: the members name {seen.protocol}."
+    if seen.asks_bellwether and facts.mode != "lead":
+        message = f"Its broker assigns, and asks the Bellwether beside it: its assignor is {seen.assignor}."
         return Check("group", CheckVerdict.PASS, message)
     if seen.obstacle and seen.kind in ("consumer", "streams"):
         remedy = "Observe it only; to lead it, set the clients' group.protocol to classic."

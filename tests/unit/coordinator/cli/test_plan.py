@@ -89,9 +89,11 @@ def serving(text: str) -> Iterator[str]:
 
 
 def test_a_plan_for_a_group_that_its_broker_assigns_begins_with_the_brokers_assignor() -> None:
-    by_broker = Observation("g", "consumer", "Stable", "uniform", 0)
+    by_broker = Observation("g", "consumer", "Stable", "uniform", 0, assignor="uniform")
+    application = Observation("shop", "streams", "Stable", "stream", 0, assignor="sticky")
     assert plan_head(SEEN, "kafka", "range") == "g: policy kafka, protocol range"
     assert plan_head(by_broker, "kafka", "cooperative-sticky") == (
         "g: assigned by its broker with uniform;"
         " planned with policy kafka as a classic group of protocol cooperative-sticky"
     )
+    assert plan_head(application, "streams-ha", "stream").startswith("shop: assigned by its broker with sticky; ")

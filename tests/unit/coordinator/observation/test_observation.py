@@ -207,6 +207,20 @@ def test_metrics_are_a_projection() -> None:
     assert math.isnan(value("bellwether_observed_spread", {"group": "g", "plan": "shadow"}) or 0.0)
 
 
+def test_a_group_whose_broker_asks_bellwether_is_not_reported_to_be_out_of_reach() -> None:
+    seen = observation("g", "streams", answer(classic("a", "t-0")), 9_000, obstacle="its broker assigns")
+    assert (seen.verdict, seen.assigned_with) == ("cannot be led: its broker assigns", ""), "before Kafka 4.4"
+    asking = replace(seen, assignor="bellwether")
+    assert (asking.verdict, asking.assigned_with) == ("its broker assigns by Bellwether's plans", "bellwether")
+    assert not asking.can_be_led
+
+
+def test_an_empty_group_has_no_plan_because_it_has_no_members_whatever_assigns() -> None:
+    empty = observation("g", "consumer", answer(), 9_000, obstacle="its broker assigns")
+    assert empty.no_plan == "it has no members"
+    assert replace(empty, kind="other", obstacle="it is no group of consumers").no_plan == "it is no group of consumers"
+
+
 def test_a_document_holds_everything_but_bytes() -> None:
     seen = observation("g", "classic", answer(classic("a", "t-0", rack="az1")), 9_000)
     document = json.loads(json.dumps(as_document(seen)))
