@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         any_node,
         compacted_topics,
         follower_fetching,
-        nodes_of_topics,
+        in_sync_replicas,
     )
     from bellwether_kafka.coordinator.kafka.describe_groups import (
         BROKER_PROTOCOLS,
@@ -104,7 +104,7 @@ else:
         "client_properties": ("ClientConfigError", "check_kerberos", "client_config", "librdkafka_properties"),
         "cluster": (
             *("ClusterReader", "ClusterUnreachableError", "MetadataWatch", "SharedReader"),
-            *("any_node", "compacted_topics", "follower_fetching", "nodes_of_topics"),
+            *("any_node", "compacted_topics", "follower_fetching", "in_sync_replicas"),
         ),
         "describe_groups": (
             "BROKER_PROTOCOLS",

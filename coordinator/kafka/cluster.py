@@ -333,20 +333,23 @@ def all_nodes(admin: AdminClient, limit_s: float) -> tuple[Node, ...]:
     return tuple(Node(int(node.id), node.host, int(node.port)) for node in described.nodes)
 
 
-def nodes_of_topics(admin: AdminClient, topics: Iterable[str], limit_s: float) -> tuple[Node, ...]:
-    """Returns the brokers that have replicas of these topics. Raises KafkaException or TimeoutError, also if one of
-    them is not up: a cluster lists only brokers that are."""
+def in_sync_replicas(admin: AdminClient, topics: Iterable[str], limit_s: float) -> dict[Node, set[tuple[str, int]]]:
+    """Returns the brokers that are up, each with the partitions of these topics that it has an in-sync replica of.
+    Raises KafkaException or TimeoutError, also if there are partitions and no such broker."""
     names = [topic for topic in topics if is_topic_name(topic)]
     if not names:
-        return ()
+        return {}
     asked = admin.describe_topics(TopicCollection(names), request_timeout=limit_s)
-    partitions = [partition for topic in asked.values() for partition in topic.result(limit_s + 1).partitions]
-    placed = {int(replica.id) for partition in partitions for replica in partition.replicas}
+    described = {name: answer.result(limit_s + 1).partitions for name, answer in asked.items()}
     up = {node.node_id: node for node in all_nodes(admin, limit_s)}
-    down = placed - up.keys()
-    if down:
-        raise TimeoutError(f"broker {min(down)} is not up")
-    return tuple(up[node_id] for node_id in sorted(placed))
+    replicas: dict[Node, set[tuple[str, int]]] = {}
+    for name, partitions in described.items():
+        for partition in partitions:
+            for node in (up[int(replica.id)] for replica in partition.isr if int(replica.id) in up):
+                replicas.setdefault(node, set()).add((name, int(partition.id)))
+    if not replicas and any(described.values()):
+        raise TimeoutError("no broker with an in-sync replica is up")
+    return replicas
 
 
 def any_node(admin: AdminClient, limit_s: float) -> Node:

@@ -255,24 +255,27 @@ class Transport:
         return await self._ask(node_requests.LogSizes(node, topics, REQUEST_TIMEOUT_MS))
 
     async def largest_logs(
-        self, nodes: Iterable[Node], topics: Mapping[str, int], *, whole: bool = False
+        self,
+        nodes: Iterable[Node],
+        topics: Mapping[str, int],
+        in_sync: Mapping[Node, set[tuple[str, int]]] | None = None,
     ) -> dict[tuple[str, int], int]:
-        """Returns the bytes on disk of the largest replica of partitions 0..n-1 of each topic. Partitions that no
-        broker reports are left out, all of them without the ACL DESCRIBE on the cluster. Raises TransportError if no
-        broker answers. `whole`: also if any does not, since the largest of the other replicas may be one that lags
-        behind."""
-        asked = (self.log_sizes(node, topics) for node in nodes)
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        """Returns the bytes on disk of the largest replica of partitions 0..n-1 of each topic, or with `in_sync` of
+        the largest in-sync one: others lag behind. Partitions that no broker reports are left out, all of them without
+        the ACL DESCRIBE on the cluster. Raises TransportError if no broker answers."""
+        asked = tuple(nodes)
+        answers = await asyncio.gather(*(self.log_sizes(node, topics) for node in asked), return_exceptions=True)
         failures = [answer for answer in answers if isinstance(answer, TransportError)]
-        if failures and (whole or len(failures) == len(answers)):
+        if failures and len(failures) == len(answers):
             raise failures[0]
         largest: dict[tuple[str, int], int] = {}
-        for sizes in answers:
+        for node, sizes in zip(asked, answers, strict=True):
             if isinstance(sizes, TransportError):
                 continue
             if isinstance(sizes, BaseException):
                 raise sizes
-            largest |= {partition: max(size, largest.get(partition, 0)) for partition, size in sizes.items()}
+            counted = sizes if in_sync is None else {p: size for p, size in sizes.items() if p in in_sync[node]}
+            largest |= {partition: max(size, largest.get(partition, 0)) for partition, size in counted.items()}
         return largest
 
     async def ask(self, request: node_requests.NodeRequest[T]) -> T:

@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.kafka import (
     OffsetsError,
     Transport,
     TransportError,
-    nodes_of_topics,
+    in_sync_replicas,
 )
 from bellwether_kafka.coordinator.membership import Failure
 from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
@@ -40,8 +40,8 @@ HELD_BACK = "{}-{}: an open transaction that begins at {} holds back consumers t
 
 
 LogBytes = Mapping[tuple[str, int], int]
-# Returns the bytes on disk of partitions 0..n-1 of each topic; those that no broker reports are left out. Raises one of
-# UNREAD if any broker does not answer.
+# Returns the bytes on disk of partitions 0..n-1 of each topic; those without an in-sync replica on a
+# broker that answers are left out. Raises one of UNREAD if no broker answers.
 ReadLogs = Callable[[Counts], Awaitable[LogBytes]]
 UNREAD = (KafkaException, TransportError, TimeoutError)
 
@@ -138,8 +138,8 @@ class LogSamples:
 
 async def read_logs(transport: Transport, admin: AdminClient, counts: Counts) -> LogBytes:
     """Returns the bytes on disk by partition, as `ReadLogs` does."""
-    nodes = await asyncio.to_thread(nodes_of_topics, admin, counts, NODES_LIMIT_S)
-    return await transport.largest_logs(nodes, counts, whole=True)
+    in_sync = await asyncio.to_thread(in_sync_replicas, admin, counts, NODES_LIMIT_S)
+    return await transport.largest_logs(in_sync, counts, in_sync)
 
 
 def why_unread(error: Exception) -> str:

@@ -24,7 +24,7 @@ from bellwether_kafka.coordinator.kafka import (
     OffsetsError,
     Transport,
     TransportError,
-    nodes_of_topics,
+    in_sync_replicas,
 )
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
@@ -227,11 +227,10 @@ class Sampler:
         return ids
 
     async def _sizes(self, counts: Counts, transport: Transport, admin: AdminClient) -> Sizes:
-        """Returns the size in bytes of each partition's largest replica, as far as brokers report it; none if any
-        broker does not answer."""
+        """Returns the size in bytes of each partition's largest in-sync replica, as far as brokers report it."""
         try:
-            nodes = await asyncio.to_thread(nodes_of_topics, admin, counts, LIMIT_S)
-            largest = await transport.largest_logs(nodes, counts, whole=True)
+            in_sync = await asyncio.to_thread(in_sync_replicas, admin, counts, LIMIT_S)
+            largest = await transport.largest_logs(in_sync, counts, in_sync)
             reason = "no broker reports sizes; grant Bellwether's principal the ACL DESCRIBE on Cluster"
         except (TransportError, TimeoutError) as error:
             largest, reason = {}, f"a broker did not report sizes: {error}"

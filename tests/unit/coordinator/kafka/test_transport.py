@@ -264,17 +264,20 @@ class AnsweringBrokers(Transport):
 
 
 class AdminOfBrokers:
-    """The admin client to so many brokers. Each has all replicas; those that are down are not listed."""
+    """The admin client to so many brokers. Each has all replicas, which are in sync but for those on brokers that are
+    `behind`; brokers that are down are not listed."""
 
-    def __init__(self, brokers: int, *, down: Collection[int] = ()) -> None:
+    def __init__(self, brokers: int, *, down: Collection[int] = (), behind: Collection[int] = ()) -> None:
         self._nodes = [SimpleNamespace(id=i, host="127.0.0.1", port=1) for i in range(brokers)]
         self._up = [node for node in self._nodes if node.id not in down]
+        self._in_sync = [node for node in self._nodes if node.id not in behind]
 
     def describe_cluster(self, **_: float) -> Future[SimpleNamespace]:
         return answered(SimpleNamespace(nodes=self._up))
 
     def describe_topics(self, topics: TopicCollection, **_: float) -> dict[str, Future[SimpleNamespace]]:
-        described = SimpleNamespace(partitions=[SimpleNamespace(replicas=self._nodes)] * 2, topic_id=None)
+        partitions = [SimpleNamespace(id=p, replicas=self._nodes, isr=self._in_sync) for p in range(2)]
+        described = SimpleNamespace(partitions=partitions, topic_id=None)
         return {topic: answered(described) for topic in topics.topic_names}
 
 
@@ -284,11 +287,12 @@ def answered(answer: SimpleNamespace) -> Future[SimpleNamespace]:
     return future
 
 
-def largest(*answers: Sizes | TransportError, whole: bool = False) -> Sizes:
+def largest(*answers: Sizes | TransportError, in_sync: Collection[int] | None = None) -> Sizes:
     async def scenario() -> Sizes:
         transport, nodes = AnsweringBrokers(*answers), [Node(i, "127.0.0.1", 1) for i in range(len(answers))]
+        counted = in_sync and {node: {("t", 0), ("t", 1)} if node.node_id in in_sync else set() for node in nodes}
         try:
-            return await transport.largest_logs(nodes, {"t": 2}, whole=whole)
+            return await transport.largest_logs(nodes, {"t": 2}, counted or None)
         finally:
             await transport.close()
 
@@ -296,20 +300,21 @@ def largest(*answers: Sizes | TransportError, whole: bool = False) -> Sizes:
 
 
 def test_of_the_replicas_of_a_log_the_largest_counts() -> None:
-    assert largest(FOLLOWER, LEADER, FOLLOWER, whole=True) == LEADER
+    assert largest(FOLLOWER, LEADER, FOLLOWER) == LEADER
 
 
-def test_a_broker_that_does_not_answer_is_left_out_unless_all_sizes_are_needed() -> None:
+def test_of_in_sync_replicas_the_largest_counts() -> None:
+    assert largest(LEADER, FOLLOWER, in_sync=[1]) == FOLLOWER
+
+
+def test_a_broker_that_does_not_answer_is_left_out() -> None:
     assert largest(FOLLOWER, SILENT) == FOLLOWER
-    with pytest.raises(TransportError, match="no answer in time"):
-        largest(FOLLOWER, SILENT, whole=True)
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_brokers_that_refuse_log_sizes_differ_from_brokers_that_do_not_answer(*, whole: bool) -> None:
-    assert largest({}, {}, whole=whole) == {}
+def test_brokers_that_refuse_log_sizes_differ_from_brokers_that_do_not_answer() -> None:
+    assert largest({}, {}) == {}
     with pytest.raises(TransportError, match="no answer in time"):
-        largest(SILENT, SILENT, whole=whole)
+        largest(SILENT, SILENT)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,14 @@ from bellwether_kafka.coordinator.membership.events import Failure
 from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
 from bellwether_kafka.coordinator.observation.log_bounds import read_logs
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.coordinator.kafka.test_transport import FOLLOWER, LEADER, SILENT, AdminOfBrokers, AnsweringBrokers
+from tests.unit.coordinator.kafka.test_transport import (
+    FOLLOWER,
+    LEADER,
+    SILENT,
+    AdminOfBrokers,
+    AnsweringBrokers,
+    Sizes,
+)
 from tests.unit.coordinator.observation.test_lag_refreshes import FakeReader
 
 NO_ADMIN: Any = None
@@ -103,26 +110,32 @@ def test_brokers_that_never_report_sizes_are_asked_rarely() -> None:
     assert logs.requests == 8, "six times half a minute apart, then every five minutes"
 
 
-def test_a_sample_of_sizes_without_an_answer_of_each_broker_is_not_used() -> None:
-    """The largest replica would be a follower's, and the leader's of the next sample look like written bytes."""
-
-    async def scenario() -> None:
-        transport = AnsweringBrokers(FOLLOWER, SILENT)
-        with pytest.raises(TransportError, match="no answer in time"):
-            await read_logs(transport, cast("Any", AdminOfBrokers(2)), {"t": 2})
+async def read(brokers: AdminOfBrokers, *answers: Sizes | TransportError) -> Mapping[tuple[str, int], int]:
+    transport = AnsweringBrokers(*answers)
+    try:
+        return await read_logs(transport, cast("Any", brokers), {"t": 2})
+    finally:
         await transport.close()
 
-    asyncio.run(scenario())
+
+@pytest.mark.parametrize("answer", [SILENT, LEADER], ids=["silent", "down"])
+def test_a_broker_that_is_down_leaves_the_sizes_of_the_replicas_of_others(answer: Sizes | TransportError) -> None:
+    """They were all unknown, for as long as the broker was away."""
+    down = [1] if answer is LEADER else []
+    assert asyncio.run(read(AdminOfBrokers(2, down=down), FOLLOWER, answer)) == FOLLOWER
+    assert asyncio.run(read(AdminOfBrokers(2), FOLLOWER, LEADER)) == LEADER
 
 
-def test_a_sample_of_sizes_is_not_used_while_a_broker_with_a_replica_is_down() -> None:
-    """The cluster lists only brokers that are up, so nothing showed that the leader's log was missing."""
+def test_a_replica_that_lags_behind_does_not_count() -> None:
+    """The leader's log of the next sample would look like written bytes."""
+    assert asyncio.run(read(AdminOfBrokers(2, behind=[0]), FOLLOWER, LEADER)) == LEADER
+    with pytest.raises(TimeoutError, match="no broker with an in-sync replica is up"):
+        asyncio.run(read(AdminOfBrokers(2, down=[1], behind=[0]), FOLLOWER, LEADER))
 
-    async def scenario() -> None:
-        transport = AnsweringBrokers(FOLLOWER, LEADER)
-        with pytest.raises(TimeoutError, match="broker 1 is not up"):
-            await read_logs(transport, cast("Any", AdminOfBrokers(2, down=[1])), {"t": 2})
-        assert await read_logs(transport, cast("Any", AdminOfBrokers(2)), {"t": 2}) == LEADER
-        await transport.close()
 
-    asyncio.run(scenario())
+def test_a_partition_whose_size_is_unknown_for_a_while_keeps_its_weight() -> None:
+    """It is not weighed as if its records had no bytes."""
+    whole, part = [(0, 0), (3_000, 9_000)], [(6_000,), (9_000,)]
+    before, after = (asyncio.run(weighed(LogsOfBrokers(), *sizes)).weights() for sizes in (whole, [*whole, *part]))
+    assert after.source == "records and bytes"
+    assert after.of == pytest.approx(before.of)

@@ -125,10 +125,11 @@ def sizes_from(*answers: Sizes | TransportError, down: Collection[int] = ()) -> 
     return asyncio.run(scenario())
 
 
-def test_sizes_are_unknown_where_a_broker_does_not_answer() -> None:
+def test_sizes_are_unknown_of_partitions_without_a_replica_on_a_broker_that_answers() -> None:
     assert sizes_from(FOLLOWER, LEADER) == LEADER
-    assert sizes_from(FOLLOWER, SILENT) == {}, "a sample without sizes, and not none at all"
-    assert sizes_from(FOLLOWER, LEADER, down=[1]) == {}, "nor where the cluster does not list it"
+    assert sizes_from(FOLLOWER, SILENT) == FOLLOWER
+    assert sizes_from(FOLLOWER, LEADER, down=[1]) == FOLLOWER
+    assert sizes_from(SILENT, SILENT) == {}, "a sample without sizes, and not none at all"
 
 
 @pytest.mark.parametrize(("answer", "reason"), [({}, "the ACL DESCRIBE on Cluster"), (SILENT, "no answer in time")])
