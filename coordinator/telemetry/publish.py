@@ -73,6 +73,7 @@ class EventPublisher:
         self._queue: queue.Queue[tuple[str, Work]] = queue.Queue(config.queue_max)
         self._troubles: set[str] = set()
         self._topic_missing, self._create_at = config.create_topic, float("-inf")
+        self._not_created = ""  # the reason
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
 
@@ -126,11 +127,12 @@ class EventPublisher:
             self._closing.wait(RECREATE_S)
 
     def _create_missing_topic(self) -> None:
-        """Creates the topic at the start, and later if brokers say that there is none: none may have answered at the
-        start, and the topic may have been deleted."""
+        """Creates the topic at the start, again until that succeeds or an event is delivered, and later if brokers say
+        that there is none: the topic may have been deleted."""
         if self._topic_missing and time.monotonic() >= self._create_at:
-            self._topic_missing, self._create_at = False, time.monotonic() + CREATE_TOPIC_S
-            create_topic(self._properties, self._config.topic, TOPIC_CONFIG, TOPIC_PARTITIONS)
+            new = self._config.topic, TOPIC_CONFIG, TOPIC_PARTITIONS
+            self._not_created = create_topic(self._properties, *new, self._not_created)
+            self._topic_missing, self._create_at = bool(self._not_created), time.monotonic() + CREATE_TOPIC_S
 
     def _renewed(self) -> Renewed[Producer]:
         return Renewed(lambda: librdkafka_client(Producer, producer_config(self._properties)), self._properties)
@@ -228,6 +230,7 @@ class EventPublisher:
             return
         self._count(event, DELIVERED)
         self._troubles.clear()
+        self._topic_missing = False
 
     def _trouble(self, what: str, reason: str) -> None:
         if what not in self._troubles:
@@ -249,8 +252,11 @@ def producer_config(properties: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def create_topic(properties: Mapping[str, str], topic: str, config: Mapping[str, str], partitions: int) -> None:
-    """Creates the topic unless it exists, with the broker's default replication factor. Failures are logged."""
+def create_topic(
+    properties: Mapping[str, str], topic: str, config: Mapping[str, str], partitions: int, reported: str = ""
+) -> str:
+    """Creates the topic unless it exists, with the broker's default replication factor. Returns why it could not, ""
+    if there is a topic now, and logs this unless it is `reported`."""
     new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config))
     try:
         admin = librdkafka_client(AdminClient, {"log_level": 2, **properties})
@@ -258,11 +264,15 @@ def create_topic(properties: Mapping[str, str], topic: str, config: Mapping[str,
     except KafkaException as error:
         code = error.args[0].code()
         if code == KafkaError.TOPIC_ALREADY_EXISTS:
-            return
+            return ""
         remedy = f"; if it does not exist, create it or {grant('CREATE', 'Topic', topic)}" if code in DENIED else ""
-        log.warning("topic_not_created", topic=topic, reason=f"{error.args[0].str()}{remedy}")
+        reason = f"{error.args[0].str()}{remedy}"
     except TimeoutError:
-        log.warning("topic_not_created", topic=topic, reason="no broker answered in time")
+        reason = "no broker answered in time"
     else:
         topic_configs = {name.replace(".", "_"): value for name, value in config.items()}
         log.info("topic_created", topic=topic, partitions=partitions, **topic_configs)
+        return ""
+    if reason != reported:
+        log.warning("topic_not_created", topic=topic, reason=reason)
+    return reason

@@ -127,11 +127,11 @@ class WeightReader:
                 self._estimates.pop(Partition(topic, number), None)
 
     def _run(self) -> None:
-        missing, create_at = self.config.create_topic, float("-inf")
+        missing, create_at, why = self.config.create_topic, float("-inf"), ""
         while not self._closing.is_set():
             if missing and time.monotonic() >= create_at:
                 create_at = time.monotonic() + CREATE_TOPIC_S
-                create_topic(self._properties, self.config.topic, {"cleanup.policy": "compact"}, partitions=1)
+                why = create_topic(self._properties, self.config.topic, {"cleanup.policy": "compact"}, 1, why)
             try:
                 self._consume()
             except KafkaException as error:

@@ -2,13 +2,15 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
 from structlog.testing import capture_logs
 
+from bellwether_kafka.coordinator.kafka.librdkafka_clients import LoginError
 from bellwether_kafka.coordinator.kafka.tokens import TokenError
 from bellwether_kafka.coordinator.settings import EventSettings
 from bellwether_kafka.coordinator.telemetry import publish
@@ -132,10 +134,11 @@ def test_a_topic_that_could_not_be_created_at_the_start_is_created_later(monkeyp
         brokers.set_topic_error("events", KafkaError.UNKNOWN_TOPIC_OR_PART)
         attempts: list[str] = []
 
-        def create(_properties: object, topic: str, *_: object) -> None:
+        def create(_properties: object, topic: str, *_: object) -> str:
             attempts.append(topic)
             if len(attempts) > 1:
                 brokers.set_topic_error("events", 0)
+            return ""
 
         monkeypatch.setattr(publish, "create_topic", create)
         monkeypatch.setattr(publish, "CREATE_TOPIC_S", 0.1)
@@ -148,3 +151,39 @@ def test_a_topic_that_could_not_be_created_at_the_start_is_created_later(monkeyp
             time.sleep(0.1)
         publisher.close()
     assert publisher.counts["membership", DELIVERED]
+
+
+@pytest.mark.embedded
+def test_a_topic_that_could_not_be_created_for_want_of_a_login_or_a_right_is_created_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was not tried again until brokers said that there is no topic, which they do not say without a right."""
+    with EmbeddedCluster(brokers=1) as brokers, capture_logs() as logs:
+        brokers.create_topic("events", 1)
+        refusals = [KafkaError(KafkaError._AUTHENTICATION, "no token")] * 2
+        attempts: list[str] = []
+
+        def admin(make: Callable[[dict[str, Any]], object], properties: Mapping[str, Any]) -> object:
+            if make is AdminClient:
+                attempts.append("")
+                if refusals:
+                    raise LoginError(refusals.pop())
+            return make(dict(properties))
+
+        monkeypatch.setattr(publish, "librdkafka_client", admin)
+        monkeypatch.setattr(publish, "CREATE_TOPIC_S", 0.1)
+        publisher = Counted(brokers.properties, create_topic=True)
+        publisher.start()
+        deadline = time.monotonic() + 60 * PATIENCE
+        while len(attempts) < 5 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        publisher.offer("membership", RECORD)
+        while not publisher.counts["membership", DELIVERED] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        created = len(attempts)
+        time.sleep(1.0)
+        publisher.close()
+    reasons = [line["reason"] for line in logs if line["event"] == "topic_not_created"]
+    assert reasons[0] == "no token"
+    assert len(reasons) == 2, "the embedded broker, which creates no topics, has another one"
+    assert created <= len(attempts) <= created + 1, "there is a topic if events are delivered"

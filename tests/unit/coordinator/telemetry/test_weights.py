@@ -233,10 +233,11 @@ def test_a_topic_that_could_not_be_created_at_the_start_is_created_later(monkeyp
         brokers.set_topic_error("weights", KafkaError.UNKNOWN_TOPIC_OR_PART)
         attempts: list[str] = []
 
-        def create(_properties: object, topic: str, *_: object, **__: object) -> None:
+        def create(_properties: object, topic: str, *_: object) -> str:
             attempts.append(topic)
             if len(attempts) > 1:
                 brokers.set_topic_error("weights", 0)
+            return ""
 
         monkeypatch.setattr(weight_reader, "create_topic", create)
         monkeypatch.setattr(weight_reader, "CREATE_TOPIC_S", 0.1)
