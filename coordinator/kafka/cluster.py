@@ -27,6 +27,7 @@ from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_prop
 from bellwether_kafka.coordinator.kafka.librdkafka_clients import librdkafka_client
 from bellwether_kafka.coordinator.kafka.many_groups import Batches
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
+from bellwether_kafka.coordinator.kafka.node_requests import InSync
 from bellwether_kafka.coordinator.membership import Node
 from bellwether_kafka.protocol.primitives import is_topic_name
 
@@ -333,7 +334,7 @@ def all_nodes(admin: AdminClient, limit_s: float) -> tuple[Node, ...]:
     return tuple(Node(int(node.id), node.host, int(node.port)) for node in described.nodes)
 
 
-def in_sync_replicas(admin: AdminClient, topics: Iterable[str], limit_s: float) -> dict[Node, set[tuple[str, int]]]:
+def in_sync_replicas(admin: AdminClient, topics: Iterable[str], limit_s: float) -> InSync:
     """Returns the brokers that are up, each with the partitions of these topics that it has an in-sync replica of.
     Raises KafkaException or TimeoutError, also if there are partitions and no such broker."""
     names = [topic for topic in topics if is_topic_name(topic)]
@@ -342,7 +343,7 @@ def in_sync_replicas(admin: AdminClient, topics: Iterable[str], limit_s: float) 
     asked = admin.describe_topics(TopicCollection(names), request_timeout=limit_s)
     described = {name: answer.result(limit_s + 1).partitions for name, answer in asked.items()}
     up = {node.node_id: node for node in all_nodes(admin, limit_s)}
-    replicas: dict[Node, set[tuple[str, int]]] = {}
+    replicas: InSync = {}
     for name, partitions in described.items():
         for partition in partitions:
             for node in (up[int(replica.id)] for replica in partition.isr if int(replica.id) in up):

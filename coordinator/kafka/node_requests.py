@@ -21,6 +21,7 @@ NAMED_BY_ID_FROM = 12  # versions of Metadata
 NO_OFFSET = -1
 
 T_co = TypeVar("T_co", covariant=True)
+InSync = dict[Node, set[tuple[str, int]]]  # brokers, each with the partitions of its in-sync replicas
 
 
 class NodeRequest(Protocol[T_co]):

@@ -34,6 +34,7 @@ from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany, GroupLi
 from bellwether_kafka.coordinator.kafka.node_requests import (
     AnyCommitted,
     FetchedOffsets,
+    InSync,
     RemovedMembers,
     RemoveMembers,
 )
@@ -255,10 +256,7 @@ class Transport:
         return await self._ask(node_requests.LogSizes(node, topics, REQUEST_TIMEOUT_MS))
 
     async def largest_logs(
-        self,
-        nodes: Iterable[Node],
-        topics: Mapping[str, int],
-        in_sync: Mapping[Node, set[tuple[str, int]]] | None = None,
+        self, nodes: Iterable[Node], topics: Mapping[str, int], in_sync: InSync | None = None
     ) -> dict[tuple[str, int], int]:
         """Returns the bytes on disk of the largest replica of partitions 0..n-1 of each topic, or with `in_sync` of
         the largest in-sync one: others lag behind. Partitions that no broker reports are left out, all of them without
