@@ -177,8 +177,8 @@ class TopologyKeeper:
         Raises TopicCreationError.
         """
         counts = zip(cluster.topics, cluster.counts.tolist(), strict=True)
-        existing = {t: n for t, n in counts if n} | dict.fromkeys(cluster.unreadable, 1)
-        plan = plan_internal_topics(topology, existing, self._defaults)
+        existing = {t: n for t, n in counts if n}
+        plan = plan_internal_topics(topology, existing, self._defaults, cluster.unreadable)
         if plan.reasons:
             log.warning("internal_topics_missing", application=self._application_id, reasons=list(plan.reasons))
         # All or none: if one is missing, Bellwether does not lead, and a Java leader creates them itself.

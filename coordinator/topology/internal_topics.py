@@ -73,9 +73,13 @@ class TopicCreationError(Exception):
 
 
 def plan_internal_topics(
-    topology: Topology, existing: Mapping[str, int], defaults: TopicDefaults = NO_DEFAULTS
+    topology: Topology,
+    existing: Mapping[str, int],
+    defaults: TopicDefaults = NO_DEFAULTS,
+    unreadable: Collection[str] = (),
 ) -> CreationPlan:
-    """Returns the topics to create. `existing` are the partition counts of the topics that exist.
+    """Returns the topics to create. `existing` are the partition counts of the topics that exist, `unreadable` are
+    topics that may exist with any count: nothing is sized by them.
 
     A repartition topic is created if its size follows from the topology. A changelog is created only if the topology
     gives its cleanup.policy, because its configs depend on its store. Configs have Kafka's precedence: those of the
@@ -84,9 +88,12 @@ def plan_internal_topics(
     counts = required_counts(topology, existing)
     sources = set(topology.source_topics)
     changelogs = [t for t in topology.changelogs if t not in sources]
-    missing = [t for t in (*topology.repartition_topics, *changelogs) if t not in existing]
+    there = {*existing, *unreadable}
+    missing = [t for t in (*topology.repartition_topics, *changelogs) if t not in there]
     if not missing:
         return CreationPlan(())
+    if hidden := sorted(sources & {*unreadable}):
+        return CreationPlan((), tuple(f"topic {t} cannot be read, and sizes depend on it" for t in hidden))
     if counts.missing or counts.conflicts:
         absent = [f"source topic {t} does not exist" for t in counts.missing]
         return CreationPlan((), (*absent, *counts.conflicts))

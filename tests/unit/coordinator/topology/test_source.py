@@ -254,6 +254,20 @@ def test_a_topic_that_may_not_be_read_is_not_taken_for_missing() -> None:
     assert run(found.complete(DESCRIBED, run(brokers.snapshot(DESCRIBED.topics, 0)), 1.0)) is None
 
 
+@pytest.mark.parametrize("hidden", ["orders", "shop-by-user-repartition"])
+def test_nothing_is_sized_by_a_topic_that_may_not_be_read(hidden: str) -> None:
+    """It was taken to have one partition, so that the internal topics were created with one and the application died of
+    them."""
+    admin = Admin()
+    brokers = Cluster({"orders": 4} if hidden != "orders" else {})
+    brokers.unreadable = frozenset({hidden})
+    with capture_logs() as lines:
+        found = keeper(DESCRIBED, admin).complete(DESCRIBED, run(brokers.snapshot(DESCRIBED.topics, 0)), 1.0)
+        assert run(found) is None
+    assert admin.created == {}
+    assert lines[0]["reasons"] == [f"topic {hidden} cannot be read, and sizes depend on it"]
+
+
 # ---- from settings ---------------------------------------------------------------------------------------------------
 
 
