@@ -24,7 +24,7 @@ from bellwether_kafka.coordinator.planning import BROKER_ASSIGNS, RackRules, ass
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 READ_AT_ONCE_BYTES = 100_000  # an answer of this size is decoded before any heartbeat is late
-NOT_CLASSIC = "not a classic group"
+NO_PARTITIONS = "it is a share group, or of another type in which members have no partitions"
 NO_SUCH_GROUP = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
 
 OnSeen = Callable[[str, DescribeAnswer], None]  # the group id and the unchanged answer to DescribeGroups
@@ -95,6 +95,8 @@ class GroupReader:
             return by_broker
         if by_broker is not None:
             answer = classic_view(by_broker)
+        elif membership.assigned_by_broker(answer):
+            answer = replace(answer, state="")  # "Dead" is not the state of the group that exists
         described = await self._decoded(answer, _kind(answer, by_broker))
         version = self._sources.transport.broker_version
         return replace(described, seen=replace(described.seen, broker_version=version), by_broker=by_broker)
@@ -134,6 +136,8 @@ class GroupReader:
             return BROKER_ASSIGNS[kind]
         if kind == "missing":
             return ""
+        if membership.assigned_by_broker(answer):
+            return NO_PARTITIONS
         config = self._config
         if answer.protocol == STREAMS_PROTOCOL:
             config = replace(config, protocols=(STREAMS_PROTOCOL,))
@@ -174,12 +178,14 @@ async def as_if_led(groups: kafka.Transport | SharedGroups, group_id: str) -> De
 
 def _may_be_broker_led(answer: DescribeAnswer) -> bool:
     """Returns whether the group may be one whose broker assigns. Older brokers describe such a group as Dead."""
-    return answer.error == Code.GROUP_ID_NOT_FOUND or NOT_CLASSIC in answer.message or answer.state == GroupState.DEAD
+    return answer.error == Code.GROUP_ID_NOT_FOUND or membership.assigned_by_broker(answer) or answer.state == GroupState.DEAD
 
 
 def _kind(answer: DescribeAnswer, group: BrokerGroup | None) -> GroupType:
     if group is not None:
         return group.protocol
+    if membership.assigned_by_broker(answer):
+        return "other"
     if answer.error or answer.state == GroupState.DEAD:
         return "missing"
     return "classic" if answer.protocol_type in ("", "consumer") else "other"

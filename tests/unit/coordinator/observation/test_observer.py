@@ -382,6 +382,19 @@ def test_only_a_group_that_no_protocol_has_is_missing(answer: int | Exception) -
     assert refreshed(of_fleet(shared)).kind == "missing"
 
 
+def test_a_share_group_is_not_missing() -> None:
+    """A group that is no classic one exists, although no protocol in which members have partitions has it."""
+
+    class Sharing(Erring):
+        async def describe_group(self, group_id: str) -> DescribeAnswer:
+            message = f"Group {group_id} is not a classic group."
+            return DescribeAnswer(0, Code.GROUP_ID_NOT_FOUND, message=message)
+
+    seen = refreshed(of_fleet(Sharing()))
+    assert (seen.kind, seen.state, seen.can_be_led, seen.trouble) == ("other", "", False, "")
+    assert "share group" in seen.obstacle
+
+
 def test_unknown_is_neither_true_nor_false() -> None:
     with pytest.raises(TypeError, match="neither true nor false"):
         bool(Unknown("no answer", 0))
