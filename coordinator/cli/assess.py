@@ -190,9 +190,9 @@ async def _refresh(settings: Settings, groups: Sequence[str], for_s: float, inte
             for refreshes, _ in refreshed if groups else ():
                 of_a_group(refreshes[0])
             if time.monotonic() + interval_s > deadline:
-                for refreshes, _ in refreshed:
-                    if refreshes[-1].unknown is not None:
-                        echo(f"{refreshes[-1].group_id} is left out: {refreshes[-1].trouble}.", err=True)
+                for seen in (refreshes[-1] for refreshes, _ in refreshed):
+                    if seen.unknown is not None or (groups and seen.kind == "other"):
+                        echo(f"{seen.group_id} is left out: {seen.trouble or seen.obstacle}.", err=True)
                 return [group for group in refreshed if group[0][0].kind not in ("missing", "other", "unknown")]
             await asyncio.sleep(interval_s)
 

@@ -61,6 +61,7 @@ def scene(group: str, observe: int) -> DescribeAnswer:
         "crossed": at_home(1),
         "skewed": stable(member("m0", *range(6)), member("m1")),
         "stuck": rebalancing("m0", "m1"),
+        "connect": DescribeAnswer(0, 0, "Stable", "connect", "sessioned"),
     }.get(group, at_home(0))
 
 
@@ -208,6 +209,13 @@ def test_recorded_rebalances_are_shown_beside_the_refresh(config: Path, tmp_path
     assert re.search(r"broker-uniform +\d+ +\d+ +\d+\.\d +\d\.\d\d +\d+\.\d{3} +-", of_group), "no price is set"
     assert "how a member ended is not recorded" in of_group
     assert "nothing was recorded of other" in of_other
+
+
+def test_a_named_group_that_cannot_be_assessed_is_not_left_out_silently(config: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kafka, "Transport", Broken)
+        ended = bellwether("assess", "connect", "--config", str(config))
+    assert ended.stderr.startswith("connect is left out: Group 'connect' is of type 'connect'")
 
 
 def test_mistakes_are_sentences(config: Path, tmp_path: Path) -> None:
