@@ -178,7 +178,11 @@ async def as_if_led(groups: kafka.Transport | SharedGroups, group_id: str) -> De
 
 def _may_be_broker_led(answer: DescribeAnswer) -> bool:
     """Returns whether the group may be one whose broker assigns. Older brokers describe such a group as Dead."""
-    return answer.error == Code.GROUP_ID_NOT_FOUND or membership.assigned_by_broker(answer) or answer.state == GroupState.DEAD
+    return (
+        answer.error == Code.GROUP_ID_NOT_FOUND
+        or membership.assigned_by_broker(answer)
+        or answer.state == GroupState.DEAD
+    )
 
 
 def _kind(answer: DescribeAnswer, group: BrokerGroup | None) -> GroupType:
