@@ -23,6 +23,7 @@ from tests.interop.support.scenes.conversions import (
     ConvertibleGroup,
     RecordSource,
 )
+from tests.interop.support.scenes.settling import RELEASES
 
 KINDS = ("java", "confluent")
 WAYS = ("static", "dynamic", "together")
@@ -68,11 +69,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.conversions", description=__doc__)
     parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--at-once", type=int, default=5)
+    parser.add_argument("--release", choices=RELEASES, default="4.3", help="of the brokers")
     arguments = parser.parse_args()
     sorts = islice(cycle(product(KINDS, WAYS)), arguments.groups)
     named = [(f"converted-{number}", kind, way) for number, (kind, way) in enumerate(sorts)]
     ended: list[tuple[list[ConvertedOneWay], Consumption]] = []
-    with KafkaCluster(properties=PROPERTIES) as cluster:
+    with KafkaCluster(properties=PROPERTIES, release=RELEASES[arguments.release]) as cluster:
         for first in range(0, len(named), arguments.at_once):
             ended += run(cluster, named[first : first + arguments.at_once])
             print(f"{len(ended)} groups converted and back", flush=True)
