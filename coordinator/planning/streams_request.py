@@ -37,15 +37,16 @@ def make_tasks(assignors: Assignors, asked: TaskRequest) -> Proposal[TaskPlan]:
 
 
 def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> Decision[TaskPlan]:
-    config, configs = asked.config, asked.config.configs
+    config, configs, memory = asked.config, asked.config.configs, asked.memory
     if config.standbys_unknown:
-        configs = replace(configs, num_standby_replicas=asked.memory.usual_standbys(world.topology.stateful))
+        configs = replace(configs, num_standby_replicas=memory.usual_standbys(world.topology.stateful))
+        memory = replace(memory, standbys={})  # no configured number that they could contradict
     decision = decide_streams(
         world.raw,
         world.cluster,
         world.ends,
         world.topology,
-        asked.memory,
+        memory,
         configs,
         config.policy,
         asked.now_ms,

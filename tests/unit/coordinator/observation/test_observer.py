@@ -43,7 +43,7 @@ from tests.unit.assignors.streams.world import SHOP_COUNTS, Thread
 from tests.unit.coordinator.observation.test_rebalances import one, refresh
 from tests.unit.coordinator.planning.applications import App, Known, lead
 
-A, B = (f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2))
+A, B, C = (f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2, 3))
 SOURCES = cast("Sources", SimpleNamespace(transport=None, reader=SimpleNamespace(admin=None), offsets=None))
 
 
@@ -267,6 +267,25 @@ def test_the_number_of_standbys_of_an_application_that_its_broker_assigns_is_not
     plan = seen.shadow.decision.plan
     assert isinstance(plan, TaskPlan)
     assert (plan.topology.source_topics, len(plan.target.standby_task)) == (("orders",), 4)
+
+
+def test_an_application_that_its_broker_assigns_is_planned_while_its_standbys_move() -> None:
+    """A process that leaves and one that comes both have a copy for a while. An order could not be followed then:
+    'num.standby.replicas is 1 here, but the present plan keeps 1 standbys of most tasks'."""
+    shared = ByBroker()
+    shared.grow(8)
+    assert shared.by_broker is not None
+    first, second = shared.by_broker.members
+    low, high = (("0", (0, 1, 2, 3)),), (("0", (4, 5, 6, 7)),)
+    members = (
+        replace(first, assigned=low, standby=high),
+        replace(second, assigned=high, standby=low),
+        replace(first, member_id="c", assigned=(), standby=(("0", (0, 1, 2)),), process_id=C),
+    )
+    shared.by_broker = replace(shared.by_broker, members=members)
+    seen = refreshed(of_fleet(shared))
+    assert seen.trouble == ""
+    assert seen.shadow is not None
 
 
 class Weighed(LagRefreshes):
