@@ -29,9 +29,10 @@ def application_checks(facts: DoctorFacts) -> list[Check]:
 
 
 def _ghosts(facts: DoctorFacts) -> list[Check]:
-    """Checks, for an application, whether the death of a restarted process can be proven, and the consequences."""
+    """Checks, for an application, whether the death of a restarted process can be proven, and the consequences. Where
+    its broker assigns, no ghosts are removed, and no rebalance waits for them."""
     seen = facts.seen
-    if seen.protocol != STREAMS_PROTOCOL:
+    if seen.protocol != STREAMS_PROTOCOL or seen.kind == "streams":
         return []
     return [*_proofs(facts), *_waits(facts)]
 

@@ -247,6 +247,16 @@ def test_under_exactly_once_rebalances_that_wait_for_ghosts_are_warned_of() -> N
     assert not [one for one in examine(application(SHOP)) if one.name == "exactly once"]
 
 
+def test_no_ghosts_are_removed_from_an_application_that_its_broker_assigns() -> None:
+    """It was advised to set mode = "assist", which removes none there."""
+    facts = application(replace(SHOP, exactly_once=True))
+    named = (ObservedMember("a", None, "mine-StreamThread-1-consumer", "/10.0.0.1", topics=("orders",)),)
+    classic = replace(facts, seen=replace(facts.seen, members=named))
+    by_broker = replace(classic, seen=replace(classic.seen, kind="streams"))
+    names = [{check.name for check in examine(each)} & {"ghosts", "exactly once"} for each in (classic, by_broker)]
+    assert names == [{"ghosts", "exactly once"}, set()]
+
+
 def test_the_arithmetic_of_bellwethers_own_session_is_checked() -> None:
     facts = consumers(3)
     assert check(facts, "session timeout").verdict is CheckVerdict.PASS
