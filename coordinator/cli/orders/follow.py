@@ -51,7 +51,7 @@ def outdated(order: control.AppliedPlan, records: Mapping[str, control.Record]) 
 
 
 def unseen(order: control.PlacementOrder, records: Mapping[str, control.Record]) -> str:
-    """Returns what the leader has not yet seen of the absence that ends the order, "" for nothing. A member that
+    """Returns what Bellwether has not yet seen of the absence that ends the order, "" for nothing. A member that
     stopped earlier could come back unrecognised."""
     in_force = records.get(order.key) == order
     if order.until is control.Until.REMOVED:
@@ -60,4 +60,4 @@ def unseen(order: control.PlacementOrder, records: Mapping[str, control.Record])
         return "the order has ended already: it was withdrawn, or the member is back."
     absence = control.absence_of(records, order)
     empty = absence is not None and absence.stage is not control.Stage.EMPTYING
-    return "" if empty else "the leader has not seen it empty yet."
+    return "" if empty else "Bellwether has not seen it empty yet."

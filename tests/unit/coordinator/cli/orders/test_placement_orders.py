@@ -124,9 +124,9 @@ def test_an_order_that_is_tied_to_an_absence_is_in_effect_when_the_leader_has_se
     evacuated = replace(seen, stage=Stage.EMPTY)
     removal = replace(order, until=Until.REMOVED)
     for given, records, missing in (
-        (order, (order,), "the leader has not seen it empty yet."),
-        (order, (order, seen), "the leader has not seen it empty yet."),
-        (order, (order, replace(evacuated, order_ms=1)), "the leader has not seen it empty yet."),
+        (order, (order,), "Bellwether has not seen it empty yet."),
+        (order, (order, seen), "Bellwether has not seen it empty yet."),
+        (order, (order, replace(evacuated, order_ms=1)), "Bellwether has not seen it empty yet."),
         (order, (order, evacuated), ""),
         (order, (), "the order has ended already: it was withdrawn, or the member is back."),
         (removal, (removal, evacuated), "member:a is still in the group."),
