@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.kafka import MetadataRead
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 
@@ -35,17 +36,19 @@ class Kept(Generic[V]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedFrom:
-    """A cache key with everything that a plan for plain consumers depends on: the described group, the metadata, and
-    how often the rack file has been read."""
+    """A cache key with everything that a plan for plain consumers depends on: the described group, the metadata, how
+    often the rack file has been read, and of a group whose broker asks Bellwether its assignor and the orders."""
 
     answer: DescribeAnswer
     read: MetadataRead
     racks_version: int = 0
+    assignor: str = ""
+    rules: tuple[Rule, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PlannedFrom) or self.answer != other.answer:
             return False
-        if self.racks_version != other.racks_version:
+        if (self.racks_version, self.assignor, self.rules) != (other.racks_version, other.assignor, other.rules):
             return False
         mine, theirs = self.read, other.read
         if (mine.topics, mine.unreadable, mine.absent) != (theirs.topics, theirs.unreadable, theirs.absent):

@@ -8,7 +8,7 @@ from functools import partial
 import structlog
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Policy
-from bellwether_kafka.assignors.shared import RefusalError, Weights
+from bellwether_kafka.assignors.shared import RefusalError, Rule, Weights
 from bellwether_kafka.assignors.streams import STOCK, TaskPlan
 from bellwether_kafka.assignors.streams.application import TopologyError
 from bellwether_kafka.coordinator import kafka, membership, planning
@@ -70,7 +70,8 @@ class GroupObserver:
 
     `application` has the settings of a Streams application; without it, Bellwether learns the topology of a group that
     proves to be one. `lags` may be shared with other readers. No lags are read of a group with more partitions than
-    `lag_partitions_max`.
+    `lag_partitions_max`. `rules_of` returns the orders on placement in a group whose broker asks Bellwether, None if
+    they are not read yet; those of other groups come with `policy` and `application`.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class GroupObserver:
         unsubscribed: bool = False,
         solver: Solver | None = None,
         racks: RackRules = NO_RULES,
+        rules_of: Callable[[str], tuple[Rule, ...] | None] | None = None,
     ) -> None:
         self.group_id = config.group_id
         self.last: Observation | None = None
@@ -115,6 +117,7 @@ class GroupObserver:
         self._lag_partitions_max = lag_partitions_max
         self._solver = solver
         self._racks = racks
+        self._rules_of = rules_of
         self._last_known: Observation | None = None  # the newest one that is not `unknown`
         self._shadow: Kept[Shadow] = Kept()
         self._anomalies: Kept[tuple[Anomaly, ...]] = Kept()
@@ -278,7 +281,9 @@ class GroupObserver:
             return None
         try:
             read = await self._sources.reader.read(described.topics, METADATA_AGE_MS_MAX)
-            return PlannedFrom(answer, read, self._racks.version)
+            group = described.by_broker
+            assignor = "" if group is None else group.assignor
+            return PlannedFrom(answer, read, self._racks.version, assignor, self._rules(group))
         except ClusterUnreachableError:
             return None
 
@@ -288,15 +293,29 @@ class GroupObserver:
         if answer.protocol == STATEFUL_PROTOCOL:
             kind, dialect = planning.stateful(group_id, self._streams, sources.reader, self._given, self._assignors)
             return Planner(group_id, kind, dialect=dialect, solver=self._solver, racks=self._racks)
+        rules = self._rules(group)
         if answer.protocol != STREAMS_PROTOCOL:
-            consumers = planning.ConsumerKind(sources.reader, self._policy, weights=self._weights)
+            policy = self._policy if group is None else planning.served_policy(group, self._policy)
+            weights = self._weights or (self._lags.weights if policy.name == LOAD_AWARE else None)
+            consumers = planning.ConsumerKind(
+                sources.reader, policy.with_rules(rules) if rules else policy, weights=weights
+            )
             return Planner(group_id, consumers, solver=self._solver, racks=self._racks)
-        config = self._streams
-        if group is not None:  # the number of standbys is a setting of its broker
-            config = replace(config, standbys_unknown=True)
+        config, assignors = self._streams, self._assignors
         topology = self._keeper if group is None else GivenTopology(topology_of(group))
-        streams = StreamsKind(group_id, config, sources.reader, sources.offsets, topology, self._assignors)
+        if group is not None:
+            config = planning.served_application(group, config)
+            if planning.asks_bellwether(group):
+                config = config.with_rules(rules) if rules else config
+                assignors = config.stock_assignors
+        streams = StreamsKind(group_id, config, sources.reader, sources.offsets, topology, assignors)
         return Planner(group_id, streams, solver=self._solver, racks=self._racks)
+
+    def _rules(self, group: BrokerGroup | None) -> tuple[Rule, ...]:
+        """Returns the orders in a group whose broker asks Bellwether."""
+        if group is None or self._rules_of is None or not planning.asks_bellwether(group):
+            return ()
+        return self._rules_of(self.group_id) or ()
 
 
 def _summary(seen: Observation) -> dict[str, object]:

@@ -4,8 +4,11 @@ from bellwether_kafka.coordinator.planning.applications import Application, Appl
 from bellwether_kafka.coordinator.planning.broker_assigned import (
     BROKER_ASSIGNS,
     UNIFORM,
+    asks_bellwether,
     assignor_of,
     classic_view,
+    served_application,
+    served_policy,
     topology_of,
 )
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, listed

@@ -82,10 +82,12 @@ class Application:
         return self.config.policy not in STREAMS_POLICIES
 
     def with_rules(self, rules: tuple[Rule, ...]) -> "Application":
-        """Returns the application under an operator's orders on placement, which only `streams-ha` applies."""
-        if not rules or self.config.policy != STREAMS_HA:
-            return self
-        return replace(self, assignors=self.config.with_rules(rules).stock_assignors)
+        """Returns the application under an operator's orders on placement, which only `streams-ha` applies: by its own
+        policy, or where a broker asks Bellwether."""
+        config = self.config.with_rules(rules)
+        if not rules or config.policy != STREAMS_HA:
+            return replace(self, config=config)
+        return replace(self, config=config, assignors=config.stock_assignors)
 
     def planner(
         self,

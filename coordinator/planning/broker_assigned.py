@@ -3,10 +3,14 @@ that the same code displays and plans them. They can be observed, never led.
 """
 
 import uuid
+from dataclasses import replace
 
-from bellwether_kafka.assignors.streams.application import Subtopology, Topology
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
+from bellwether_kafka.assignors import consumer
+from bellwether_kafka.assignors.streams.application import PINNED, Subtopology, Topology
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
@@ -38,6 +42,31 @@ def classic_view(group: BrokerGroup) -> DescribeAnswer:
 def assignor_of(group: BrokerGroup) -> str:
     """Returns the name of the broker's assignor for display; `classic_view` has the most similar protocol instead."""
     return group.assignor if group.protocol == "consumer" else STREAMS_PROTOCOL
+
+
+def asks_bellwether(group: BrokerGroup) -> bool:
+    """Returns whether the group's broker asks the Bellwether beside it. Brokers before 4.4 do not show this of an
+    application, and cannot ask for its tasks."""
+    return group.assignor.startswith(OWN_ASSIGNORS)
+
+
+def served_policy(group: BrokerGroup, configured: consumer.Policy) -> consumer.Policy:
+    """Returns the policy of the plans that the broker of a `consumer` group gets: the one in the assignor's name, else
+    the `configured` one, with its orders in either case."""
+    name = group.assignor.removeprefix(f"{OWN_ASSIGNORS}-")
+    if not asks_bellwether(group) or name not in consumer.POLICIES:
+        return configured
+    return replace(consumer.policy(name), stages=configured.stages)
+
+
+def served_application(group: BrokerGroup, configured: StreamsConfig) -> StreamsConfig:
+    """Returns the configuration by which an application is planned that its broker assigns. The number of standbys is
+    the broker's. One that asks Bellwether gets plans by `streams-ha`, and warm-ups are its own, so that every copy
+    counts as caught up."""
+    config = replace(configured, standbys_unknown=True)
+    if not asks_bellwether(group):
+        return config
+    return replace(config, policy=STREAMS_HA, configs=replace(config.configs, acceptable_recovery_lag=PINNED))
 
 
 def topology_of(group: BrokerGroup) -> Topology:

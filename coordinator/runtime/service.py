@@ -317,6 +317,7 @@ class Service:
                 weights=self._weights,
                 rhythms=self._rhythms,
                 racks=self._racks,
+                rules_of=self.rules_of,
             )
 
         return ObservedGroups(

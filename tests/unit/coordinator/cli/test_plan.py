@@ -11,6 +11,7 @@ import typer
 
 from bellwether_kafka.coordinator.cli.cost import RATE, rate_in, restore_rate
 from bellwether_kafka.coordinator.cli.plan import crash_in_words, plan_head
+from bellwether_kafka.coordinator.cli.read_groups import warn_hypothetical
 from bellwether_kafka.coordinator.observation.absence_cost import Pace
 from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
 from tests.unit.coordinator.observation.test_absence_cost import application
@@ -86,6 +87,18 @@ def serving(text: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join(10)
+
+
+def test_a_plan_for_a_group_whose_broker_asks_bellwether_is_not_hypothetical(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for kind, assignor in (("consumer", "bellwether-rack-first"), ("streams", "bellwether")):
+        warn_hypothetical(
+            Observation("g", kind, "Stable", assignor, 0, obstacle="its broker assigns", assignor=assignor)
+        )
+        assert capsys.readouterr().out == "Its broker assigns, by Bellwether's plans.\n"
+    warn_hypothetical(Observation("g", "consumer", "Stable", "uniform", 0, obstacle="its broker assigns"))
+    assert capsys.readouterr().out.startswith("Hypothetical: its broker assigns. ")
 
 
 def test_a_plan_for_a_group_that_its_broker_assigns_begins_with_the_brokers_assignor() -> None:

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.assignors.shared import EVERYTHING, Rule, Weights
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.kafka import (
@@ -141,11 +141,11 @@ class Shared:
         return (await self.known_ends(counts, limit_s)).whole()
 
 
-def of_fleet(shared: Shared) -> GroupObserver:
+def of_fleet(shared: Shared, rules: tuple[Rule, ...] = ()) -> GroupObserver:
     sources = cast(
         "Any", SimpleNamespace(transport=shared, reader=shared, offsets=shared, shared=shared, groups=shared)
     )
-    return GroupObserver(MembershipConfig("g"), sources, Policy())
+    return GroupObserver(MembershipConfig("g"), sources, Policy(), rules_of=lambda _: rules)
 
 
 def refreshed(observer: GroupObserver) -> Observation:
@@ -286,6 +286,40 @@ def test_an_application_that_its_broker_assigns_is_planned_while_its_standbys_mo
     seen = refreshed(of_fleet(shared))
     assert seen.trouble == ""
     assert seen.shadow is not None
+
+
+EMPTY_B = Rule("ban", EVERYTHING, f"member:{B}", "eve has ordered it")
+
+
+@pytest.mark.parametrize(("assignor", "policy", "left"), [("bellwether", "streams-ha", 0), ("sticky", "kafka", 2)])
+def test_an_application_is_planned_as_the_plans_are_that_its_broker_gets(assignor: str, policy: str, left: int) -> None:
+    """The page wanted to undo an evacuation, and `plan` showed the policy of a classic application."""
+    shared = ByBroker()
+    assert shared.by_broker is not None
+    shared.by_broker = replace(shared.by_broker, assignor=assignor)
+    observer = of_fleet(shared, (EMPTY_B,))
+    shadow = refreshed(observer).shadow
+    assert shadow is not None
+    plan = shadow.decision.plan
+    assert isinstance(plan, TaskPlan)
+    assert (shadow.decision.policy, len(plan.against((EMPTY_B,), plan.owner))) == (policy, left)
+    assert not plan.target.warmup.any(), "these are the broker's"
+
+
+def test_a_group_is_planned_by_the_policy_in_the_name_of_its_assignor_and_by_its_orders() -> None:
+    shared, rules = Shared(), [(), (Rule("ban", EVERYTHING, "member:b", "eve has ordered it"),)]
+    members = tuple(BrokerMember(name, name, "az1", name, "/h", ("t",), (("t", (n,)),)) for n, name in enumerate("ab"))
+    shared.by_broker = BrokerGroup(
+        "g", "consumer", 0, state="Stable", assignor="bellwether-rack-first", members=members
+    )
+    observer = of_fleet(shared, ())
+    observer._rules_of = lambda _: rules[0]
+    before = refreshed(observer).shadow
+    rules.pop(0)
+    after = refreshed(observer).shadow
+    assert before is not None
+    assert after is not None
+    assert (before.decision.policy, before.moves.moved, after.moves.moved) == ("rack-first", 0, 1)
 
 
 class Weighed(LagRefreshes):
