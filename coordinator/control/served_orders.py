@@ -79,9 +79,10 @@ class ServedOrders:
         a group that is not among them."""
         in_force, before = self._orders.placements(group, now_ms), self._in_force.get(group)
         self._in_force[group] = in_force
-        if lacked is not None:
-            return order_news((), in_force, now_ms, self._ended) or lacked
-        rules = _rules(in_force)
+        cause = "" if lacked is None else order_news((), in_force, now_ms, self._ended) or lacked
+        if cause:
+            return cause
+        rules = _rules(in_force)  # an order may have ended since the incomplete plan, as that of a member that is back
         if before is None:  # the first plan since the start
             is_followed = self._served.planned_rules(group) == rules
             return "" if is_followed else order_news((), in_force, now_ms, self._ended) or CHANGED

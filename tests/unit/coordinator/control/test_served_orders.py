@@ -161,6 +161,15 @@ def test_what_the_plan_of_an_instance_lacks_makes_that_instance_begin_a_rebalanc
     assert second.update()[1:] == ["it lacks a rack"]
 
 
+def test_an_order_that_ends_as_its_member_is_observed_again_begins_a_rebalance() -> None:
+    """By the plan of its join the member had nothing, and an application waited for its share until the next change: a
+    process was restarted by `roll`, and the order ended in the same moment in which the plan was noted to lack it."""
+    first = Instance("pod-1").plan(EVACUATED)
+    first.orders.apply(EVACUATED.key, None)
+    first.lacked = {GROUP: ""}
+    assert first.update() == [f"{EVACUATED.sentence}: withdrawn"]
+
+
 def test_an_order_for_another_group_begins_nothing() -> None:
     first = Instance("pod-1").plan()
     first.order(replace(EVACUATED, target="payments"))
