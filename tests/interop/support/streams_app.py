@@ -94,6 +94,11 @@ class Instance:
     def errors(self) -> list[str]:
         return [h.message["text"] for h in list(self.happenings) if h.event == "error"]
 
+    def process_id(self, application_id: str) -> str:
+        """The id of its process in the group, which its state directory keeps."""
+        file = self.home / "state" / application_id / "kafka-streams-process-metadata"
+        return str(json.loads(file.read_text())["processId"])
+
     def launch(self, command: Sequence[str]) -> None:
         assert not self.alive
         temporary = self.home / "tmp"

@@ -68,7 +68,8 @@ class Application:
         )
         if self.topology == "v3":
             return {1: (windowed,), 2: (counts,)}
-        return {1: (counts, sizes) if self.topology == "v2" else (counts,), 2: (windowed,)}
+        joined = {0: (f"{self.application_id}-names-changelog",)} if self.topology == "v7" else {}
+        return {**joined, 1: (counts, sizes) if self.topology == "v2" else (counts,), 2: (windowed,)}
 
     def arguments(self, bootstrap: str, state_dir: Path) -> dict[str, str]:
         source = {"app.pattern": self.pattern} if self.pattern else {"app.input": ",".join(self.topics)}

@@ -42,6 +42,7 @@ import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
@@ -65,13 +66,14 @@ import org.rocksdb.Options;
 
 /**
  * One instance of a Kafka Streams application that reports on itself. Arguments are key=value: `app.topology` (v1 to
- * v6), `app.input` (topics with commas between) or `app.pattern`, `app.output`, `app.describe` (print the topology and
+ * v7), `app.input` (topics with commas between) or `app.pattern`, `app.output`, `app.describe` (print the topology and
  * end); every other key is a Streams setting and goes to Kafka as it is.
  *
  * <p>v1: subtopology 0 reads the input, writes every tenth record to the output and repartitions twice; 1 counts per
  * key (store "counts"); 2 counts per mark and ten seconds (store "windowed"). v2: 1 has a second store, "sizes". v3:
  * 1 and 2 change places. v4: 0 has a store, "seen". v5: 3 counts behind another repartition topic. v6: 0 reads
- * `app.second`, too. Records are (key, number) and each key's numbers run 1, 2, 3 ..., so that "counts" can tell
+ * `app.second`, too. v7: 0 joins that to the table `app.table` before (store "names"), so two of its three topics have
+ * the same number of partitions. Records are (key, number) and each key's numbers run 1, 2, 3 ..., so that "counts" can tell
  * what came twice and what never came.
  *
  * <p>JSON lines on stdout, `t_ms` is the wall clock. Lines on stdin: "dump" prints what the stores hold, "fail" makes
@@ -192,6 +194,11 @@ public final class StreamsMain {
         String variant = settings.getOrDefault("app.topology", "v1");
         if (variant.equals("v6")) {
             source = source.merge(builder.stream(settings.get("app.second"), texts));
+        }
+        if (variant.equals("v7")) {
+            KTable<String, String> names = builder.table(settings.get("app.table"), texts, Materialized.as("names"));
+            source = source.merge(
+                builder.stream(settings.get("app.second"), texts).join(names, (number, name) -> number));
         }
         KStream<String, String> input = source.processValues(Meter::new);
         input.filter((key, number) -> number.endsWith("0"))

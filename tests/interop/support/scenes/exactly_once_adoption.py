@@ -5,7 +5,6 @@ settings and declares `exactly_once_v2`, so it may remove no live member. The in
 first.
 """
 
-import json
 import os
 import signal
 import time
@@ -98,8 +97,7 @@ class Stage:
         if member.startswith(INSTANCE):
             return INSTANCE
         for name, instance in self.app.instances.items():
-            file = instance.home / "state" / self.group / "kafka-streams-process-metadata"
-            if member.startswith(f"{name}-") or json.loads(file.read_text())["processId"] in member:
+            if member.startswith(f"{name}-") or instance.process_id(self.group) in member:
                 return name
         raise AssertionError(f"{member} is of no instance")
 
