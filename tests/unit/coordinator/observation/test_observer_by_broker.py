@@ -1,0 +1,114 @@
+"""Shadow plans of groups that their broker assigns, by its own assignor or by Bellwether's plans."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared import EVERYTHING, Rule
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology
+from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
+from bellwether_kafka.coordinator.membership import DescribeAnswer
+from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.observation.observer import GroupObserver
+from bellwether_kafka.coordinator.planning.applications import load_application
+from tests.unit.coordinator.observation.test_observer import Shared, SharedApplication, of_fleet, refreshed
+from tests.unit.coordinator.planning.applications import App
+
+A, B, C = (f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2, 3))
+
+
+class ByBroker(SharedApplication):
+    """An application that its broker assigns: two processes, each with two tasks and the standbys of
+    the other's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grow(4)
+        part = BrokerSubtopology("0", ("orders",), (), ("shop-store-changelog",))
+        member = BrokerMember(
+            "a", None, "az1", "c", "/h", ("orders",), (("0", (0, 1)),), (("0", (2, 3)),), process_id=A
+        )
+        other = replace(member, member_id="b", assigned=member.standby, standby=member.assigned, process_id=B)
+        self.by_broker = BrokerGroup("g", "streams", 0, state="Stable", members=(member, other), subtopologies=(part,))
+
+    async def describe_group(self, group: str) -> DescribeAnswer:
+        return await Shared.describe_group(self, group)
+
+    def grow(self, partitions: int) -> None:
+        self.cache.see_brokers({1: "az1", 2: "az2"})
+        for topic in ("orders", "shop-store-changelog"):
+            self.cache.see_topic(topic, 0.0, *distinct_placements([(1, (1, 2))] * partitions))
+
+
+def test_the_number_of_standbys_of_an_application_that_its_broker_assigns_is_not_taken_from_the_configuration() -> None:
+    """It is a setting of the broker. Without a plan its topology was unknown, and racks were not used."""
+    shared = ByBroker()
+    observer = GroupObserver(
+        MembershipConfig("g"),
+        cast("Any", SimpleNamespace(transport=shared, reader=shared, offsets=shared, shared=shared, groups=shared)),
+        Policy(),
+        load_application(App(num_standby_replicas=0).kind.config),
+    )
+    seen = refreshed(observer)
+    assert seen.trouble == ""
+    assert seen.shadow is not None
+    plan = seen.shadow.decision.plan
+    assert isinstance(plan, TaskPlan)
+    assert (plan.topology.source_topics, len(plan.target.standby_task)) == (("orders",), 4)
+
+
+def test_an_application_that_its_broker_assigns_is_planned_while_its_standbys_move() -> None:
+    """A process that leaves and one that comes both have a copy for a while. An order could not be followed then:
+    'num.standby.replicas is 1 here, but the present plan keeps 1 standbys of most tasks'."""
+    shared = ByBroker()
+    shared.grow(8)
+    assert shared.by_broker is not None
+    first, second = shared.by_broker.members
+    low, high = (("0", (0, 1, 2, 3)),), (("0", (4, 5, 6, 7)),)
+    members = (
+        replace(first, assigned=low, standby=high),
+        replace(second, assigned=high, standby=low),
+        replace(first, member_id="c", assigned=(), standby=(("0", (0, 1, 2)),), process_id=C),
+    )
+    shared.by_broker = replace(shared.by_broker, members=members)
+    seen = refreshed(of_fleet(shared))
+    assert seen.trouble == ""
+    assert seen.shadow is not None
+
+
+EMPTY_B = Rule("ban", EVERYTHING, f"member:{B}", "eve has ordered it")
+
+
+@pytest.mark.parametrize(("assignor", "policy", "left"), [("bellwether", "streams-ha", 0), ("sticky", "kafka", 2)])
+def test_an_application_is_planned_as_the_plans_are_that_its_broker_gets(assignor: str, policy: str, left: int) -> None:
+    """The page wanted to undo an evacuation, and `plan` showed the policy of a classic application."""
+    shared = ByBroker()
+    assert shared.by_broker is not None
+    shared.by_broker = replace(shared.by_broker, assignor=assignor)
+    observer = of_fleet(shared, (EMPTY_B,))
+    shadow = refreshed(observer).shadow
+    assert shadow is not None
+    plan = shadow.decision.plan
+    assert isinstance(plan, TaskPlan)
+    assert (shadow.decision.policy, len(plan.against((EMPTY_B,), plan.owner))) == (policy, left)
+    assert not plan.target.warmup.any(), "these are the broker's"
+
+
+def test_a_group_is_planned_by_the_policy_in_the_name_of_its_assignor_and_by_its_orders() -> None:
+    shared, rules = Shared(), [(), (Rule("ban", EVERYTHING, "member:b", "eve has ordered it"),)]
+    members = tuple(BrokerMember(name, name, "az1", name, "/h", ("t",), (("t", (n,)),)) for n, name in enumerate("ab"))
+    shared.by_broker = BrokerGroup(
+        "g", "consumer", 0, state="Stable", assignor="bellwether-rack-first", members=members
+    )
+    observer = of_fleet(shared, ())
+    observer._rules_of = lambda _: rules[0]
+    before = refreshed(observer).shadow
+    rules.pop(0)
+    after = refreshed(observer).shadow
+    assert before is not None
+    assert after is not None
+    assert (before.decision.policy, before.moves.moved, after.moves.moved) == ("rack-first", 0, 1)
