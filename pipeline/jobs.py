@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.streaming import StreamingQuery
 
-from bellwether_kafka.coordinator.events import EventSchema, SchemaSet
+from bellwether_kafka.coordinator.events import ERROR_HEADER, EventSchema, SchemaSet
 from bellwether_kafka.pipeline import PipelineError
 from bellwether_kafka.pipeline.session import DELTA, PARQUET
 from bellwether_kafka.pipeline.source import dead_letters, kafka_options, read_stream, single_objects
@@ -109,7 +109,7 @@ def _weigh(batch: DataFrame, number: int, pipeline: Pipeline, schemas: SchemaSet
 
 
 def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> None:
-    """Writes weights as Avro single objects, keyed by topic-partition."""
+    """Writes weights as Avro single objects, keyed by topic-partition, each with its error in a header if known."""
     schema = schemas.latest("weight")
     names = [field["name"] for field in json.loads(schema.text)["fields"]]
     value = F.concat(F.lit(bytearray(schema.header)), to_avro(F.struct(*names), schema.text))
@@ -117,8 +117,10 @@ def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> N
     sink = {"kafka.bootstrap.servers": pipeline.bootstrap, "topic": str(pipeline.weights_topic)}
     sink |= {f"kafka.{name}": text for name, text in pipeline.kafka.items()}
     columns = [F.col(name).cast(_SPARK_TYPES.get(name, "double")).alias(name) for name in names]
-    whole = table.na.fill(0.0).select(columns)
-    whole.select(key.alias("key"), value.alias("value")).write.format("kafka").options(**sink).save()
+    error = F.struct(F.lit(ERROR_HEADER).alias("key"), F.col("error").cast("string").cast("binary").alias("value"))
+    headers = F.when(F.col("error").isNotNull(), F.array(error)).alias("headers")
+    whole = table.na.fill(0.0, subset=["bytes_per_s", "records_per_s"]).select(*columns, "error")
+    whole.select(key.alias("key"), value.alias("value"), headers).write.format("kafka").options(**sink).save()
 
 
 _SPARK_TYPES = {"topic": "string", "partition": "int", "estimated_at_ms": "long", "windows": "int"}

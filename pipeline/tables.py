@@ -17,6 +17,8 @@ WATERMARK = "30 minutes"
 LAG_WINDOW, COST_WINDOW, CHURN_WINDOW = "5 minutes", "1 hour", "5 minutes"
 STORM_REBALANCES = 5
 WEIGHT_WINDOWS = 12  # the most windows behind a weight
+ERROR_WINDOWS_MIN = 4  # fewer do not show how much rates vary
+MEDIAN_ERROR = 1.2533  # the standard error of a median relative to that of a mean
 WHOLE = "decimal(38,0)"
 
 
@@ -187,7 +189,8 @@ def weights(table: DataFrame) -> DataFrame:
 
     The pattern is the median of its windows in the coming hour of the day over the median of all its windows, limited
     to 1/4 to 4, if that hour is known from at least three days. Groups that share a topic see the same traffic, so a
-    window counts once.
+    window counts once. `error` is the standard error of `bytes_per_s` in the same unit, from how much the windows vary;
+    null if they are too few. Windows of the coming hour count once for each day, because those of a day are alike.
     """
     once = table.groupBy("window_start", "topic", "partition").agg(
         F.max("bytes_per_s").alias("bytes_per_s"),
@@ -208,11 +211,17 @@ def weights(table: DataFrame) -> DataFrame:
         F.count_distinct(F.when(F.col("due"), F.to_date("window_start"))).alias("days"),
         F.max("sampled_at_ms").alias("estimated_at_ms"),
         F.count(F.when(recent, 1)).cast("int").alias("windows"),
+        F.stddev_samp(F.when(recent, F.col("bytes_per_s"))).alias("spread_now"),
+        F.stddev_samp(F.when(F.col("due"), F.col("bytes_per_s"))).alias("spread_due"),
     )
+    patterned = (F.col("days") >= 3) & (F.col("bytes_all") > 0)
     pattern = F.when(
-        (F.col("days") >= 3) & (F.col("bytes_all") > 0),
+        patterned,
         F.least(F.greatest(F.col("bytes_due") / F.col("bytes_all"), F.lit(0.25)), F.lit(4.0)),
     ).otherwise(F.lit(1.0))
+    of_now = pattern * F.col("spread_now") / F.sqrt("windows")
+    of_pattern = F.col("bytes_now") / F.col("bytes_all") * F.col("spread_due") / F.sqrt("days")
+    error = MEDIAN_ERROR * F.hypot(of_now, F.when(patterned, of_pattern).otherwise(F.lit(0.0)))
     return grouped.select(
         "topic",
         "partition",
@@ -220,6 +229,7 @@ def weights(table: DataFrame) -> DataFrame:
         (F.col("records_now") * pattern).alias("records_per_s"),
         "estimated_at_ms",
         "windows",
+        F.when(F.col("windows") >= ERROR_WINDOWS_MIN, error).alias("error"),
     )
 
 

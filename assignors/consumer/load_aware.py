@@ -79,9 +79,10 @@ class Load:
 
     @classmethod
     def of(cls, group: GroupView, cluster: ClusterView, policy: LoadAware) -> "Load":
-        weight, reason = policy.weights.dense(cluster, derived.wanted(group, cluster))
+        wanted = derived.wanted(group, cluster)
+        weight, reason = policy.weights.dense(cluster, wanted)
         capacity, parts = capacities(group, policy.capacity), tuple(derived.components(group, len(cluster.topics)))
-        rules = policy.rules.for_error(policy.weights.error, group.size)
+        rules = policy.rules.for_error(policy.weights.error_in(cluster, wanted), group.size)
         return cls(group, cluster, weight, capacity, rules, parts, derived.current_owner(group, cluster), reason)
 
     def per_member(self, owner: IntArray) -> FloatArray:

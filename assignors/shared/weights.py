@@ -24,19 +24,23 @@ SKEW_MS_MAX = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """One estimate: bytes per second, and the end of the last window behind it (epoch milliseconds)."""
+    """One estimate: bytes per second, the end of the last window behind it (epoch milliseconds), and its standard error
+    in the same unit, None if its writer gave none."""
 
     bytes_per_s: float
     estimated_at_ms: int
+    error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The estimates that are valid now. `error` is the standard error of all estimates together, relative to their sum;
-    None if it is not known, as for the pipeline's. `source` is a phrase on what they are made of, "" without any."""
+    """The estimates that are valid now. `error` is the standard error of all estimates together, relative to their sum,
+    None if it is not known; `errors` are those of single estimates, in their unit, where writers gave them. `source` is
+    a phrase on what they are made of, "" without any."""
 
     of: Mapping[TopicPartition, float] = field(default_factory=dict)
     error: float | None = None
+    errors: Mapping[TopicPartition, float] = field(default_factory=dict)
     source: str = ""
 
     @classmethod
@@ -46,6 +50,7 @@ class Weights:
         """Returns the estimates without those that are too old, from the future, or not a finite number >= 0, and how
         many of each were dropped."""
         kept: dict[TopicPartition, float] = {}
+        errors: dict[TopicPartition, float] = {}
         refused = {"old": 0, "from the future": 0, "absurd": 0}
         for partition, weight in estimates.items():
             if not (math.isfinite(weight.bytes_per_s) and weight.bytes_per_s >= 0):
@@ -56,7 +61,9 @@ class Weights:
                 refused["old"] += 1
             else:
                 kept[partition] = weight.bytes_per_s
-        return cls(kept), {reason: n for reason, n in refused.items() if n}
+                if weight.error is not None:
+                    errors[partition] = weight.error
+        return cls(kept, errors=errors), {reason: n for reason, n in refused.items() if n}
 
     def clamped(self) -> int:
         """Returns how many partitions have their estimate raised or lowered, in a group that reads all of these
@@ -86,12 +93,25 @@ class Weights:
 
     def raw(self, cluster: ClusterView) -> FloatArray:
         """Returns the rate of each flat partition, NaN if there is no estimate."""
-        raw = np.full(cluster.partition_total, np.nan)
-        for (topic, partition), value in self.of.items():
-            flat = cluster.flat(topic, partition)
-            if flat is not None:
-                raw[flat] = value
-        return raw
+        return _flat(self.of, cluster)
+
+    def error_in(self, cluster: ClusterView, wanted: BoolArray) -> float | None:
+        """Returns the `error` of the estimates of these partitions, None if one of them has no known error."""
+        if not self.errors:
+            return self.error
+        rates, errors = self.raw(cluster)[wanted], _flat(self.errors, cluster)[wanted]
+        total = float(rates.sum())
+        return float(np.sqrt((errors**2).sum())) / total if total > 0 and not np.isnan(errors).any() else None
+
+
+def _flat(values: Mapping[TopicPartition, float], cluster: ClusterView) -> FloatArray:
+    """Returns the value of each flat partition, NaN if it has none."""
+    flattened = np.full(cluster.partition_total, np.nan)
+    for (topic, partition), value in values.items():
+        flat = cluster.flat(topic, partition)
+        if flat is not None:
+            flattened[flat] = value
+    return flattened
 
 
 def _middle(values: FloatArray) -> float:

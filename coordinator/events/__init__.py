@@ -23,4 +23,5 @@ from bellwether_kafka.coordinator.events.entries import (
     assignment_entries,
     copy_entry,
 )
+from bellwether_kafka.coordinator.events.record_headers import ERROR_HEADER
 from bellwether_kafka.coordinator.events.schema_registry import RegistryError, register, registered

@@ -6,10 +6,11 @@ joins no group: after a restart it reads the topic from its beginning, which com
 """
 
 import json
+import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 
 from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.events import EventError, SchemaSet
+from bellwether_kafka.coordinator.events import ERROR_HEADER, EventError, SchemaSet
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.publish import CREATE_TOPIC_S, create_topic
 from bellwether_kafka.protocol.primitives import TopicPartition as Partition
@@ -29,6 +30,8 @@ RETRY_S = 5.0
 BATCH = 1_000
 WEIGHTS_MAX = 2_000_000  # more partitions than any cluster has; further ones are counted and ignored
 METADATA_TIMEOUT_S = 10.0
+
+Headers = Sequence[tuple[str, str | bytes | None]]
 
 log = structlog.get_logger(__name__)
 
@@ -73,8 +76,8 @@ class WeightReader:
             log_change("weights_refused", topic=self.config.topic, used=len(weights.of), **words)
         return weights
 
-    def take(self, key: bytes | None, value: bytes | None) -> None:
-        """Takes one record: a weight, or a tombstone, which deletes it."""
+    def take(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
+        """Takes one record: a weight, or a tombstone, which deletes it. A weight may have its error in a header."""
         if value is None:
             self._drop(key or b"")
             return
@@ -94,7 +97,7 @@ class WeightReader:
             if partition not in self._estimates and len(self._estimates) >= WEIGHTS_MAX:
                 self.refused["too many"] += 1
                 return
-            self._estimates[partition] = Weight(record["bytes_per_s"], record["estimated_at_ms"])
+            self._estimates[partition] = Weight(record["bytes_per_s"], record["estimated_at_ms"], _error(headers))
 
     def describe(self, most: int = 20, topics: Collection[str] | None = None) -> dict[str, Any]:
         """Returns a description for display, of all partitions or those of some topics: number, ages, the heaviest
@@ -177,7 +180,17 @@ class WeightReader:
             if error.fatal() or not error.retriable():
                 raise KafkaException(error)
             return
-        self.take(message.key(), message.value())
+        self.take(message.key(), message.value(), message.headers() or ())
+
+
+def _error(headers: Headers) -> float | None:
+    """Returns the standard error that a record states, None if it states none or no finite number >= 0."""
+    text = dict(headers).get(ERROR_HEADER)
+    try:
+        error = float(text or b"")
+    except ValueError:
+        return None
+    return error if math.isfinite(error) and error >= 0 else None
 
 
 def key_of(partition: Partition) -> bytes:

@@ -75,6 +75,15 @@ def test_a_weight_is_a_median_that_one_burst_does_not_move() -> None:
     assert row["estimated_at_ms"] == START_MS
 
 
+def test_a_weight_has_an_error_by_how_much_its_windows_vary() -> None:
+    values = [traffic_event(START_MS - 300_000 * n, size) for n, size in enumerate((900, 1_000, 1_100, 1_000))]
+    found = rates(kafka_rows(local_spark(), values), SCHEMAS, Options())
+    (row,) = as_dicts(weights(found))
+    assert row["error"] == pytest.approx(1.2533 * 8.165 / 2, rel=1e-3)
+    (few,) = as_dicts(weights(rates(kafka_rows(local_spark(), values[:3]), SCHEMAS, Options())))
+    assert few["error"] is None
+
+
 def test_every_record_is_in_a_table_or_among_the_dead() -> None:
     good = lag_event(NOW_MS, 5)
     values: list[bytes | None] = [
@@ -144,3 +153,9 @@ def test_a_weight_follows_the_daily_pattern_where_three_days_of_it_are_known() -
         1: pytest.approx(100),
         2: pytest.approx(400),
     }
+    assert {row["partition"]: row["error"] for row in as_dicts(found)} == dict.fromkeys(range(3), 0.0)
+    rows = [(*row[:4], row[4] * (1.1 if n % 2 else 0.9), row[5]) for n, row in enumerate(rows)]
+    noisy = as_dicts(weights(local_spark().createDataFrame(rows, columns + " records_per_s double")))
+    errors = {row["partition"]: row["error"] / row["bytes_per_s"] for row in noisy}
+    assert 0.03 < errors[1] < 0.05, "twelve windows"
+    assert 0.06 < errors[0] < 0.1, "that of the hour on four days, too"

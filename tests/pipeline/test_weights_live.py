@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
+from bellwether_kafka.coordinator.events import ERROR_HEADER
 from bellwether_kafka.pipeline.jobs import WEIGHTS, Pipeline, start
 from tests.interop.support.brokers import KafkaCluster
 from tests.pipeline.spark import SCHEMAS, local_spark, traffic_event
@@ -49,3 +50,6 @@ def test_weights_follow_the_daily_pattern_into_the_next_hour(kafka: KafkaCluster
     assert last[1]["bytes_per_s"] == pytest.approx(quiet)
     assert last[2]["bytes_per_s"] == pytest.approx(quiet)
     assert {record["windows"] for record in last.values()} == {12}
+    errors = {bytes(m.key() or b""): float(dict(m.headers() or ())[ERROR_HEADER] or b"") for m in sent}
+    assert errors[b"t-0"] == 0, "every window has the same"
+    assert errors[b"t-1"] > quiet, "one window has much more than the others"

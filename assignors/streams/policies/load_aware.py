@@ -11,7 +11,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bellwether_kafka.assignors.consumer import LoadAware
-from bellwether_kafka.assignors.shared import NOBODY, Balancer, FloatArray, IntArray, LongArray, Rules, Terms, excess
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    Balancer,
+    BoolArray,
+    ClusterView,
+    FloatArray,
+    IntArray,
+    LongArray,
+    Rules,
+    Terms,
+    excess,
+)
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.placing import RackOptimiser
 from bellwether_kafka.assignors.streams.policies.streams_ha import StreamsHighAvailability
@@ -27,11 +38,11 @@ class StreamsLoadAware(StreamsHighAvailability):
         view: StreamsView,
         configs: AssignmentConfigs,
         racks: RackOptimiser | None,
-        load: LoadAware,
+        rules: Rules,
         weight: FloatArray,
     ) -> None:
         super().__init__(view, configs, racks)
-        self._load = load
+        self._rules = rules
         self._weight = weight
         self._cores = cores(view)
 
@@ -44,8 +55,7 @@ class StreamsLoadAware(StreamsHighAvailability):
         if others.any():
             stateful = self.place.owners(self.stateful)
             base += np.bincount(stateful, self._weight[self.stateful], self.view.size)
-        rules = self._load.rules.for_error(self._load.weights.error, self.view.size)
-        items = Items(self._weight[tasks], self._cores, base, rules, terms_of(self.view, tasks))
+        items = Items(self._weight[tasks], self._cores, base, self._rules, terms_of(self.view, tasks))
         kept = owner[tasks].copy()
         before = kept.copy()
         orphans = np.flatnonzero(kept == NOBODY)
@@ -118,9 +128,21 @@ def cores(view: StreamsView) -> FloatArray:
 
 def task_weights(view: StreamsView, load: LoadAware) -> tuple[FloatArray | None, str]:
     """Returns (weight per task with mean 1, "") or (None, why there are no weights)."""
-    cluster, table = view.cluster, view.tasks
-    if cluster is None or not table.size:
+    if view.cluster is None or not view.tasks.size:
         return None, "partitions are not known"
+    wanted, reads = _sources(view, view.cluster)
+    weight, reason = load.weights.dense(view.cluster, wanted)
+    if reason:
+        return None, reason
+    total = np.zeros(view.tasks.size, dtype=np.float64)
+    for inside, flats in reads:
+        np.add.at(total, inside, weight[flats])
+    return total, ""
+
+
+def _sources(view: StreamsView, cluster: ClusterView) -> tuple[BoolArray, list[tuple[LongArray, LongArray]]]:
+    """Returns which partitions tasks read, and (tasks, partition of each) for each source topic."""
+    table = view.tasks
     wanted = np.zeros(cluster.partition_total, dtype=np.bool_)
     reads: list[tuple[LongArray, LongArray]] = []
     for subtopology in table.subtopologies:
@@ -133,13 +155,7 @@ def task_weights(view: StreamsView, load: LoadAware) -> tuple[FloatArray | None,
             flats = cluster.first[t] + table.partition[inside]
             wanted[flats] = True
             reads.append((inside, flats))
-    weight, reason = load.weights.dense(cluster, wanted)
-    if reason:
-        return None, reason
-    total = np.zeros(table.size, dtype=np.float64)
-    for inside, flats in reads:
-        np.add.at(total, inside, weight[flats])
-    return total, ""
+    return wanted, reads
 
 
 def assign_load_aware(
@@ -147,7 +163,8 @@ def assign_load_aware(
 ) -> StreamsPlan:
     """Returns a plan with even load if weights are known, else that of `streams-ha`."""
     weight, _ = task_weights(view, load)
-    if weight is None:
+    if weight is None or view.cluster is None:
         return StreamsHighAvailability(view, configs, racks).assign()
-    plan = StreamsLoadAware(view, configs, racks, load, weight).assign()
+    error = load.weights.error_in(view.cluster, _sources(view, view.cluster)[0])
+    plan = StreamsLoadAware(view, configs, racks, load.rules.for_error(error, view.size), weight).assign()
     return replace(plan, weights=load.weights.source or "measured")

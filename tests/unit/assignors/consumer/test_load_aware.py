@@ -1,5 +1,7 @@
 """The policy `load-aware`: even load, few moves, racks, capacities, and what happens without weights."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,17 @@ def test_skewed_load_is_levelled_where_counts_are_even_already() -> None:
 def test_nothing_moves_within_the_band() -> None:
     group, cluster, weights = world([105.0, 95, 100, 100, 96, 104], 3, [0, 0, 1, 1, 2, 2])
     assert LoadAware(weights).assign(group, cluster).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_weights_with_small_errors_are_evened_out_further_than_those_without() -> None:
+    group, cluster, weights = world([107.0, 95, 10, 98, 91, 8, 100, 91], 3, [0, 0, 0, 1, 1, 1, 2, 2])
+    plain, known = LoadAware(weights), LoadAware(replace(weights, errors=dict.fromkeys(weights.of, 0.1)))
+    kept = plain.assign(group, cluster)
+    assert kept.tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
+    assert imbalance(known, group, cluster, kept) > 1.05
+    assert imbalance(known, group, cluster, known.assign(group, cluster)) < 1.02
+    wide = replace(weights, errors=dict.fromkeys(weights.of, 10.0))
+    assert LoadAware(wide).assign(group, cluster).tolist() == kept.tolist()
 
 
 def test_moves_per_rebalance_are_bounded_and_the_rebalances_converge() -> None:

@@ -88,6 +88,20 @@ def test_where_most_weigh_nothing_the_mean_is_the_middle() -> None:
     assert some.clamped() == 7
 
 
+def test_the_error_of_some_partitions_follows_from_those_of_their_estimates() -> None:
+    errors = {"a0": 0.3, "a1": 0.4, "a2": 0.0, "b0": 9.0, "c0": 1.0}
+    estimates = {
+        TopicPartition(name[0], int(name[1:])): Weight(value, NOW_MS, errors.get(name))
+        for name, value in {"a0": 2.0, "a1": 4.0, "a2": 4.0, "b0": 5.0, "b1": 5.0, "c0": 0.0, "c1": 0.0}.items()
+    }
+    usable, _ = Weights.usable(estimates, NOW_MS, 100)
+    topics = CLUSTER.topic_of()
+    assert usable.error_in(CLUSTER, topics == 0) == pytest.approx(0.5 / 10)
+    assert usable.error_in(CLUSTER, topics == 1) is None, "of one it is not known"
+    assert usable.error_in(CLUSTER, topics == 2) is None, "a sum of 0 has no relative error"
+    assert Weights(usable.of, error=0.2).error_in(CLUSTER, ALL) == 0.2
+
+
 def test_estimates_of_partitions_that_do_not_exist_are_left_out() -> None:
     raw = weights("a0=1 a3=5 d0=7").raw(CLUSTER)
     assert raw[0] == 1.0

@@ -70,6 +70,17 @@ def test_the_last_word_on_a_partition_counts_and_a_tombstone_ends_it() -> None:
     assert dict(weights.usable().of) == {two: 1.0}
 
 
+@pytest.mark.parametrize("text", [None, b"", b"many", b"\xff", b"nan", b"inf", b"-1"])
+def test_the_error_of_a_weight_is_in_a_header_and_need_not_be(text: bytes | None) -> None:
+    weights, one, two = reader(), TopicPartition("t", 0), TopicPartition("t", 1)
+    weights.take(key_of(one), record(one, 5.0), [("other", b"2"), ("standard-error", b"0.25")])
+    weights.take(key_of(two), record(two, 7.0), [("standard-error", text)])
+    assert dict(weights.usable().of) == {one: 5.0, two: 7.0}
+    assert dict(weights.usable().errors) == {one: 0.25}
+    weights.take(key_of(one), record(one, 5.0))
+    assert not weights.usable().errors, "a later record has none"
+
+
 def test_weights_age_out_and_absurd_ones_are_not_used() -> None:
     weights = reader(age_ms_max=1_000)
     for p, (value, at_ms) in enumerate([(1.0, NOW_MS - 2_000), (-1.0, NOW_MS), (1.0, NOW_MS + 10**7), (2.0, NOW_MS)]):

@@ -42,6 +42,17 @@ def test_stateless_tasks_are_levelled_by_load() -> None:
     assert imbalance(counted.active, SIZES, [1, 1, 1]) > 1.3
 
 
+def test_tasks_are_evened_out_further_where_errors_of_weights_are_small() -> None:
+    sizes = [107.0, 95, 10, 1, 98, 91, 8, 1, 100, 89, 1, 1]
+    instances = [Instance(process_id(n), active=list(range(4 * n, 4 * n + 4))) for n in range(3)]
+    view, load = view_of(instances), load_of(sizes)
+    kept = assign_streams(view, CONFIGS, "load-aware", load=load)
+    known = replace(load, weights=replace(load.weights, errors=dict.fromkeys(load.weights.of, 0.1)))
+    plan = assign_streams(view, CONFIGS, "load-aware", load=known)
+    assert imbalance(kept.active, sizes, [1, 1, 1]) > 1.05
+    assert imbalance(plan.active, sizes, [1, 1, 1]) < 1.02
+
+
 def test_a_process_gets_load_by_its_cores() -> None:
     tags = [{"cores": "2"}, {"cores": "many"}, {}]
     instances = [Instance(process_id(n), tags=tags[n]) for n in range(3)]
