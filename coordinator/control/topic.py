@@ -170,6 +170,7 @@ class ControlTopic:
 
     def withdraw(self, key: str) -> None:
         """Writes a tombstone, which removes the key's value."""
+        self._kept.withdraw(key)
         self._produce(key.encode(), None)
 
     async def close(self) -> None:
@@ -251,17 +252,14 @@ class ControlTopic:
                 self._tend_writer()
                 if part.error or topic_log.at < part.end_offset:
                     continue
-                self._write_again()
+                for key, record in self._kept.due(int(time.time() * 1000)):  # the topic was created again
+                    log.warning("control_record_written_again", topic=self.topic, key=key, withdrawn=record is None)
+                    self._produce(*((key.encode(), None) if record is None else encode(record)))
                 if not self._caught_up:
                     self._caught_up = True
                     call_back(on_caught_up)
         finally:
             await transport.close()
-
-    def _write_again(self) -> None:
-        for record in self._kept.lacking(int(time.time() * 1000)):  # the topic was created again
-            log.warning("control_record_written_again", topic=self.topic, key=record.key)
-            self.write(record)
 
     def _tend_writer(self) -> None:
         """Renews the producer if its certificates changed, and handles delivery reports."""

@@ -56,3 +56,35 @@ def test_a_log_that_begins_anew_twice_is_compared_with_what_was_read() -> None:
     records.take(LEAVE.key, LEAVE)  # as it was written again
     records.begin_anew()
     assert records.lacking(0) == [LEAVE]
+
+
+def test_an_order_whose_withdrawal_was_not_written_before_the_log_was_deleted_does_not_come_back() -> None:
+    records = kept(LEAVE)
+    records.withdraw(LEAVE.key)
+    records.begin_anew()
+    assert records.lacking(0) == []
+
+
+def test_a_withdrawn_order_that_another_instance_writes_again_is_withdrawn_again() -> None:
+    """That instance had not read the withdrawal when the log was deleted."""
+    records, slow = kept(LEAVE), kept(LEAVE)
+    records.take(LEAVE.key, None)
+    assert records.written_again(0) == []
+    records.begin_anew()
+    slow.begin_anew()
+    (again,) = slow.lacking(0)
+    records.take(again.key, again)
+    assert records.written_again(0) == [LEAVE.key]
+    records.withdraw(LEAVE.key)
+    assert records.written_again(0) == []
+    slow.take(LEAVE.key, None)
+    assert slow.lacking(10_000) == []
+
+
+def test_a_new_order_after_a_withdrawn_one_remains() -> None:
+    records = kept(LEAVE)
+    records.take(LEAVE.key, None)
+    records.take(LEAVE.key, replace(LEAVE, at_ms=1))
+    assert records.written_again(0) == []
+    records.take(LEAVE.key, LEAVE)
+    assert records.written_again(LEAVE.expires_ms) == [], "it has expired"
