@@ -28,6 +28,15 @@ class _Failed:
     lasting: bool = False
 
 
+@dataclass(slots=True)
+class _Cause:
+    """Why a rebalance is to be begun. `attempts` have failed since."""
+
+    protocol: kafka.BrokerProtocol
+    sentence: str
+    attempts: int = 0
+
+
 class BrokerRebalances:
     """Begins rebalances, in the event loop in which `begin` is called. `transport` is set once the process has one.
     `retry_s`: when a rebalance is tried again that could not be begun, in seconds after each failure. `needed` returns
@@ -38,37 +47,54 @@ class BrokerRebalances:
         self._needed = needed
         self._retry_s = tuple(retry_s)
         self._topologies: dict[str, kafka.SentTopology] = {}  # by group: the one that its broker has accepted
+        self._causes: dict[str, list[_Cause]] = {}  # of groups in which a rebalance is to be begun
         self._begun: set[asyncio.Task[None]] = set()
 
     def begin(self, group: str, protocol: kafka.BrokerProtocol, cause: str) -> None:
-        task = asyncio.create_task(self._begin(group, protocol, cause))
-        self._begun.add(task)
-        task.add_done_callback(self._begun.discard)
+        """Begins a rebalance. One that is still to be begun in this group is for this cause, too."""
+        waiting = self._causes.setdefault(group, [])
+        waiting.append(_Cause(protocol, cause))
+        if len(waiting) == 1:
+            task = asyncio.create_task(self._begin(group, waiting))
+            self._begun.add(task)
+            task.add_done_callback(self._begun.discard)
 
     def forget(self, group: str) -> None:
         self._topologies.pop(group, None)
 
-    async def _begin(self, group: str, protocol: kafka.BrokerProtocol, cause: str) -> None:
-        for wait_s in (*self._retry_s, None):
-            transport = self.transport
-            if transport is None or not self._needed(group):
-                return
-            failed: _Failed | None
-            try:
-                if protocol == "streams":
-                    failed = await self._in_streams_group(transport, group)
-                else:
-                    failed = await _in_consumer_group(transport, group)
-            except kafka.TransportError as error:
-                failed = _Failed(str(error))
-            if failed is None:
-                log.info("rebalance_begun", group=group, cause=cause)
-                return
-            if failed.reason:
-                log.warning("rebalance_not_begun", group=group, cause=cause, reason=failed.reason, again_in_s=wait_s)
-            if failed.lasting or wait_s is None:
-                return
-            await asyncio.sleep(wait_s)
+    async def _begin(self, group: str, waiting: list[_Cause]) -> None:
+        try:
+            while waiting and self.transport is not None and self._needed(group):
+                await self._begin_for(group, waiting, self.transport)
+        finally:
+            del self._causes[group]
+
+    async def _begin_for(self, group: str, waiting: list[_Cause], transport: kafka.Transport) -> None:
+        """Makes the next attempt for all causes that wait, and removes them if it succeeds or is the last one. A cause
+        that comes during the attempt waits for another one: the broker may have asked before."""
+        tried, cause = tuple(waiting), "; ".join(dict.fromkeys(each.sentence for each in waiting))
+        failed = await self._tried(group, tried[-1].protocol, transport)
+        attempts = tried[-1].attempts
+        again_in_s = (
+            self._retry_s[attempts] if attempts < len(self._retry_s) and failed and not failed.lasting else None
+        )
+        if failed is None:
+            log.info("rebalance_begun", group=group, cause=cause)
+        elif failed.reason:
+            log.warning("rebalance_not_begun", group=group, cause=cause, reason=failed.reason, again_in_s=again_in_s)
+        if again_in_s is None:
+            del waiting[: len(tried)]
+            return
+        tried[-1].attempts += 1
+        await asyncio.sleep(again_in_s)
+
+    async def _tried(self, group: str, protocol: kafka.BrokerProtocol, transport: kafka.Transport) -> _Failed | None:
+        try:
+            if protocol == "streams":
+                return await self._in_streams_group(transport, group)
+            return await _in_consumer_group(transport, group)
+        except kafka.TransportError as error:
+            return _Failed(str(error))
 
     async def _in_streams_group(self, transport: kafka.Transport, group: str) -> _Failed | None:
         """A member of a `streams` group sends the topology. It must join a group that has members only: it would decide

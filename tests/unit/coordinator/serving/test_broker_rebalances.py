@@ -105,6 +105,43 @@ def test_a_rebalance_is_begun_once_its_coordinator_node_answers(tmp_path: Path) 
     assert [line["event"] for line in logs] == ["rebalance_not_begun"] * 2 + ["rebalance_begun"]
 
 
+def test_orders_while_a_coordinator_node_is_away_begin_one_rebalance(tmp_path: Path) -> None:
+    """Each began one of its own once the node was back."""
+    coordinator = Coordinator(Code.COORDINATOR_LOAD_IN_PROGRESS, 1, errors=2)
+    served = quick_to_retry(tmp_path)
+
+    def order() -> None:
+        served.on_observation(replace(SKEWED, group_id="skewed", kind="consumer"))
+        for name in ("eve", "ann", "eve"):
+            served.begin_rebalance("skewed", f"{name} has ordered it")
+
+    with capture_logs() as logs:
+        asyncio.run(rebalances_are_begun(served, coordinator, order))
+    assert coordinator.joined == ["skewed"]
+    assert (logs[-1]["event"], logs[-1]["cause"]) == ("rebalance_begun", "eve has ordered it; ann has ordered it")
+
+
+def test_an_order_that_is_given_while_the_broker_is_asked_begins_another_rebalance(tmp_path: Path) -> None:
+    """The broker may have asked for the plan before the order was in force."""
+    served = quick_to_retry(tmp_path)
+
+    class Slow(Coordinator):
+        async def rebalance_by_broker(self, group: str, member: str) -> int:
+            if not self.joined:
+                served.begin_rebalance("skewed", "ann has ordered it")
+            return await super().rebalance_by_broker(group, member)
+
+    def order() -> None:
+        served.on_observation(replace(SKEWED, group_id="skewed", kind="consumer"))
+        served.begin_rebalance("skewed", "eve has ordered it")
+
+    coordinator = Slow(0, 1)
+    with capture_logs() as logs:
+        asyncio.run(rebalances_are_begun(served, coordinator, order))
+    assert coordinator.joined == ["skewed"] * 2
+    assert [line["cause"] for line in logs] == ["eve has ordered it", "ann has ordered it"]
+
+
 def test_a_member_that_joined_without_a_plan_makes_the_broker_ask_again(tmp_path: Path) -> None:
     """It had nothing until the next member joined or left."""
     coordinator = Coordinator(0, 3)
