@@ -40,6 +40,7 @@ NAMELESS_MAX = 1_000
 MEMBERS_KEPT = 3  # of a plan's members: enough to recognise their group, and few to look up
 UNREADABLE = "unreadable"
 ORDERS_UNREAD = "the control topic has not been read yet, so orders on placement are unknown"
+UNOBSERVED = "no observed group has these members yet, so orders on placement in it are unknown"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +165,8 @@ class Answers:
         return wire.planned(request.number, made.numbers), lambda sent: self._report(made, late=not sent)
 
     def _made(self, request: wire.Request, group: str, began: float) -> _Made:
-        rules = self._rules(group)
+        # An invented group has no orders. While its plan is refused, a broker asks for no other group.
+        rules = () if request.kind == wire.PROBE else self._rules(group)
         policy = self._policy(request.assignor, group).with_rules(rules)
         members_seen, observed = self._groups.members_of(request.members), self._groups.cluster_of(group)
         views = views_of(request, self._topics.of(request.topics), group, began, members_seen, observed)
@@ -247,7 +249,7 @@ class Answers:
             return ()
         rules = self._rules_of(group)
         if rules is None:
-            raise RefusedError(ORDERS_UNREAD)
+            raise RefusedError(ORDERS_UNREAD if group else UNOBSERVED)
         return rules
 
     def _report(self, made: _Made, *, late: bool) -> None:

@@ -196,6 +196,14 @@ def test_an_invented_group_is_planned_and_not_reported() -> None:
     assert not world.served
 
 
+def test_an_invented_group_is_planned_while_the_orders_of_an_unknown_group_are_not_known() -> None:
+    """A broker asks for no group until a plan of this one has come: known groups had none for 30 s after a restart."""
+    world = World()
+    world.rules[""] = None
+    assert len(owners(world.answer(six(kind=wire.PROBE)))) == 12
+    assert "no observed group has these members yet" in refusal(world.answer(six()))
+
+
 def test_what_cannot_be_planned_is_refused_with_the_reason() -> None:
     class Mine:
         cooperative = False
