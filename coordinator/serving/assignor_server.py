@@ -6,6 +6,7 @@ its group coordinator and waits only for milliseconds, so nothing here uses an e
 involved. The number of connections is limited; a new one replaces the one that has been idle for longest.
 """
 
+import errno
 import ipaddress
 import socket
 import stat
@@ -151,7 +152,8 @@ def _unix(path: Path) -> socket.socket:
     """Returns a bound socket. Replaces a socket file on which no process listens any more."""
     if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
         with socket.socket(socket.AF_UNIX) as probe:
-            if probe.connect_ex(str(path)) == 0:
+            probe.setblocking(False)  # a stopped process accepts nothing
+            if probe.connect_ex(str(path)) != errno.ECONNREFUSED:
                 raise ValueError("another process listens there")
         path.unlink()
     listening = socket.socket(socket.AF_UNIX)

@@ -109,6 +109,17 @@ def test_the_socket_of_a_process_that_was_killed_is_replaced_and_that_of_a_runni
     assert path.read_text() == "a file of another program"
 
 
+def test_a_socket_of_another_kind_is_left_to_the_process_that_reads_it(path: Path) -> None:
+    """Whatever did not accept a connection counted as left over: /dev/log, or the socket of another user, was removed."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+        log.bind(str(path))
+        with pytest.raises(AssignorAddressError, match="another process listens there"):
+            AssignorServer(f"unix:{path}", echo).start()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
+            client.sendto(b"x", str(path))
+        assert log.recv(1) == b"x"
+
+
 def test_a_process_that_stops_leaves_the_socket_of_its_successor(path: Path) -> None:
     """The first file is gone, as after `rm` or a cleaned folder, so the successor could take the place."""
     with running(f"unix:{path}"):
