@@ -69,7 +69,8 @@ def read_request(data: bytes) -> Request | TaskGroup:
     """Decodes a request without its size. Raises RemoteProtocolError."""
     reader = Reader(data)
     if (version := reader.int8()) != VERSION:
-        raise RemoteProtocolError(f"the broker's assignor speaks version {version}, this Bellwether version {VERSION}")
+        versions = f"the broker's assignor speaks version {version}, this Bellwether version {VERSION}"
+        raise RemoteProtocolError(f"{versions}; give the broker the jar of this release")
     kind, number, assignor = reader.int8(), reader.int32(), reader.utf()
     if kind == TASKS:
         return read_tasks(reader, number, assignor)

@@ -49,12 +49,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "a.sock"
 
 
-def keeps_what_there_is(harness: Harness) -> None:
-    """No plan comes, and each call returns soon all the same."""
+def keeps_what_there_is(harness: Harness, why: str) -> None:
+    """No plan comes, each call returns soon all the same, and the reason stays known while Bellwether is not asked."""
     found = harness.call(SIZE_SMALL, CALLS)
     assert (found.served, found.faults, found.moved_by_fallback) == (0, 0, 0), found
     assert found.worst_micros < HELD_MICROS_MAX, found
-    assert found.reason
+    assert why in found.reason
 
 
 @pytest.mark.parametrize("release", [CURRENT, BROKER_40], ids=["current", "4.0"])
@@ -108,7 +108,7 @@ def test_plans_come_over_a_loopback_port_and_no_other_one_is_asked() -> None:
     with serving("127.0.0.1:0") as address, Harness(address, deadline_ms=PATIENT_MS) as harness:
         harness.until_served(SIZE_SMALL)
     with Harness("192.0.2.1:9999") as harness:
-        keeps_what_there_is(harness)
+        keeps_what_there_is(harness, "192.0.2.1 is not an address")
         assert "192.0.2.1 is not an address of the loopback interface" in harness.log
 
 
@@ -119,7 +119,7 @@ def test_a_process_that_is_killed_or_stopped_is_used_again_once_it_is_back(path:
             harness.until_served(SIZE_SMALL)
             process.send_signal(how)
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)  # it may answer until then
-            keeps_what_there_is(harness)
+            keeps_what_there_is(harness, "refused" if how is signal.SIGKILL else "no answer before the deadline")
             if how is signal.SIGSTOP:
                 process.send_signal(signal.SIGCONT)
                 harness.until_served(SIZE_SMALL)
@@ -148,30 +148,32 @@ def late(sent: bytes) -> bytes:
     return sent
 
 
-WRONG: dict[str, Callable[[bytes], bytes]] = {
-    "slow": late,
-    "nonsense": lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n",
-    "nonsense in a frame": lambda _: framed(b"\x01\x00" + bytes(range(200))),
-    "nothing in a frame": lambda _: framed(b""),
-    "a negative size": lambda _: b"\xff\xff\xff\xff",
-    "another version": lambda sent: sent[:4] + b"\x02" + sent[5:],
-    "another request": lambda sent: sent[:6] + b"\x7f\x00\x00\x00" + sent[10:],
-    "a partition without an owner": lambda sent: sent[:10] + struct.pack(">i", -1) + sent[14:],
-    "an owner that is no member": lambda sent: sent[:-4] + struct.pack(">i", 1_000),
-    "too few partitions": lambda sent: framed(sent[4:-4]),
-    "a refusal": lambda sent: wire.refused(struct.unpack_from(">i", sent, 6)[0], "not this one"),
+# What Bellwether sends, and a part of the reason.
+WRONG: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "slow": (late, "no answer before the deadline"),
+    "nonsense": (lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n", "claims 1213486160 bytes"),
+    "nonsense in a frame": (lambda _: framed(b"\x01\x00" + bytes(range(200))), "another request"),
+    "nothing in a frame": (lambda _: framed(b""), "BufferUnderflow"),
+    "a negative size": (lambda _: b"\xff\xff\xff\xff", "claims -1 bytes"),
+    "another version": (lambda sent: sent[:4] + b"\x02" + sent[5:], "version 2 instead of 1; use the jar of Bellwether's release"),
+    "another request": (lambda sent: sent[:6] + b"\x7f\x00\x00\x00" + sent[10:], "another request"),
+    "a partition without an owner": (lambda sent: sent[:10] + struct.pack(">i", -1) + sent[14:], "no member"),
+    "an owner that is no member": (lambda sent: sent[:-4] + struct.pack(">i", 1_000), "no member"),
+    "too few partitions": (lambda sent: framed(sent[4:-4]), "the group has"),
+    "a refusal": (lambda sent: wire.refused(struct.unpack_from(">i", sent, 6)[0], "not this one"), "not this one"),
 }
 
 
 @pytest.mark.parametrize("how", WRONG)
 def test_a_wrong_answer_is_not_used_and_right_ones_are_again(path: Path, how: str) -> None:
     begun, deadline_ms = threading.Event(), 100 if how == "slow" else PATIENT_MS
+    change, why = WRONG[how]
     with (
-        serving(f"unix:{path}", wrong(WRONG[how], begun)),
+        serving(f"unix:{path}", wrong(change, begun)),
         Harness(f"unix:{path}", deadline_ms=deadline_ms) as harness,
     ):
         harness.until_served(SIZE_SMALL)
         begun.set()
-        keeps_what_there_is(harness)
+        keeps_what_there_is(harness, why)
         begun.clear()
         harness.until_served(SIZE_SMALL)

@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.net.*;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.util.Map;
+import java.util.*;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -23,7 +23,7 @@ final class Link {
     static final int VERSION = 1;
     static final int CONSUMERS = 1;
     static final int TASKS = 3;
-    static final Link NONE = new Link(null, 0);
+    static final Link NONE = new Link(null, 0, "this assignor has not been configured");
 
     private static final Logger LOG = LoggerFactory.getLogger(Link.class);
     private static final Map<String, Link> LINKS = new ConcurrentHashMap<>();
@@ -40,8 +40,10 @@ final class Link {
     private final AtomicInteger misses = new AtomicInteger(MISSES_MAX);
     private final AtomicInteger numbers = new AtomicInteger();
     private final ThreadLocal<Line> lines;
+    private volatile String lastMiss;
 
-    Link(SocketAddress address, long deadlineMs) {
+    Link(SocketAddress address, long deadlineMs, String lastMiss) {
+        this.lastMiss = lastMiss;
         this.deadlineNanos = TimeUnit.MILLISECONDS.toNanos(deadlineMs);
         this.lines = ThreadLocal.withInitial(() -> new Line(address));
     }
@@ -55,8 +57,7 @@ final class Link {
     }
 
     private static String text(Map<String, ?> configs, String name, String otherwise) {
-        Object value = configs.get(name);
-        return value == null ? otherwise : value.toString().trim();
+        return Objects.toString(configs.get(name), otherwise).trim();
     }
 
     private static Link opened(String address, String deadline) {
@@ -65,15 +66,15 @@ final class Link {
             if (deadlineMs < 1 || deadlineMs > DEADLINE_MS_MAX) {
                 throw new IllegalArgumentException("the deadline must be from 1 to " + DEADLINE_MS_MAX);
             }
-            Link made = new Link(parsed(address), deadlineMs);
+            Link made = new Link(parsed(address), deadlineMs, "Bellwether has not been asked yet");
             Thread probe = new Thread(made::probe, "bellwether-assignor-probe");
             probe.setDaemon(true);
             probe.start();
             return made;
         } catch (IllegalArgumentException wrong) {
-            LOG.error("No plan will come from Bellwether: {} is {}, the deadline {} ms: {}. Correct the broker's"
-                + " properties.", ADDRESS, address, deadline, wrong.getMessage());
-            return NONE;
+            String why = ADDRESS + " is " + address + ", the deadline " + deadline + " ms: " + wrong.getMessage();
+            LOG.error("No plan will come from Bellwether: {}. Correct the broker's properties.", why);
+            return new Link(null, 0, why);
         }
     }
 
@@ -105,7 +106,7 @@ final class Link {
     /** A complete and valid plan. Throws where there is none in time; the message says why. */
     int[] plan(int kind, String assignor, Question group) throws IOException, RefusedException {
         if (!usable()) {
-            throw new IOException("Bellwether has not answered in time lately");
+            throw new IOException("none has come lately, the last time because: " + lastMiss);
         }
         return asked(kind, assignor, group);
     }
@@ -115,8 +116,9 @@ final class Link {
             int[] plan = exchanged(kind, assignor, group);
             misses.set(0);
             return plan;
-        } catch (IOException | RuntimeException miss) {
-            misses.incrementAndGet();
+        } catch (IOException | RefusedException | RuntimeException miss) {
+            lastMiss = Objects.toString(miss.getMessage(), miss.toString());
+            misses.addAndGet(miss instanceof RefusedException ? 0 : 1);
             throw miss;
         }
     }
@@ -127,7 +129,7 @@ final class Link {
         ByteBuffer answer = lines.get().ask(group.request(kind, assignor, number), deadline);
         int version = answer.get();
         if (version != VERSION) {
-            throw new IOException("Bellwether answers in version " + version + ", this jar knows version " + VERSION);
+            throw new IOException("version " + version + " instead of " + VERSION + "; use the jar of Bellwether's release");
         }
         int status = answer.get();
         if (answer.getInt() != number) {
@@ -156,7 +158,7 @@ final class Link {
             } catch (InterruptedException stopped) {
                 return;
             } catch (IOException | RefusedException | RuntimeException silent) {
-                LOG.debug("No plan for an invented group yet", silent);
+                // the assignors report it
             }
         }
     }
