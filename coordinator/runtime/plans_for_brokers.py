@@ -34,6 +34,8 @@ NAMES_INTERVAL_S = 1.0
 TOPICS_AT_ONCE = 1_000
 FAILED_AGAIN_S = 30.0
 TIMEOUT_MS = 5_000
+REFUSED_AGAIN_S = 60.0  # a broker of another version asks twice a second
+REFUSALS_MAX = 1_000
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +69,7 @@ class PlansForBrokers:
         self._metrics = ServedMetrics(registry)
         self._on_decision = on_decision
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._refusal_logged_at: dict[tuple[str, str, str], float] = {}
         self._answers = Answers(
             self._groups,
             self._topics,
@@ -185,7 +188,7 @@ class PlansForBrokers:
         self._metrics.on_served(served)
         planned = served.planned
         if planned is None:
-            log.warning("plan_refused", assignor=served.assignor, group=served.group, reason=served.refusal)
+            self._log_refusal(served, time.monotonic())
             return
         decision = planned.chosen.decision
         log.info(
@@ -206,3 +209,13 @@ class PlansForBrokers:
             notify(self._on_decision, planned)
         elif cause := self._in_force.late_cause(served.group, time.monotonic()):
             self.begin_rebalance(served.group, cause)  # a consumer that joined has nothing until then
+
+    def _log_refusal(self, served: Served, now: float) -> None:
+        """Logs why there was no plan, the same reason once in REFUSED_AGAIN_S."""
+        key = served.assignor, served.group, served.refusal
+        if now < self._refusal_logged_at.get(key, float("-inf")) + REFUSED_AGAIN_S:
+            return
+        if len(self._refusal_logged_at) >= REFUSALS_MAX:
+            self._refusal_logged_at.clear()
+        self._refusal_logged_at[key] = now
+        log.warning("plan_refused", assignor=served.assignor, group=served.group, reason=served.refusal)

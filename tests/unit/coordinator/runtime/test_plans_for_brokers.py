@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import policy
 from bellwether_kafka.assignors.shared import GroupPlan, Rule
@@ -280,6 +281,29 @@ def test_a_broker_that_did_not_wait_for_a_plan_is_made_to_ask_again_at_once(tmp_
             await served.stop()
 
     asyncio.run(run())
+
+
+def test_a_jar_of_another_version_is_logged_once_in_a_while(tmp_path: Path) -> None:
+    """Its probes come twice a second, for as long as the broker runs."""
+    path, registry = tmp_path / "a.sock", CollectorRegistry()
+
+    async def run() -> None:
+        served = PlansForBrokers(f"unix:{path}", lambda _: None, registry, lambda _: None)
+        await served.start()
+        try:
+            for _ in range(3):
+                with pytest.raises(AssertionError):
+                    await asyncio.to_thread(ask, path, replace(ASKING, version=wire.VERSION + 1))
+            await until(
+                lambda: registry.get_sample_value("bellwether_served_requests_total", {"outcome": "refused"}) == 3
+            )
+        finally:
+            await served.stop()
+
+    with capture_logs() as logs:
+        asyncio.run(run())
+    (refused,) = [entry for entry in logs if entry["event"] == "plan_refused"]
+    assert "give the broker the jar of this release" in refused["reason"]
 
 
 def test_without_an_address_nothing_is_noted() -> None:
