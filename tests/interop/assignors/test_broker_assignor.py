@@ -155,7 +155,7 @@ WRONG: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "nonsense in a frame": (lambda _: framed(b"\x01\x00" + bytes(range(200))), "another request"),
     "nothing in a frame": (lambda _: framed(b""), "BufferUnderflow"),
     "a negative size": (lambda _: b"\xff\xff\xff\xff", "claims -1 bytes"),
-    "another version": (lambda sent: sent[:4] + b"\x02" + sent[5:], "version 2 instead of 1; use the jar of Bellwether's release"),
+    "another version": (lambda sent: sent[:4] + b"\x02" + sent[5:], "version 2 instead of 1; use the jar"),
     "another request": (lambda sent: sent[:6] + b"\x7f\x00\x00\x00" + sent[10:], "another request"),
     "a partition without an owner": (lambda sent: sent[:10] + struct.pack(">i", -1) + sent[14:], "no member"),
     "an owner that is no member": (lambda sent: sent[:-4] + struct.pack(">i", 1_000), "no member"),

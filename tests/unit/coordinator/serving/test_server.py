@@ -110,7 +110,7 @@ def test_the_socket_of_a_process_that_was_killed_is_replaced_and_that_of_a_runni
 
 
 def test_a_socket_of_another_kind_is_left_to_the_process_that_reads_it(path: Path) -> None:
-    """Whatever did not accept a connection counted as left over: /dev/log, or the socket of another user, was removed."""
+    """Whatever accepted no connection counted as left over: /dev/log was removed, and the socket of another user."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
         log.bind(str(path))
         with pytest.raises(AssignorAddressError, match="another process listens there"):
