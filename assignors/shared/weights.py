@@ -5,7 +5,6 @@ absurd values are clamped, old ones expire, partitions without a weight get the 
 weights are known all partitions weigh the same.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ RATIO_MAX = 1_000.0
 # If a smaller share of partitions than this has a weight, weights are not used.
 KNOWN_SHARE_MIN = 0.5
 SKEW_MS_MAX = 300_000
+RATE_MAX = 1e15  # a petabyte per second; the sum over millions of partitions is still a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Weights:
     def usable(
         cls, estimates: Mapping[TopicPartition, Weight], now_ms: int, age_ms_max: int
     ) -> tuple["Weights", Mapping[str, int]]:
-        """Returns the estimates without those that are too old, from the future, or not a finite number >= 0, and how
-        many of each were dropped."""
+        """Returns the estimates without those that are too old, from the future, or not from 0 to RATE_MAX, and how many
+        of each were dropped."""
         kept: dict[TopicPartition, float] = {}
         errors: dict[TopicPartition, float] = {}
         refused = {"old": 0, "from the future": 0, "absurd": 0}
         for partition, weight in estimates.items():
-            if not (math.isfinite(weight.bytes_per_s) and weight.bytes_per_s >= 0):
+            if not 0 <= weight.bytes_per_s <= RATE_MAX:  # nor not a number
                 refused["absurd"] += 1
             elif weight.estimated_at_ms > now_ms + SKEW_MS_MAX:
                 refused["from the future"] += 1

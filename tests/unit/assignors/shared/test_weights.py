@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.weights import SKEW_MS_MAX, Weight, Weights, heaviest
+from bellwether_kafka.assignors.shared.weights import RATE_MAX, SKEW_MS_MAX, Weight, Weights, heaviest
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 
@@ -39,6 +39,18 @@ def test_what_is_refused_is_counted_by_reason() -> None:
     usable, refused = Weights.usable(estimates, NOW_MS, 100)
     assert usable.of == {TopicPartition("c", 0): 1.0}
     assert refused == {"old": 1, "from the future": 1, "absurd": 2}
+
+
+def test_rates_whose_sum_is_no_number_are_refused() -> None:
+    """A finite rate near the largest number was used: its group's weights were all not a number, or all zero."""
+    estimates = {TopicPartition("a", p): Weight(1e308, NOW_MS) for p in range(3)}
+    estimates |= {TopicPartition("b", p): Weight(2.0, NOW_MS) for p in range(3)}
+    usable, refused = Weights.usable(estimates, NOW_MS, 100)
+    assert refused == {"absurd": 3}
+    assert np.isfinite(usable.dense(CLUSTER, ALL)[0]).all()
+    largest = {partition: Weight(RATE_MAX, NOW_MS) for partition in estimates}
+    dense, _ = Weights.usable(largest, NOW_MS, 100)[0].dense(CLUSTER, ALL)
+    assert dense.tolist() == pytest.approx([1.0] * 8)
 
 
 def test_the_mean_of_what_counts_is_one() -> None:
