@@ -47,8 +47,8 @@ class Weights:
     def usable(
         cls, estimates: Mapping[TopicPartition, Weight], now_ms: int, age_ms_max: int
     ) -> tuple["Weights", Mapping[str, int]]:
-        """Returns the estimates without those that are too old, from the future, or not from 0 to RATE_MAX, and how many
-        of each were dropped."""
+        """Returns the estimates without those that are too old, from the future, or not from 0 to RATE_MAX, and how
+        many of each were dropped."""
         kept: dict[TopicPartition, float] = {}
         errors: dict[TopicPartition, float] = {}
         refused = {"old": 0, "from the future": 0, "absurd": 0}
