@@ -28,7 +28,13 @@ from bellwether_kafka.coordinator.assessment import (
 )
 from bellwether_kafka.coordinator.cli.cost import Scales, scales_of
 from bellwether_kafka.coordinator.cli.leader import as_led
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_without_group
+from bellwether_kafka.coordinator.cli.options import (
+    WAIT_S_MAX,
+    Bootstrap,
+    Config,
+    group_settings,
+    settings_without_group,
+)
 from bellwether_kafka.coordinator.cli.output import Console, Output, Table, echo, echo_lines, fail, print_document
 from bellwether_kafka.coordinator.cli.read_groups import (
     LISTED_TYPES,
@@ -63,9 +69,16 @@ def assess(
     config: Config = None,
     for_: Annotated[
         float,
-        typer.Option("--for", help="Observe for this many seconds, to see rebalances, ghosts and waits.", min=0.0),
+        typer.Option(
+            "--for",
+            help="Observe for this many seconds, to see rebalances, ghosts and waits.",
+            min=0.0,
+            max=WAIT_S_MAX,
+        ),
     ] = 0.0,
-    interval: Annotated[float, typer.Option(help="Seconds between refreshes during --for.", min=0.5)] = 5.0,
+    interval: Annotated[
+        float, typer.Option(help="Seconds between refreshes during --for.", min=0.5, max=WAIT_S_MAX)
+    ] = 5.0,
     history: Annotated[
         Path | None, typer.Option(help="A file that `bellwether history` has written: adds what was recorded.")
     ] = None,

@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.cli.assess import draw_grid, prices_of
 from bellwether_kafka.coordinator.cli.cost import scales_for
 from bellwether_kafka.coordinator.cli.doctor import draw_checks, draw_steps, settings_of_brokers
 from bellwether_kafka.coordinator.cli.leader import as_led
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
+from bellwether_kafka.coordinator.cli.options import WAIT_S_MAX, Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import (
     As,
     Console,
@@ -62,7 +62,7 @@ def convert(
         typer.Option(help="With --watch: how many members the settled group has; at least as many as now.", min=1),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(help="With --watch: end after these seconds with exit code 4.", min=1)
+        float, typer.Option(help="With --watch: end after these seconds with exit code 4.", min=1, max=WAIT_S_MAX)
     ] = 600,
 ) -> None:
     if not watch and (back or members is not None):

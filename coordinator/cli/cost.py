@@ -35,7 +35,7 @@ RATE = "bellwether_streams_restore_records_per_second"
 
 RestoreRate = Annotated[
     float | None,
-    typer.Option(help="Records that one copy restores per second.", min=0.001),
+    typer.Option(help="Records that one copy restores per second.", min=0.001, max=1e12),
 ]
 RateUrl = Annotated[
     str | None,

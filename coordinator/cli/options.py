@@ -16,7 +16,8 @@ Group = Annotated[str, typer.Argument(help="The group id, of an application its 
 Bootstrap = Annotated[str | None, typer.Option(help="bootstrap.servers: host:port, with commas between.")]
 Config = Annotated[Path | None, typer.Option(help="A TOML file.", envvar="BELLWETHER_CONFIG", show_default=False)]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again until Ctrl-C.")]
-Interval = Annotated[float, typer.Option(help="Seconds between refreshes.", min=1.0)]
+WAIT_S_MAX = 604_800.0  # a week; nothing can be waited for "inf" seconds
+Interval = Annotated[float, typer.Option(help="Seconds between refreshes.", min=1.0, max=WAIT_S_MAX)]
 DEFAULT_TOPIC = "bellwether-control"  # for operators' orders, if no topic is named
 ANY_GROUP = "any"  # settings require a group, and most commands lead none
 

@@ -12,7 +12,7 @@ import typer
 from bellwether_kafka.coordinator.cli.offline import installed_version
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, load_settings, read_settings
 from bellwether_kafka.coordinator.cli.output import echo
-from bellwether_kafka.coordinator.guard import GRACE_S, GuardArguments, run_guard
+from bellwether_kafka.coordinator.guard import GRACE_S, GRACE_S_MAX, GuardArguments, run_guard
 from bellwether_kafka.coordinator.kafka import service_links
 from bellwether_kafka.coordinator.runtime import SettingsFile, serve
 from bellwether_kafka.coordinator.settings import PREFIX, named
@@ -62,7 +62,10 @@ def guard(
         list[str] | None, typer.Option(help="A client id that only this process has; may be repeated.")
     ] = None,
     grace: Annotated[
-        float, typer.Option(help="On SIGTERM, seconds to empty the process before it gets the signal.")
+        float,
+        typer.Option(
+            help="On SIGTERM, seconds to empty the process before it gets the signal.", min=0.0, max=GRACE_S_MAX
+        ),
     ] = GRACE_S,
     fence: Annotated[
         bool, typer.Option("--fence/--no-fence", help="End the transactions that it leaves open when it is gone.")

@@ -23,7 +23,7 @@ from rich.style import Style
 from rich.text import Text
 
 from bellwether_kafka.bounded import fetched, json_of
-from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, Config, settings_for
+from bellwether_kafka.coordinator.cli.options import ANY_GROUP, WAIT_S_MAX, Bootstrap, Config, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Output, Table, counted, echo, fail, print_document
 from bellwether_kafka.coordinator.cli.read_groups import (
     BELLWETHER,
@@ -184,7 +184,7 @@ def top(
             help="The page of an instance of Bellwether, such as http://127.0.0.1:9790: adds generation and last cause."
         ),
     ] = None,
-    interval: Annotated[float, typer.Option(help="Seconds between refreshes.", min=0.5)] = 3.0,
+    interval: Annotated[float, typer.Option(help="Seconds between refreshes.", min=0.5, max=WAIT_S_MAX)] = 3.0,
     once: Annotated[bool, typer.Option("--once", help="Print once and end.")] = False,
     sort: Annotated[SortOrder, typer.Option(help="What comes first: the name, or the largest.")] = SortOrder.NAME,
     filter_: Annotated[str, typer.Option("--filter", help="Only groups with this in their names.")] = "",

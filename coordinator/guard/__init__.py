@@ -2,4 +2,4 @@
 removes its members when it has ended. It starts fast and stays small: it imports no librdkafka, numpy or typer."""
 
 from bellwether_kafka.coordinator.guard.arguments import GuardArguments, guard, run_guard
-from bellwether_kafka.coordinator.guard.guard_options import GRACE_S
+from bellwether_kafka.coordinator.guard.guard_options import GRACE_S, GRACE_S_MAX

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from bellwether_kafka.coordinator.guard.guard_options import GRACE_S, GuardOptions
+from bellwether_kafka.coordinator.guard.guard_options import GRACE_S, GRACE_S_MAX, GuardOptions
 from bellwether_kafka.coordinator.guard.guarded import CommandError, wait_for_pid
 from bellwether_kafka.coordinator.guard.run import echo, guard_child, guard_process
 from bellwether_kafka.coordinator.guard.settings import GuardSettingsError, broker_settings
@@ -54,8 +54,8 @@ class GuardArguments:
             raise ArgumentError(
                 "Name --state-dir (Kafka Streams with persistent stores), or a --client-id that only this process has."
             )
-        if self.grace < 0:
-            raise ArgumentError("--grace is a number of seconds, 0 for none.")
+        if not 0 <= self.grace <= GRACE_S_MAX:
+            raise ArgumentError(f"--grace is a number of seconds up to {GRACE_S_MAX:g}, 0 for none.")
 
 
 def guard(arguments: Sequence[str]) -> int:

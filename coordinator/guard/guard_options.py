@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GRACE_S = 15.0
+GRACE_S_MAX = 86_400.0
 Echo = Callable[[str], None]  # a sentence for the log of the process
 
 

@@ -16,6 +16,7 @@ import typer
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.options import (
     DEFAULT_TOPIC,
+    WAIT_S_MAX,
     Bootstrap,
     Config,
     settings_for,
@@ -38,7 +39,8 @@ Topic = Annotated[
 ]
 Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
 For = Annotated[str, typer.Option("--for", help="How long the order stays in force, such as 30m, 12h or 7d.")]
-Wait = Annotated[float, typer.Option(help="Seconds to follow it until it is in effect; exits 1 if it is not by then.")]
+FOLLOW_HELP = "Seconds to follow it until it is in effect; exits 1 if it is not by then."
+Wait = Annotated[float, typer.Option(help=FOLLOW_HELP, min=0.0, max=WAIT_S_MAX)]
 Force = Annotated[bool, typer.Option("--force", help="Save the order although no process could carry it out now.")]
 Remove = Annotated[
     bool, typer.Option("--remove", help="It has been stopped for good: remove what is left of it from the group.")

@@ -14,7 +14,7 @@ import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.options import Group
+from bellwether_kafka.coordinator.cli.options import WAIT_S_MAX, Group
 from bellwether_kafka.coordinator.cli.orders.order_options import Force, Place, Reason, with_topic
 from bellwether_kafka.coordinator.cli.orders.write import OrderService, now_ms, owner
 from bellwether_kafka.coordinator.cli.output import Exit, Output, echo, fail, print_document, print_result
@@ -26,13 +26,19 @@ MEMBER = "{member}"
 # The order lasts longer than all its waits together, so that a member gets nothing back during its restart.
 SPARE_S = 60.0
 STANDARD_ERROR = 2  # for the command's output, which must not mix with Bellwether's document
-ReadyWait = Annotated[float, typer.Option(help="Seconds to wait until it is ready; exits 4 if it is not by then.")]
+READY_HELP = "Seconds to wait until it is ready; exits 4 if it is not by then."
+ReadyWait = Annotated[float, typer.Option(help=READY_HELP, min=0.0, max=WAIT_S_MAX)]
 Command = Annotated[
     str,
     typer.Option("--exec", help="What restarts one member and returns when it has; {member} is replaced by its id."),
 ]
 RollWait = Annotated[
-    float, typer.Option(help="Seconds that each step may take: until a member is empty, and until it has its share.")
+    float,
+    typer.Option(
+        help="Seconds that each step may take: until a member is empty, and until it has its share.",
+        min=0.0,
+        max=WAIT_S_MAX,
+    ),
 ]
 Only = Annotated[list[str] | None, typer.Option("--member", help="Only this member, by its id; may be repeated.")]
 

@@ -71,6 +71,8 @@ def test_every_option_is_read_and_the_command_is_left_alone() -> None:
         ("--group g --client-id a --pid 1 --pid-file f --bootstrap h:1", "Name the command to run, behind --,"),
         ("--group g --bootstrap h:1 -- true", "Name --state-dir"),
         ("--group g --client-id a --grace -1 --bootstrap h:1 -- true", "--grace is a number of seconds"),
+        ("--group g --client-id a --grace nan --bootstrap h:1 -- true", "--grace is a number of seconds"),
+        ("--group g --client-id a --grace inf --bootstrap h:1 -- true", "--grace is a number of seconds"),
         ("--group g --client-id a --grace soon -- true", "Argument --grace: invalid float value: 'soon'; see"),
         ("--group g --client-id a -- true", "bootstrap.servers is not set; use --bootstrap"),
         ("--group g --client-id a --config /none -- true", "The configuration file /none cannot be read"),

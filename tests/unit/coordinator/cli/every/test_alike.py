@@ -1,6 +1,7 @@
 """What holds of every command: an exit code that is documented, --output, a completion, a help text, a page."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,22 @@ def test_every_word_of_a_command_is_documented() -> None:
         for parameter in command.params:
             if parameter.param_type_name == "option":
                 assert f"`{parameter.opts[0]}`" in page, f"{name} {parameter.opts[0]}"
+
+
+def test_every_number_with_a_fraction_has_limits_so_it_is_one() -> None:
+    """`--wait nan` was waited for without end, and `--wait inf` ended `roll` by an OverflowError."""
+    for name, command in ALL.items():
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and parameter.type_descriptor.annotation is float:
+                assert None not in (parameter.min, parameter.max), f"{name} {parameter.opts[0]}"
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])
+@pytest.mark.parametrize("command", ["ready g member:m", "roll g --exec 'echo {member}'", "drain"])
+def test_what_is_no_number_of_seconds_is_bad_input(command: str, seconds: str) -> None:
+    ended = bellwether(*shlex.split(command), "--wait", seconds, "--bootstrap", "127.0.0.1:1")
+    assert ended.returncode == Exit.INPUT
+    assert "Invalid value for '--wait'" in ended.stderr
 
 
 @pytest.mark.parametrize(
