@@ -1,5 +1,6 @@
 """Fixtures that tests of every directory share: above all, one real Kafka cluster per test session."""
 
+import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -22,6 +23,13 @@ def pytest_configure(config: pytest.Config) -> None:
     loop_watchdog.install()
     config.stash[CLUSTERS] = []
     config.stash[SKIPPED] = set()
+
+
+def pytest_collection_finish() -> None:
+    """Modules and collected tests stay until the end: the garbage collector need not walk them again and again, which
+    took a sixth of the time of ten thousand short tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
