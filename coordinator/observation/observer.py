@@ -244,13 +244,16 @@ class GroupObserver:
 
     async def _topics(self, seen: Observation, described: DescribedGroup) -> list[str]:
         """Returns the members' topics; if a rebalance hides them, those of the last refresh; if none are known, or with
-        `unsubscribed`, all topics with committed offsets too. Raises TransportError."""
+        `unsubscribed`, all topics with committed offsets too. Raises TransportError or OffsetsError."""
         shown = described.topics
         if not shown and seen.members:
             shown = frozenset(self._lags.counts)
         if shown and not self._unsubscribed:
             return sorted(shown)
-        return sorted(shown.union((await self._sources.transport.any_committed(self.group_id)).topics))
+        committed = await self._sources.transport.any_committed(self.group_id)
+        if committed.error:
+            raise kafka.OffsetsError(f"committed offsets of {self.group_id}: {membership.name_of(committed.error)}")
+        return sorted(shown.union(committed.topics))
 
     async def _with_shadow(self, seen: Observation, described: DescribedGroup) -> Observation:
         answer, group = described.answer, described.by_broker

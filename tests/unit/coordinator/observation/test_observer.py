@@ -14,6 +14,7 @@ from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.kafka import (
+    AnyCommitted,
     BrokerGroup,
     BrokerMember,
     BrokerProtocol,
@@ -338,6 +339,27 @@ def test_only_a_group_that_no_protocol_has_is_missing(answer: int | Exception) -
     shared = Erring()
     shared.error, shared.broker_error = Code.GROUP_ID_NOT_FOUND, answer
     assert refreshed(of_fleet(shared)).kind == "missing"
+
+
+def test_an_error_in_place_of_an_empty_groups_offsets_is_not_a_group_without_any() -> None:
+    """The coordinator node moved between two requests: the group had no topics and its history was dropped."""
+
+    class Memberless(Erring):
+        moved = False
+
+        async def describe_group(self, group_id: str) -> DescribeAnswer:
+            return DescribeAnswer(0, 0, "Empty", "consumer")
+
+        async def any_committed(self, _group: str) -> AnyCommitted:
+            return AnyCommitted(False, Code.NOT_COORDINATOR) if self.moved else AnyCommitted(True, topics=("t",))
+
+    shared = Memberless()
+    shared.described = 1
+    observer = of_fleet(shared)
+    assert refreshed(observer).lag == 4
+    shared.moved = True
+    assert refreshed(observer).lag_notes == ("no lags: committed offsets of g: NOT_COORDINATOR",)
+    assert list(observer._lags.counts) == ["t"]
 
 
 def test_a_share_group_is_not_missing() -> None:
