@@ -57,7 +57,8 @@ class BrokerMember:
     """A member of a group that its broker assigns. `assigned`: (topic, partitions) of a consumer, or (subtopology id,
     partitions) of active tasks. `standby`: standby and warm-up tasks. `offsets`: (subtopology id, partition, offset) as
     the Streams member reported them. `classic`: the member still uses the classic protocol, because the group was
-    converted while it ran; false with version 0 of the answer, which does not show it."""
+    converted while it ran; false with version 0 of the answer, which does not show it. `pattern`: the regular
+    expression to which it subscribes; what it matches is not in `topics`."""
 
     member_id: str
     instance_id: str | None
@@ -71,6 +72,7 @@ class BrokerMember:
     tags: tuple[tuple[str, str], ...] = ()
     offsets: tuple[tuple[str, int, int], ...] = ()
     classic: bool = False
+    pattern: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,7 @@ def _consumer(member: Any) -> BrokerMember:
         topics=tuple(member.subscribed_topic_names),
         assigned=tuple((t.topic_name, tuple(t.partitions)) for t in member.assignment.topic_partitions),
         classic=getattr(member, "member_type", None) == CLASSIC_MEMBER,
+        pattern=member.subscribed_topic_regex or "",
     )
 
 

@@ -3,6 +3,8 @@ that the same code displays and plans them. They can be observed, never led.
 """
 
 import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from bellwether_kafka.assignors import consumer
@@ -32,7 +34,8 @@ def classic_view(group: BrokerGroup) -> DescribeAnswer:
     described = sorted(group.members, key=lambda member: member.member_id)
     if group.protocol == "consumer":
         protocol = CONSUMER_PROTOCOLS.get(group.assignor, NEAREST)
-        members = tuple(_consumer(m, group.epoch) for m in described)
+        matches = _matches(described)
+        members = tuple(_consumer(m, matches.get(m.pattern, ()), group.epoch) for m in described)
     else:
         protocol = STREAMS_PROTOCOL
         members = tuple(_streams(m, group) for m in described)
@@ -78,10 +81,18 @@ def topology_of(group: BrokerGroup) -> Topology:
     return Topology(group.group_id, tuple(parts), "broker")
 
 
-def _consumer(member: BrokerMember, epoch: int) -> DescribedMember:
+def _matches(members: Iterable[BrokerMember]) -> Mapping[str, set[str]]:
+    """Returns the topics that each pattern matches. No broker lists them: they are those that its members have."""
+    matches: defaultdict[str, set[str]] = defaultdict(set)
+    for member in members:
+        if member.pattern:
+            matches[member.pattern] |= {topic for topic, _ in member.assigned} - {*member.topics}
+    return matches
+
+
+def _consumer(member: BrokerMember, matches: Collection[str], epoch: int) -> DescribedMember:
     owned = tuple(TopicPartition(topic, p) for topic, partitions in member.assigned for p in partitions)
-    # The topics of a member that subscribes by a pattern are only known from its assignment.
-    topics = tuple(sorted({*member.topics, *(topic for topic, _ in member.assigned)}))
+    topics = tuple(sorted({*member.topics, *matches, *(topic for topic, _ in member.assigned)}))
     subscription = ConsumerProtocolSubscription(SUBSCRIPTION_VERSION, topics, None, owned, epoch, member.rack)
     return _described(member, subscription, ConsumerProtocolAssignment(partitions=owned))
 

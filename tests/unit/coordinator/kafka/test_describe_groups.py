@@ -64,7 +64,7 @@ def test_a_consumer_group_is_read() -> None:
                         client_id="c",
                         client_host="/h",
                         subscribed_topic_names=["t"],
-                        subscribed_topic_regex=None,
+                        subscribed_topic_regex="t.*",
                         assignment=held(topic_partitions=[partitions]),
                         target_assignment=held(topic_partitions=[]),
                         member_type=0,
@@ -79,7 +79,7 @@ def test_a_consumer_group_is_read() -> None:
         found = asked("consumer").answer(ConsumerGroupDescribeResponse.decode(data, version=version))
         (read,) = found.members
         assert (found.state, found.epoch, found.assignor) == ("Stable", 2, "uniform")
-        assert (read.rack, read.topics, read.assigned) == ("az1", ("t",), (("t", (0, 2)),))
+        assert (read.rack, read.topics, read.pattern, read.assigned) == ("az1", ("t",), "t.*", (("t", (0, 2)),))
         assert read.classic == (version == 1), "version 0 does not show it"
 
 

@@ -134,6 +134,18 @@ def test_a_consumer_group_of_the_broker_resembles_a_classic_one(assignor: str, p
     assert (message.owned_partitions, message.generation_id) == (tp("t-0", "t-2"), 5)
 
 
+def test_members_with_one_pattern_subscribe_to_what_all_of_them_have() -> None:
+    """Each seemed to subscribe to what it had itself: one without partitions to nothing, and the others, with a topic
+    each, looked like as many applications."""
+    owned = {"m1": (("a", (0,)),), "m2": (("b", (0,)),), "m3": ()}
+    members = tuple(BrokerMember(m, None, None, m, "/h", (), has, pattern="[ab]") for m, has in owned.items())
+    other = BrokerMember("m4", None, None, "m4", "/h", ("c",), (("c", (0,)),))
+    both = BrokerMember("m5", None, None, "m5", "/h", ("d",), (("d", (0,)),), pattern="[ab]")
+    view = classic_view(replace(consumer_group(), members=(*members, other, both)))
+    topics = {m.member_id: m.topics for m in observation("g", "consumer", view, 1, obstacle="no").members}
+    assert topics == {"m1": ("a", "b"), "m2": ("a", "b"), "m3": ("a", "b"), "m4": ("c",), "m5": ("a", "b", "d")}
+
+
 def streams_group() -> BrokerGroup:
     subtopologies = (
         BrokerSubtopology("0", ("in",), (), ()),
