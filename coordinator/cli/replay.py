@@ -25,6 +25,7 @@ from bellwether_kafka.coordinator.replay import (
     recommendation,
     replay_policies,
     replay_rebalances,
+    replay_task_policies,
     replay_tasks,
     summary,
     write_history,
@@ -129,31 +130,40 @@ def _at(ms: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
 
 
-def replay_history(history: Path, policies: Sequence[str], output: Output) -> None:
-    """Runs `bellwether simulate --history`: replays recorded groups and prints what each policy would have cost."""
-    wanted = tuple(policies or POLICIES)
-    unknown = sorted(set(wanted) - set(POLICIES))
-    if unknown:
-        fail(f"The policy {unknown[0]} is not known; stock ones are {', '.join(POLICIES)}.")
+def replay_history(history: Path, group: str | None, policies: Sequence[str], output: Output) -> None:
+    """Runs `bellwether simulate --history`: replays recorded groups, or only `group`, and prints what each policy would
+    have cost. Applications are replayed if no consumer group is, since they have other policies."""
     try:
         recorded = read_history(history)
     except HistoryError as error:
         fail(str(error))
-    if not recorded.snapshots:
-        fail(
-            f"The history {history} holds no consumer group; `bellwether replay` decides rebalances of applications"
-            " again."
-        )
+    groups = recorded.snapshots.keys() | recorded.rebalances.keys()
+    if group is not None and group not in groups:
+        fail(f"The history has no group {group}; it has {', '.join(sorted(groups))}.")
+    names = sorted(groups if group is None else {group})
+    consumers = [name for name in names if name in recorded.snapshots]
+    stock = POLICIES if consumers else STREAMS_POLICIES
+    wanted = tuple(policies or stock)
+    unknown = sorted(set(wanted) - set(stock))
+    if unknown:
+        fail(f"The policy {unknown[0]} is not known; stock ones are {', '.join(stock)}.")
     began = time.perf_counter()
     weights = recorded.weights()
     outcomes = [
         outcome
-        for name in sorted(recorded.snapshots)
-        for outcome in replay_policies(recorded.snapshots[name], wanted, weights)
+        for name in consumers or names
+        for outcome in (
+            replay_policies(recorded.snapshots[name], wanted, weights)
+            if consumers
+            else replay_task_policies(recorded.rebalances[name], wanted, weights)
+        )
     ]
     took_s = time.perf_counter() - began
     for reason, count in sorted(recorded.refused.items()):
         echo(f"{count} records were left out: {reason}.", err=True)
+    left_out = sorted(set(names) - set(consumers)) if consumers else []
+    if left_out:
+        echo(f"Left out, as applications have other policies; name one of {', '.join(left_out)}.", err=True)
     if output.is_document:
         print_document(summary(outcomes), output)
         return

@@ -71,7 +71,7 @@ UNKNOWN_SIZE = "of unknown size (the ACL DESCRIBE on Cluster is missing, or an a
 
 
 def simulate(
-    group: Annotated[str | None, typer.Argument(help="The group id; none with --history.")] = None,
+    group: Annotated[str | None, typer.Argument(help="The group id; with --history all if none.")] = None,
     bootstrap: Bootstrap = None,
     config: Config = None,
     without_member: Annotated[
@@ -103,7 +103,7 @@ def simulate(
     output: As = Output.TABLE,
 ) -> None:
     if history is not None:
-        replay_history(history, policy or (), output)
+        replay_history(history, group, policy or (), output)
         return
     if group is None:
         fail("Name a group, or give a history with --history.")

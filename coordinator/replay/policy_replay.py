@@ -33,10 +33,10 @@ class PolicyOutcome:
     """The result of one policy in one recorded rebalance, with its follow-up rebalances.
 
     `moved` partitions changed owner. `paused` ones had no owner for a rebalance or longer: all partitions of an eager
-    group, the pending ones of a cooperative group. `imbalance` is the load of the fullest member over the mean, by
-    weight if weights are known, else by count. `cross_rack` counts partitions read across racks, `cross_share` is their
-    share of the load and `cross_bytes_per_s` their measured traffic. `failed` is why there is no plan, "" if there is
-    one.
+    group, the pending ones of a cooperative group, None for tasks. `imbalance` is the load of the fullest member over
+    the mean, by weight if weights are known, else by count. `cross_rack` counts partitions read across racks,
+    `cross_share` is their share of the load and `cross_bytes_per_s` their measured traffic. `failed` is why there is no
+    plan, "" if there is one.
     """
 
     group: str
@@ -47,7 +47,7 @@ class PolicyOutcome:
     partitions: int = 0
     rebalances: int = 0
     moved: int = 0
-    paused: int = 0
+    paused: int | None = 0
     cross_rack: int = 0
     cross_share: float = 0.0
     cross_bytes_per_s: float = 0.0

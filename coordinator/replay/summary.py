@@ -13,15 +13,15 @@ PRICE_PER_GB = 0.01  # a usual price of clouds for a gigabyte between zones, in 
 
 class PolicySummary(TypedDict):
     """The cost of a policy over a recording, in the JSON of `simulate --history`. `moved`, `paused` and `cross_rack`
-    count partitions of all rebalances; shares and `imbalance` are means over them. `cost_per_day` has the currency of
-    the price."""
+    count partitions or tasks of all rebalances; `paused` is None for tasks, of which it is not known; shares and
+    `imbalance` are means over them. `cost_per_day` has the currency of the price."""
 
     policy: str
     snapshots: int
     failed: int
     rebalances: int
     moved: int
-    paused: int
+    paused: int | None
     cross_rack: int
     cross_share: float
     cross_gb_per_day: float
@@ -39,7 +39,7 @@ def recommendation(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRIC
         f"Recommended: {best['policy']}. Over {best['snapshots']} recorded rebalances its fullest member had on average"
         f" {best['imbalance']:.2f} times the mean, {best['cross_share']:.1%} of the load crossed racks"
         f" ({_money(best)} at {price_per_gb} per GB),"
-        f" {best['moved']} partitions moved and {best['paused']} were paused."
+        f" {_moved(best)}."
     )
     return "\n".join([first, *map(_sentence, table[1:])])
 
@@ -49,8 +49,12 @@ def _sentence(row: PolicySummary) -> str:
     return (
         f"{row['policy']}: {row['imbalance']:.2f} times the mean,"
         f" {row['cross_share']:.1%} across racks ({_money(row)}),"
-        f" {row['moved']} moved, {row['paused']} paused{failed}."
+        f" {_moved(row)}{failed}."
     )
+
+
+def _moved(row: PolicySummary) -> str:
+    return f"{row['moved']} moved" + (f", {row['paused']} paused" if row["paused"] is not None else "")
 
 
 def _money(row: PolicySummary) -> str:
@@ -74,7 +78,7 @@ def summary(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_G
                 "failed": len(mine) - len(made),
                 "rebalances": sum(o.rebalances for o in made),
                 "moved": sum(o.moved for o in made),
-                "paused": sum(o.paused for o in made),
+                "paused": _sum([o.paused for o in made]),
                 "cross_rack": sum(o.cross_rack for o in made),
                 "cross_share": _mean([o.cross_share for o in made]),
                 "cross_gb_per_day": gb_per_day,
@@ -89,6 +93,11 @@ def rank(row: PolicySummary) -> tuple[float, ...]:
     """Returns a key by which lower is better: rebalances without a plan; then overload beyond a tenth plus the share of
     load across racks; then moves."""
     return row["failed"], round(max(0.0, row["imbalance"] - 1.1) + row["cross_share"], 3), row["moved"]
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    counts = [value for value in values if value is not None]
+    return sum(counts) if len(counts) == len(values) else None
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -48,13 +48,23 @@ def replay_task_policies(
     rebalance that cannot be planned gives a result with `failed`."""
     ordered = sorted(rebalances, key=lambda r: (r["decided_at_ms"], r["generation"]))
     present = [_present(rebalance, weights) for rebalance in ordered]
-    worlds = [each.world if isinstance(each, _Present) else None for each in present]
-    asked = [n for n, world in enumerate(worlds) if n == 0 or world is None or world != worlds[n - 1]]
+    asked = tuple(_asked(present))
     for name in policies:
         placed: Mapping[str, HeldTasks] = {}
         for n in asked:
             outcome, placed = _outcome(ordered[n], present[n], name, placed, weights)
             yield outcome
+
+
+def _asked(present: Sequence[_Present | str]) -> Iterator[int]:
+    """Yields which rebalances are not those of the same members and partitions as the last known one."""
+    before: tuple[object, ...] | None = None
+    for n, each in enumerate(present):
+        if isinstance(each, str):
+            yield n
+        elif each.world != before:
+            before = each.world
+            yield n
 
 
 def _present(rebalance: Record, weights: shared.Weights) -> _Present | str:
@@ -99,6 +109,7 @@ def _outcome(
         partitions=int((plan.owner != shared.NOBODY).sum()),
         rebalances=len(made),
         moved=shared.moves(first.before, plan.owner).moved,
+        paused=None,
         cross_rack=plan.cost(plan.owner).cross_rack,
         cross_share=across / read if read else 0.0,
         cross_bytes_per_s=traffic.crossing,

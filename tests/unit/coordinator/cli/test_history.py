@@ -28,7 +28,8 @@ def test_simulate_recommends_a_policy(tmp_path: Path) -> None:
 
 def test_mistakes_are_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "TIMEOUT_S", 0.2)
-    unknown = RUNNER.invoke(app, ["simulate", "--history", "none", "--policy", "fast"])
+    write_history(tmp_path / "some", recorded([3]))
+    unknown = RUNNER.invoke(app, ["simulate", "--history", str(tmp_path / "some"), "--policy", "fast"])
     assert unknown.exit_code == 2
     assert "The policy fast is not known" in unknown.stderr
     missing = RUNNER.invoke(app, ["simulate", "--history", str(tmp_path / "none")])

@@ -28,6 +28,7 @@ from bellwether_kafka.coordinator.replay.history import write_history, write_jso
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events
 from tests.unit.assignors.streams.world import NOW_MS, Thread
 from tests.unit.coordinator.planning.applications import App
+from tests.unit.coordinator.replay.test_policy_replay import recorded as consumers
 
 RUNNER = CliRunner()
 SCHEMAS = SchemaSet.load()
@@ -106,8 +107,29 @@ def test_a_recording_without_plans_is_reported(tmp_path: Path) -> None:
     write_history(tmp_path / "h", only)
     ended = RUNNER.invoke(command, ["replay", str(tmp_path / "h")])
     assert (ended.exit_code, "holds no plan" in ended.stderr) == (Exit.INPUT, True)
-    ended = RUNNER.invoke(command, ["simulate", "--history", str(tmp_path / "h")])
-    assert (ended.exit_code, "holds no consumer group" in ended.stderr) == (Exit.INPUT, True), ended.output
+
+
+def test_simulate_compares_the_policies_of_applications(tmp_path: Path) -> None:
+    """It refused them, although the same engine replays them for assess."""
+    write_history(tmp_path / "h", recorded("kafka"))
+    asked = ["simulate", "shop", "--history", str(tmp_path / "h")]
+    ended = RUNNER.invoke(command, asked)
+    assert (ended.exit_code, ended.stdout[:12]) == (Exit.DONE, "Recommended:"), ended.output
+    assert "paused" not in ended.stdout, "that is not known of tasks"
+    as_json = RUNNER.invoke(command, [*asked, "--policy", "streams-ha", "-o", "json"])
+    (row,) = json.loads(as_json.stdout)
+    assert (row["policy"], row["failed"], row["paused"]) == ("streams-ha", 0, None)
+    unknown = RUNNER.invoke(command, [*asked, "--policy", "rack-first"])
+    assert "The policy rack-first is not known; stock ones are kafka, streams-ha" in unknown.stderr
+    missing = RUNNER.invoke(command, ["simulate", "--history", str(tmp_path / "h"), "nowhere"])
+    assert "The history has no group nowhere; it has shop." in missing.stderr
+
+
+def test_applications_beside_consumer_groups_are_replayed_by_name(tmp_path: Path) -> None:
+    write_history(tmp_path / "h", [*recorded("kafka"), *consumers([3, 4])])
+    both = RUNNER.invoke(command, ["simulate", "--history", str(tmp_path / "h"), "-o", "json"])
+    assert "rack-first" in {row["policy"] for row in json.loads(both.stdout)}
+    assert "name one of shop" in both.stderr
 
 
 def request() -> TaskRequest:

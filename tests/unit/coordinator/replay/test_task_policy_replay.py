@@ -78,6 +78,14 @@ def test_a_rebalance_that_cannot_be_planned_is_a_failure_and_takes_nothing_away(
         assert steps[2].moved > 0, "it continues from the first plan"
 
 
+def test_an_unreadable_record_between_equal_rebalances_counts_none_of_them_twice() -> None:
+    broken = {"group": "shop", "generation": 2, "decided_at_ms": 2_000, "inputs": b"no inputs"}
+    first, again = recorded((A, B), (A, B))
+    again |= {"generation": 3, "decided_at_ms": 3_000}
+    for steps in outcomes([first, broken, again]).values():
+        assert [step.generation for step in steps] == [first["generation"], 2]
+
+
 def test_without_the_ends_of_changelogs_no_policy_can_be_followed() -> None:
     log = Log()
     log.failure = "no answer"
