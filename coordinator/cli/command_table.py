@@ -4,9 +4,22 @@ Every command ends with one of `lazy.EXIT_CODES`, which `--help` and docs/refere
 is reported as one sentence on standard error, never as a traceback.
 """
 
+import errno
+import sys
+from contextlib import suppress
+
 from typer.core import TyperGroup
 
-from bellwether_kafka.coordinator.cli.lazy import EPILOG, LazyCommand, lazy_app, lazy_group
+from bellwether_kafka.coordinator.cli.lazy import (
+    EPILOG,
+    Exit,
+    LazyCommand,
+    discard_output,
+    lazy_app,
+    lazy_group,
+)
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 TOPOLOGY = [
     LazyCommand(
@@ -179,4 +192,13 @@ app = lazy_app(
 
 def main() -> None:
     """The entry point of the distribution."""
-    app(prog_name="bellwether")
+    try:
+        app(prog_name="bellwether")
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        discard_output()
+        with suppress(OSError):  # standard error may be on the same disk
+            why = f"The output or a file cannot be written ({error.strerror})"
+            sys.stderr.write(f"{why}; make room. What was requested may have been done.\n")
+        sys.exit(Exit.UNEXPECTED)

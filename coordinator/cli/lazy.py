@@ -29,8 +29,8 @@ class Exit(IntEnum):
 
 EXIT_CODES: Mapping[Exit, str] = {
     Exit.DONE: "ended as requested; so do `run`, `observe` and `top` after Ctrl-C",
-    Exit.UNEXPECTED: "an error in Bellwether; of `doctor`: a check has failed; of orders: not in effect within --wait,"
-    " which is 10 s for `rebalance` and `drain` and otherwise not waited for",
+    Exit.UNEXPECTED: "an error in Bellwether, or a full disk; of `doctor` and `convert`: a check has failed; of orders:"
+    " not in effect within --wait, which is 10 s for `rebalance` and `drain` and otherwise not waited for",
     Exit.INPUT: "bad input or configuration: options, settings, an unknown group, topic or order, silent brokers,"
     " missing ACLs, bytes that do not decode; an order or a plan that is refused",
     Exit.FENCED: "fenced, another process runs with this group.instance.id; do not restart this one while it does",
@@ -52,13 +52,17 @@ def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
             command(*arguments, **options)
             sys.stdout.flush()
         except BrokenPipeError:
-            # The interpreter flushes once more when it ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
             raise typer.Exit(Exit.UNREAD) from None
         except KeyboardInterrupt:
             raise typer.Exit(Exit.INTERRUPTED) from None
 
     return run
+
+
+def discard_output() -> None:
+    """Leads standard output nowhere, because the interpreter flushes it once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class LazyCommand(TyperCommand):

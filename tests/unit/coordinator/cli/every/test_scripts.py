@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import typer
@@ -69,6 +70,17 @@ def test_a_reader_that_has_gone_ends_the_command_quietly() -> None:
     ended = subprocess.run(words, stdout=writes, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     os.close(writes)
     assert (ended.returncode, ended.stderr) == (Exit.UNREAD, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("words", [["decode", "ConsumerProtocolSubscription", BLOB], ["--help"], ["version", "--help"]])
+def test_an_output_that_cannot_be_written_ends_in_a_sentence(words: list[str]) -> None:
+    """As on a full disk: it ended in a traceback."""
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "bellwether_kafka", *words]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    sentence = "The output or a file cannot be written (No space left on device); make room. What was requested may"
+    assert (ended.returncode, ended.stderr) == (Exit.UNEXPECTED, f"{sentence} have been done.\n")
 
 
 def drawn() -> None:
