@@ -109,8 +109,9 @@ class Load:
         """Returns by how much the fullest member exceeds the dead band, in mean loads, in the worst component."""
         load, worst = self.per_member(owner) * self.capacity, 0.0
         for part in self.parts:
-            heaviest = float(self.weight[part.flats(self.cluster)].max(initial=0.0))
-            over = shared.excess(load[part.members], self.capacity[part.members], heaviest, self.rules.band)
+            flats = part.flats(self.cluster)
+            items = self._items(part, flats, owner)
+            over = shared.excess(load[part.members], items.capacity, items.weight, items.owner, self.rules.band)
             worst = max(worst, over)
         return worst
 

@@ -59,16 +59,44 @@ class Rules:
         return self.moves_max if self.moves_max is not None else max(4, items // 10)
 
 
-def excess(load: FloatArray, capacity: FloatArray, heaviest: float, band: float) -> float:
-    """Returns by how much the fullest place exceeds the target by more than `band`, as a share of the target.
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets:
+    """What places should have per unit of capacity: `mean`, but `heaviest` if they have one of `items`.
 
-    The target is the mean load per unit of capacity, or the load of the heaviest item on the largest place if that is
-    more, because an item cannot be split.
+    An item cannot be split. So one that alone outweighs the mean fills a place, and `mean` is that of all other load
+    over all other places: beside such an item they are evened out, too. `heaviest` is what the heaviest item is on the
+    largest place.
     """
+
+    mean: float
+    heaviest: float
+    items: LongArray
+
+    @classmethod
+    def of(cls, load: FloatArray, capacity: FloatArray, weight: FloatArray) -> "Targets":
+        total, room = float(load.sum()), float(capacity.sum())
+        places, alone = np.sort(capacity)[::-1].tolist(), 0
+        items = np.argsort(-weight, kind="stable")[: max(0, len(capacity) - 1)]
+        for item, place in zip(items.tolist(), places, strict=False):
+            if weight[item] / place <= total / room:
+                break
+            total, room, alone = total - weight[item], room - place, alone + 1
+        heaviest = float(weight.max(initial=0.0)) / places[0]
+        return cls(max(total / room, _LEAST_GAIN), heaviest, items[:alone])
+
+    def of_places(self, owner: IntArray, places: int) -> FloatArray:
+        """Returns the target of each place while items have these owners."""
+        target = np.full(places, self.mean)
+        target[owner[self.items]] = self.heaviest
+        return target
+
+
+def excess(load: FloatArray, capacity: FloatArray, weight: FloatArray, owner: IntArray, band: float) -> float:
+    """Returns by how much a place exceeds its target by more than `band`, as a share of the target, at most."""
     if not len(load) or load.sum() <= 0:
         return 0.0
-    target = max(float(load.sum() / capacity.sum()), heaviest / float(capacity.max()))
-    return max(0.0, float((load / capacity).max()) / target - (1 + band))
+    target = Targets.of(load, capacity, weight).of_places(owner, len(load))
+    return max(0.0, float((load / capacity / target).max()) - (1 + band))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,22 +145,22 @@ class Balancer:
         `home_first` reverses the order, because items that are already local restrict later moves less. Returns how
         many items moved. Every item must have a place."""
         load = _summed(self.owner, self.weight, len(self.capacity)) + self.base
-        heaviest = float(self.weight.max(initial=0.0))
-        target = max(float(load.sum() / self.capacity.sum()), heaviest / float(self.capacity.max()))
-        budget, settled = rules.limit(len(self.weight)), target * (1 + (rules.settle + rules.band) / 2)
+        targets = Targets.of(load, self.capacity, self.weight)
+        budget, settled = rules.limit(len(self.weight)), targets.mean * (1 + (rules.settle + rules.band) / 2)
         moved = self._localise(settled, budget, load) if home_first else 0
-        if excess(load, self.capacity, heaviest, rules.band) > 0:
-            moved += self._even_out(target * (1 + rules.settle), budget - moved, load)
+        if excess(load, self.capacity, self.weight, self.owner, rules.band) > 0:
+            moved += self._even_out(targets, 1 + rules.settle, budget - moved, load)
         return moved if home_first else moved + self._localise(settled, budget - moved, load)
 
-    def _even_out(self, target: float, budget: int, load: FloatArray) -> int:
+    def _even_out(self, targets: Targets, most: float, budget: int, load: FloatArray) -> int:
         items_by_place = _by_place(self.owner, len(self.capacity))
         moved = 0
         stuck = np.zeros(len(load), dtype=np.bool_)
         for _ in range(_ATTEMPTS_MAX):
-            ratio = np.where(stuck, 0.0, load / self.capacity)
+            ratio = load / self.capacity / targets.of_places(self.owner, len(load))
+            ratio[stuck] = 0.0
             source = int(ratio.argmax())
-            if moved >= budget or ratio[source] <= target:
+            if moved >= budget or ratio[source] <= most:
                 break
             step = self._step(source, load, items_by_place, pairs=budget - moved >= 2)
             if step is None:

@@ -92,7 +92,7 @@ class Items:
         """Returns a score, lower is better: first overload, load across racks and the charge for moving; then the
         number of moves."""
         load = np.bincount(owner, self.weight, len(self.capacity)) + self.base
-        over = excess(load, self.capacity, float(self.weight.max(initial=0.0)), self.rules.band)
+        over = excess(load, self.capacity, self.weight, owner, self.rules.band)
         price = self.terms.price[self.terms.item, self.terms.place[owner]]
         remote = float((self.weight * (price > 0)).sum() / max(1e-9, float(self.weight.sum())))
         moved = int(((before != NOBODY) & (before != owner)).sum())
