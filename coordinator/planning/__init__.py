@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.planning.broker_assigned import (
     served_policy,
     topology_of,
 )
-from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, listed
+from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, follows_from_orders, listed
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, record_bytes

@@ -9,7 +9,7 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors import consumer, shared
@@ -18,6 +18,7 @@ from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntAr
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
 from bellwether_kafka.coordinator.planning import (
+    Cause,
     Chosen,
     PlannedRebalance,
     Source,
@@ -25,6 +26,7 @@ from bellwether_kafka.coordinator.planning import (
     Timings,
     WatchedTopics,
     cause,
+    follows_from_orders,
 )
 from bellwether_kafka.coordinator.serving import task_plans, wire
 from bellwether_kafka.coordinator.serving.incomplete import Incomplete, incomplete, incomplete_tasks
@@ -260,13 +262,14 @@ class Answers:
         with self._reporting:
             last = self._last.get(group)
             previous = last.decision if last is not None else None
+            before = last.newest.rules if last is not None and last.newest is not None else made.rules
             self._remember(made)
         planned = PlannedRebalance(
             Chosen(decision, Source.PLAN, ()),
             made.topics,
             made.timings,
             previous=previous,
-            cause=cause(previous, decision),
+            cause=_cause(previous, decision, before, made.rules),
         )
         took_s = made.timings.metadata_s + made.timings.plan_s
         self._on_served(Served(made.request.assignor, group, took_s, planned=planned, late=late))
@@ -335,3 +338,17 @@ class Answers:
             last = self._last.get(group)
             if last is not None and (last.newest.made_at if last.newest is not None else 0.0) < before:
                 del self._last[group]
+
+
+def _cause(
+    previous: Decision[GroupPlan] | None,
+    decision: Decision[GroupPlan],
+    before: Sequence[Rule],
+    rules: Sequence[Rule],
+) -> Cause:
+    """Returns why the broker asked: the orders that have come or ended since the plan `before`, else what differs."""
+    began = [rule.order for rule in rules if rule not in before]
+    ended = [f"{rule.order}: ended" for rule in before if rule not in rules]
+    why = cause(previous, decision, ordered=tuple(dict.fromkeys((*began, *ended))))
+    places = {rule.where for rule in (*before, *rules) if rule.empties}
+    return replace(why, by_order=follows_from_orders(why, previous, decision, places, before=False))

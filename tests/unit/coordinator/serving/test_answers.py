@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
-from bellwether_kafka.assignors.shared import Rule, Weights
+from bellwether_kafka.assignors.shared import EVERYTHING, Rule, Weights
 from bellwether_kafka.coordinator.serving import Answers, KnownGroups, KnownMember, Served, TopicNames, wire
 from bellwether_kafka.coordinator.serving.request_views import id_text, views_of
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -177,6 +177,21 @@ def test_a_group_that_is_known_gets_its_configured_policy_and_one_that_is_not_th
         ("orders", "rack-first"),
     ]
     assert [served.group for served in world.served] == ["", "orders", "orders"]
+
+
+def test_the_cause_names_the_orders_that_came_or_ended_since_the_plan_before() -> None:
+    """It was 'a member joined again, nothing changed' in the log, in events and on the page."""
+    rule = Rule("ban", EVERYTHING, "rack:az1", "eve has ordered evacuate of rack:az1")
+    world = ordered()
+    causes = []
+    for rules in ((), (rule,), (rule,), ()):
+        world.rules["orders"] = rules
+        world.answer(six())
+        planned = world.served[-1].planned
+        assert planned is not None
+        causes.append((planned.cause.sentence, planned.cause.by_order))
+    again = "a member joined again, nothing changed"
+    assert causes[1:] == [(rule.order, True), (again, False), (f"{rule.order}: ended", True)]
 
 
 def test_the_cause_names_who_came_since_the_plan_before() -> None:
