@@ -105,6 +105,11 @@ class Policy:
         """Returns the policy with weights of partitions for `load-aware`."""
         return replace(self, load=replace(self.load, weights=weights))
 
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The operator's orders on placement that its stages apply."""
+        return tuple(rule for stage in self.stages if isinstance(stage, OperatorRules) for rule in stage.rules)
+
     def with_rules(self, rules: tuple[Rule, ...]) -> "Policy":
         """Returns the policy under an operator's orders on placement, which its last stage applies."""
         return replace(self, stages=(*self.stages, OperatorRules(rules))) if rules else self

@@ -100,7 +100,8 @@ class GroupObserver:
         self._reader = GroupReader(config, sources, on_seen, racks)
         self._sources = sources
         self._policy = policy
-        application = application or Application(StreamsConfig(config.group_id, standbys_unknown=True), STOCK)
+        unconfigured = StreamsConfig(config.group_id, standbys_unknown=True).with_rules(policy.rules)
+        application = application or Application(unconfigured, STOCK)
         self._streams = replace(application.config, topology_attested=True)  # this plan is never sent
         self._given = given = application.topology
         self._keeper = ReadOnlyTopology(self._streams.application_id, given, sources.reader.admin, sources.offsets)

@@ -43,6 +43,7 @@ from tests.unit.assignors.streams.world import SHOP_COUNTS, Thread
 from tests.unit.coordinator.observation.test_rebalances import one, refresh
 from tests.unit.coordinator.planning.applications import App, Known, lead
 
+BY_KAFKA = Policy()
 SOURCES = cast("Sources", SimpleNamespace(transport=None, reader=SimpleNamespace(admin=None), offsets=None))
 
 
@@ -140,11 +141,11 @@ class Shared:
         return (await self.known_ends(counts, limit_s)).whole()
 
 
-def of_fleet(shared: Shared, rules: tuple[Rule, ...] = ()) -> GroupObserver:
+def of_fleet(shared: Shared, rules: tuple[Rule, ...] = (), *, policy: Policy = BY_KAFKA) -> GroupObserver:
     sources = cast(
         "Any", SimpleNamespace(transport=shared, reader=shared, offsets=shared, shared=shared, groups=shared)
     )
-    return GroupObserver(MembershipConfig("g"), sources, Policy(), rules_of=lambda _: rules)
+    return GroupObserver(MembershipConfig("g"), sources, policy, rules_of=lambda _: rules)
 
 
 def refreshed(observer: GroupObserver) -> Observation:

@@ -112,3 +112,13 @@ def test_a_group_is_planned_by_the_policy_in_the_name_of_its_assignor_and_by_its
     assert before is not None
     assert after is not None
     assert (before.decision.policy, before.moves.moved, after.moves.moved) == ("rack-first", 0, 1)
+
+
+def test_a_command_plans_an_application_that_is_not_configured_by_its_orders() -> None:
+    """`plan` would have given an evacuated process its tasks back."""
+    shared = ByBroker()
+    assert shared.by_broker is not None
+    shared.by_broker = replace(shared.by_broker, assignor="bellwether")
+    shadow = refreshed(of_fleet(shared, policy=Policy().with_rules((EMPTY_B,)))).shadow
+    assert shadow is not None
+    assert not len(shadow.decision.plan.against((EMPTY_B,), shadow.decision.plan.owner))
