@@ -13,7 +13,10 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 
 CLASSIC = "classic"
 ASSIGNORS = {"consumer": "broker-uniform", "streams": "broker-sticky"}  # the default of a broker
+THREAD = "-StreamThread-"  # in the client id of a Streams thread, after that of its process
 SETTLED_REFRESHES = 3  # in a row: between two rebalances a group is stable for a moment
+
+Item = TopicPartition | str  # a partition, or a task as Java prints it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +63,13 @@ class ConversionProgress:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversionStart:
     """The group when the watch began. `back`: it is to become classic again. `members_min` are as many members as have
-    to be there at the end. `owners` are the names of the members by partition, empty if they are not unique."""
+    to be there at the end. `owners` are the names of the members by partition, or of
+    processes by task, empty if members are not unique."""
 
     to: str
     back: bool
     members_min: int
-    owners: Mapping[TopicPartition, str]
+    owners: Mapping[Item, str]
     predicted_by: str = ""
     predicted: PlacementCounts | None = None
 
@@ -89,7 +93,7 @@ class ConversionStart:
             at_ms=seen.seen_at_ms,
             to=self.to if self.back or seen.kind not in BROKER_PROTOCOLS else seen.kind,
             protocol=seen.kind,
-            assignor=seen.protocol,
+            assignor=seen.assigned_with,
             state=seen.state,
             members=_by_protocol(seen),
             epoch=seen.epoch,
@@ -183,20 +187,23 @@ def _by_protocol(seen: Observation) -> dict[str, int]:
     return {seen.kind: len(seen.members) - classic} | ({CLASSIC: classic} if classic else {})
 
 
-def _owners(seen: Observation) -> dict[TopicPartition, str]:
-    """Returns the names of owners. Member ids change when a member is restarted; instance and client ids do not."""
-    names = [_name(member) for member in seen.members]
+def _owners(seen: Observation) -> dict[Item, str]:
+    """Returns the names of owners: of an application its processes, between whose threads a task moves at no cost.
+    Member ids change when a member is restarted; instance and client ids do not."""
+    names = [member.instance_id or member.client_id for member in seen.members]
     if len(set(names)) < len(names):
         return {}
-    return {partition: _name(member) for member in seen.members for partition in member.owned}
+    items: list[tuple[tuple[Item, ...], str]] = [(m.active or m.owned, _owner(m)) for m in seen.members]
+    return {item: owner for of_member, owner in items for item in of_member}
 
 
-def _name(member: ObservedMember) -> str:
-    return member.instance_id or member.client_id
+def _owner(member: ObservedMember) -> str:
+    process, thread, _ = member.client_id.partition(THREAD)
+    return process if thread else member.instance_id or member.client_id
 
 
-def _moved(before: Mapping[TopicPartition, str], now: Mapping[TopicPartition, str]) -> int | None:
-    """Returns how many partitions have another owner, None if no member of before is recognised."""
+def _moved(before: Mapping[Item, str], now: Mapping[Item, str]) -> int | None:
+    """Returns how many partitions or tasks have another owner, None if no owner of before is recognised."""
     if not set(before.values()) & set(now.values()):
         return None
-    return sum(owner != before[partition] for partition, owner in now.items() if partition in before)
+    return sum(owner != before[item] for item, owner in now.items() if item in before)

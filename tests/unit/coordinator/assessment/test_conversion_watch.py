@@ -61,6 +61,20 @@ def test_moves_are_unknown_where_members_cannot_be_recognised() -> None:
     assert START.progress(converted(*renamed)).placement.moved is None
 
 
+def thread(process: str, number: int, *tasks: str) -> ObservedMember:
+    """Each task reads partitions of two topics."""
+    owned = tuple(TopicPartition(topic, int(task[-1])) for topic in ("t", "u") for task in tasks)
+    return replace(member(f"{process}-StreamThread-{number}-consumer"), owned=owned, active=tasks)
+
+
+def test_of_an_application_the_tasks_that_move_between_processes_are_counted() -> None:
+    """Each change between threads of one process counted as moves of all partitions of the task."""
+    before = replace(BEFORE, members=(thread("shop-a", 1, "0_0", "0_1"), thread("shop-a", 2, "0_2"), thread("b", 1)))
+    start = ConversionStart.of(replace(READY, seen=before))
+    now = converted(thread("shop-a", 1, "0_2"), thread("shop-a", 2, "0_0"), thread("b", 1, "0_1"), kind="streams")
+    assert start.progress(now).placement.moved == 1
+
+
 UNSHOWN = unknown_of(15, "g", 0)
 UNOWNED = replace(BEFORE.shadow, current=replace(BEFORE.shadow.current, unowned=3)) if BEFORE.shadow else None
 
