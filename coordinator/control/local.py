@@ -86,11 +86,20 @@ def state_file(kind: str, bootstrap: str, folder: Path | None = None) -> Path:
 
 
 def write_state(path: Path, text: str) -> None:
-    """Writes a state file atomically, since another process may read it meanwhile. Raises OSError."""
+    """Writes a state file atomically, since another process may read it meanwhile, and waits until it is on the disk:
+    it is for a restart, perhaps of the machine. Raises OSError."""
     aside = path.with_suffix(f".{os.getpid()}")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    aside.write_text(text, encoding="utf-8")
+    with aside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     aside.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def state_folder() -> Path:

@@ -2,16 +2,24 @@
 
 import asyncio
 import json
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from bellwether_kafka.coordinator.control import local
 from bellwether_kafka.coordinator.control.controller import Controller
-from bellwether_kafka.coordinator.control.local import LocalChannel, LocalOrders, LocalProcess, local_processes
+from bellwether_kafka.coordinator.control.local import (
+    LocalChannel,
+    LocalOrders,
+    LocalProcess,
+    local_processes,
+    write_state,
+)
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
 from bellwether_kafka.coordinator.control.record_codec import encode
 from bellwether_kafka.coordinator.control.records import (
@@ -212,3 +220,19 @@ def test_a_line_that_is_longer_than_any_order_ends_the_connection() -> None:
             assert await asyncio.to_thread(to.read)
 
     asyncio.run(run())
+
+
+def test_a_state_file_is_on_the_disk_before_it_replaces_the_last_one_and_so_is_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power failure the hand-back was gone, or its file empty."""
+    synced: list[tuple[str, bool]] = []
+    path = tmp_path / "handed-back.json"
+
+    def fsync(descriptor: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, path.exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_state(path, "{}")
+    assert path.read_text() == "{}"
+    assert synced == [(f"handed-back.{os.getpid()}", False), (tmp_path.name, True)]
