@@ -1,7 +1,8 @@
 """Checks by the heartbeats in the control topic whether an order can be carried out. Pure: `records` are the records of
 the topic by key, `now_ms` is the wall clock."""
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.control.records import (
@@ -32,7 +33,8 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
     """Returns sentences on why the order would have no effect, with the remedy; "" if it has one."""
     living, traits = recent_heartbeats(records, now_ms), traits_of(order)
     if traits.of_instance:
-        return _nobody_to_drain(order.target, living)
+        absent = _clocks(records, now_ms, lambda heartbeat: order.target in (heartbeat.instance, EVERYBODY))
+        return _nobody_to_drain(order.target, living, absent)
     served = any(order.target in heartbeat.serves for heartbeat in living)
     if served and not traits.served:
         if traits.places:
@@ -45,7 +47,10 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
             {group for heartbeat in living for group in (*heartbeat.groups, *heartbeat.serves)},
             "groups with an instance of Bellwether",
         )
-        return f"No Bellwether with the group '{order.target}' has reported in the control topic {WITHIN}; {groups}."
+        reported = (
+            f"No Bellwether with the group '{order.target}' has reported in the control topic {WITHIN}; {groups}."
+        )
+        return reported + clocks_may_differ(records, order.target, now_ms)
     leads = any(order.target in heartbeat.leads for heartbeat in keepers)
     not_following = [
         heartbeat for heartbeat in keepers if heartbeat.policies and order.target not in heartbeat.orders_for
@@ -58,6 +63,27 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
         why = "'bellwether top --url http://HOST:9790' shows why"
         return f"Bellwether does not lead '{order.target}' now; {why}. Repeat the order when it leads."
     return ""
+
+
+def clocks_may_differ(records: Mapping[str, Record], group: str, now_ms: int) -> str:
+    """Returns a sentence, after a space, on when the last process with the group has reported and what time it is here,
+    "" if none has or one does: heartbeats are judged by two clocks."""
+    return _clocks(records, now_ms, lambda heartbeat: group in (*heartbeat.groups, *heartbeat.serves))
+
+
+def _clocks(records: Mapping[str, Record], now_ms: int, has: Callable[[InstanceHeartbeat], bool]) -> str:
+    reports = [each for each in records.values() if isinstance(each, InstanceHeartbeat) and has(each)]
+    last = max(reports, key=lambda heartbeat: heartbeat.at_ms, default=None)
+    if last is None or last.at_ms >= now_ms - HEARTBEAT_AGE_MS_MAX:
+        return ""
+    return (
+        f" {last.instance} has last reported at {_time(last.at_ms)} by its clock, and by this one it is"
+        f" {_time(now_ms)}: if it runs, synchronise the clocks."
+    )
+
+
+def _time(ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
 
 
 def unfollowed(group: str, protocol: str, assignor: str, *, served: bool) -> str:
@@ -77,11 +103,11 @@ def unfollowed(group: str, protocol: str, assignor: str, *, served: bool) -> str
     return f"The broker of '{group}' assigns with {assignor}, but no Bellwether reports that it was asked; {remedy}."
 
 
-def _nobody_to_drain(target: str, living: list[InstanceHeartbeat]) -> str:
+def _nobody_to_drain(target: str, living: list[InstanceHeartbeat], absent: str) -> str:
     named = [heartbeat for heartbeat in living if target in (heartbeat.instance, EVERYBODY)]
     if not named:
         instances = _listed({heartbeat.instance for heartbeat in living}, "instances that have reported")
-        return f"No instance of Bellwether '{target}' has reported in the control topic {WITHIN}; {instances}."
+        return f"No instance of Bellwether '{target}' has reported in the control topic {WITHIN}; {instances}.{absent}"
     led = {group: heartbeat for heartbeat in named for group in heartbeat.leads}
     if not led:
         return "It leads no group now, so there is nothing to hand over; see 'bellwether orders'."

@@ -89,7 +89,10 @@ def objection(group_id: str, records: Mapping[str, control.Record], now_ms: int)
     heartbeats = control.recent_heartbeats(records, now_ms)
     leading = [heartbeat for heartbeat in heartbeats if group_id in heartbeat.leads]
     if not leading:
-        return f"No Bellwether that leads '{group_id}' has reported within {control.HEARTBEAT_AGE_MS_MAX // 1000} s."
+        reported = (
+            f"No Bellwether that leads '{group_id}' has reported within {control.HEARTBEAT_AGE_MS_MAX // 1000} s."
+        )
+        return reported + control.clocks_may_differ(records, group_id, now_ms)
     if all(heartbeat.policies and group_id not in heartbeat.orders_for for heartbeat in leading):
         return f"Bellwether plans '{group_id}' by a policy that does not know evacuations."
     return ""

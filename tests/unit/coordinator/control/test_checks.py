@@ -48,6 +48,16 @@ def test_a_group_that_a_living_process_leads_can_be_given_orders(kind: OrderKind
     assert "has reported in the control topic within 10 s" in silent
 
 
+@pytest.mark.parametrize("given", [order(OrderKind.LEAVE), order(OrderKind.DRAIN, "a")])
+def test_a_refusal_for_want_of_a_recent_report_names_both_clocks(given: Order) -> None:
+    """An instance whose clock is more than ten seconds behind counts as absent, and nothing said why."""
+    assert objection(given, topic(LEADER, age_ms=60_000), NOW_MS).endswith(
+        " a has last reported at 1970-01-01 00:15:40 UTC by its clock, and by this one it is 1970-01-01 00:16:40 UTC:"
+        " if it runs, synchronise the clocks."
+    )
+    assert "clock" not in objection(given, {}, NOW_MS)
+
+
 def test_a_typo_is_answered_with_the_groups_that_there_are() -> None:
     message = objection(order(OrderKind.LEAVE, "ordres"), topic(LEADER), NOW_MS)
     assert message.endswith("groups with an instance of Bellwether: orders, wordcount.")
