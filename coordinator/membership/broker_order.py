@@ -116,12 +116,23 @@ def chance(members: Sequence[str], possible: Iterable[MemberTable], behind: int)
     limits: dict[int, float] = {}
     for table in possible:
         limits[table.buckets] = min(limits.get(table.buckets, inf), _first_taken(members, table, behind))
-    fits, before = {0: 1.0}, 1  # for each bucket, the share of its ids that are good enough
-    for size, limit in sorted(limits.items()):
-        buckets = ((bucket, share) for below, share in fits.items() for bucket in range(below, size, before))
-        fits = {bucket: min(share, limit - bucket) for bucket, share in buckets if bucket < limit}
-        before = size
-    return sum(fits.values()) / before
+    ascending = sorted(limits.items())
+    size = ascending[-1][0] if ascending else 1
+    return _good_below(size, ascending) / size
+
+
+def _good_below(position: float, limits: Sequence[tuple[int, float]]) -> float:
+    """Returns how many of the positions below this one are below the limit of each of these tables, the largest of
+    which has it. A smaller table repeats itself in a larger one, because its buckets are the lower bits of those."""
+    if not limits:
+        return position
+    *smaller, (_, limit) = limits
+    below = min(position, limit)
+    if not smaller:
+        return below
+    period = smaller[-1][0]
+    periods, rest = divmod(below, period)
+    return periods * _good_below(period, smaller) + _good_below(rest, smaller)
 
 
 def _first_taken(members: Sequence[str], table: MemberTable, behind: int) -> float:

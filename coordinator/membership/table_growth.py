@@ -154,6 +154,34 @@ class Forecast:
         return {size: unavoidable(self.members, MemberTable(JAVA, size)) for size in sizes}
 
 
+@dataclass(slots=True)
+class Forecasts:
+    """Makes the forecasts of one group. Its growths depend on neither the leader nor the tries, so they are computed
+    only when the members, the tables or a limit have changed: a group is described every second, in the thread of all
+    heartbeats."""
+
+    _asked: tuple[object, ...] = ()
+    _growths: tuple[Growth, ...] = ()
+
+    def forecast(
+        self,
+        members: Sequence[str],
+        possible: Iterable[MemberTable],
+        leader: str,
+        evictions_max: int,
+        size_max: int | None,
+        tries: int | None = None,
+    ) -> Forecast:
+        """Returns the forecast. `possible` is as for `growths`. The only member of a group is its leader."""
+        known_leader = members[0] if len(members) == 1 else leader if leader in members else ""
+        allowed = removals_allowed(len(members), evictions_max)
+        ids, reachable = tuple(members), tuple(possible)
+        asked = (ids, reachable, size_max, allowed)
+        if asked != self._asked:
+            self._asked, self._growths = asked, tuple(growths(ids, reachable, size_max, allowed))
+        return Forecast(ids, known_leader, self._growths, allowed, tries)
+
+
 def forecast(
     members: Sequence[str],
     possible: Iterable[MemberTable],
@@ -162,10 +190,8 @@ def forecast(
     size_max: int | None,
     tries: int | None = None,
 ) -> Forecast:
-    """Returns the forecast. `possible` is as for `growths`. The only member of a group is its leader."""
-    known_leader = members[0] if len(members) == 1 else leader if leader in members else ""
-    allowed = removals_allowed(len(members), evictions_max)
-    return Forecast(tuple(members), known_leader, tuple(growths(members, possible, size_max, allowed)), allowed, tries)
+    """Returns a single forecast, as `Forecasts.forecast` does."""
+    return Forecasts().forecast(members, possible, leader, evictions_max, size_max, tries)
 
 
 def removals_allowed(members: int, evictions_max: int) -> int:

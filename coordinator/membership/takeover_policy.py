@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.membership.events import DescribeAnswer, Descr
 from bellwether_kafka.coordinator.membership.lead_rules import holds_instance, subscription
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.succession import Deaths
-from bellwether_kafka.coordinator.membership.table_growth import Forecast, forecast
+from bellwether_kafka.coordinator.membership.table_growth import Forecast, Forecasts
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
@@ -29,6 +29,7 @@ PROVEN_FROM = (3, 9)  # see tests/interop/lead/test_succession.py
 WAITING_S = 4.0
 ATTEMPTS_WITHIN_S = 3_600.0
 ANSWERS = 5  # the last answers whose median says how fast the broker is
+PACE_CHANGED = 2  # a sentence that named each answer's time would be logged after each description of each group
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ class TakeoverPolicy:
         self.leader = ""  # the member that the last answer named
         self._member_ids: frozenset[str] = frozenset()  # as of the last description
         self._answered_in_ms: deque[float] = deque(maxlen=ANSWERS)
+        self._named_ms = 0.0  # the answer time that sentences name; changes with `PACE_CHANGED` only
+        self._forecasts = Forecasts()
         self.size_limit = config.size_limit
         self._room: int | None = None  # a number of members that the broker refused
         self.obstacle: Obstacle | None = None  # why there is no take-over now
@@ -102,6 +105,9 @@ class TakeoverPolicy:
     def answered_in(self, answer_time_ms: float) -> None:
         """Records how long the broker took to describe the group."""
         self._answered_in_ms.append(answer_time_ms)
+        usual = max(median_low(self._answered_in_ms), 1.0)
+        if not self._named_ms / PACE_CHANGED <= usual <= self._named_ms * PACE_CHANGED:
+            self._named_ms = usual
 
     def attempt(self, answer: DescribeAnswer, now: float) -> TakeoverAttempt | None:
         """Returns the attempt to make now, None for none."""
@@ -133,7 +139,7 @@ class TakeoverPolicy:
         ids = [m.member_id for m in answer.members]
         config = self._config
         tries = config.tries_max(self._answer_time_ms if answer_time_ms is None else answer_time_ms)
-        return forecast(ids, possible, self.leader, config.evictions_max, self._size_max, tries)
+        return self._forecasts.forecast(ids, possible, self.leader, config.evictions_max, self._size_max, tries)
 
     @property
     def _answer_time_ms(self) -> float | None:
@@ -223,7 +229,11 @@ class TakeoverPolicy:
                 f"{self._fragile.member_id} looks like kafka-python, whose round robin raises KeyError in its leader"
                 " when a member without topics joins, as Bellwether does; give the members range or sticky"
             )
-        return blocked(self._forecast(answer, possible), self.size_limit, self._answer_time_ms)
+        if self._forecast(answer, possible).begins:
+            return ""
+        named, usual = self._named_ms or None, self._answer_time_ms
+        as_named = blocked(self._forecast(answer, possible, named), self.size_limit, named)
+        return as_named or blocked(self._forecast(answer, possible), self.size_limit, usual)
 
     def _waited(self, answer: DescribeAnswer, now: float) -> float:
         """Returns for how many seconds the same members have been in an open rebalance."""

@@ -24,6 +24,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.table_growth import (
     OWN_MEMBERS,
     TEMPORARY_MAX,
+    Forecasts,
     forecast,
     growths,
     removals_allowed,
@@ -145,6 +146,31 @@ def test_the_chance_of_an_id_is_that_of_random_ids(groups: int) -> None:
             for own in others
         )
         assert abs(chance(ids, known, 1) - second / len(others)) < 0.05
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_the_chance_counts_the_slots_that_are_free_in_each_table(seed: int) -> None:
+    """It is computed without a look at each slot: the tables of a small group have hundreds."""
+    draw = random.Random(seed)
+    ids = drawn(seed, draw.randint(1, 40))
+    sizes = sorted({BUCKETS_MIN << draw.randint(0, 6) for _ in range(draw.randint(1, 4))})
+    known = [MemberTable(HashOrder.JAVA, size) for size in sizes]
+    for behind in (0, 1, 2):
+        first = {size: sorted(bucket for m in ids if (bucket := spread_hash(m) & (size - 1)))[behind:] for size in sizes}
+        free = [slot for slot in range(sizes[-1]) if all(slot % n < (first[n] or [n])[0] for n in sizes)]
+        assert chance(ids, known, behind) == len(free) / sizes[-1]
+
+
+def test_growths_are_computed_again_only_when_members_tables_or_limits_have_changed() -> None:
+    ids, forecasts = drawn(3, 50, buckets=256), Forecasts()
+    first = forecasts.forecast(ids, tables(ids), "", 2, SIZE_MAX, 100)
+    other = forecasts.forecast(ids, tables(ids), ids[0], 2, SIZE_MAX, 3)
+    assert other.growths is first.growths
+    assert (other.leader, other.tries) == (ids[0], 3)
+    for members, size_max, removals in ((ids[1:], SIZE_MAX, 2), (ids, None, 2), (ids, SIZE_MAX, 3)):
+        changed = forecasts.forecast(members, tables(members), "", removals, size_max, 100)
+        assert changed == forecast(members, tables(members), "", removals, size_max, 100)
+        assert changed.growths is not first.growths
 
 
 def test_ids_that_are_tried_before_anybody_is_disturbed_are_no_matter() -> None:

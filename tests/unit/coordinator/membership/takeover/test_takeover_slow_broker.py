@@ -61,6 +61,20 @@ def test_a_crowd_is_left_alone_where_the_broker_is_slow_and_the_remedy_is_named(
     assert "raise roll_ms_max" in play.machine.role.detail
 
 
+def test_answer_times_that_differ_a_little_change_neither_the_log_nor_the_role() -> None:
+    """A blocked group is described every second: with the time of each answer in it, each led to two log lines."""
+    play = watching()
+    answered_after(play, 0.1)
+    details = set()
+    for seconds in (0.1, 0.12, 0.09, 0.15, 0.11, 0.14, 0.1):
+        answered_after(play.wake(), seconds)
+        details.add(play.machine.role.detail)
+    assert len(details) == len(play.notes()) == 1
+    for _ in range(5):
+        answered_after(play.wake(), 0.9)
+    assert "answers in 900 ms" in play.machine.role.detail
+
+
 def test_the_time_to_connect_is_not_taken_for_a_slow_broker() -> None:
     play = watching()
     answered_after(play, 0.5)
