@@ -3,6 +3,7 @@
 All errors in these settings are found here, before the service starts.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -97,6 +98,7 @@ class Application:
         message_bytes_max: int,
         solver: Solver,
         racks: RackRules = NO_RULES,
+        turns: asyncio.Semaphore | None = None,
     ) -> tuple[Planner[streams.TaskPlan], StreamsKind]:
         """Returns the planner and the kind of group that it uses."""
         dialect = None
@@ -109,7 +111,13 @@ class Application:
             keeper = TopologyKeeper(application_id, self.topology, reader.admin, offsets, defaults, file=file)
             kind = StreamsKind(group_id, self.config, reader, offsets, keeper, self.assignors)
         planner = Planner(
-            group_id, kind, dialect=dialect, message_bytes_max=message_bytes_max, solver=solver, racks=racks
+            group_id,
+            kind,
+            dialect=dialect,
+            message_bytes_max=message_bytes_max,
+            solver=solver,
+            racks=racks,
+            turns=turns,
         )
         return planner, kind
 

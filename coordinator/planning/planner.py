@@ -4,6 +4,7 @@
 A group that cannot be planned for is left to a member: a refusal makes the membership leave.
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -48,7 +49,7 @@ log = structlog.get_logger(__name__)
 
 
 class Planner(Generic[P]):
-    """The planner of one group, used by `runtime.GroupRunner`. For one event loop."""
+    """The planner of one group, used by `runtime.GroupRunner`. For one event loop. `turns`: see `threads`."""
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class Planner(Generic[P]):
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         solver: Solver | None = None,
         racks: RackRules = NO_RULES,
+        turns: asyncio.Semaphore | None = None,
     ) -> None:
         self.group_id = group_id
         self.kind = kind
@@ -66,7 +68,7 @@ class Planner(Generic[P]):
         self._dialect = dialect or Dialect()
         self._message_bytes_max = message_bytes_max
         self._solver = solver
-        self._threads = PlanThreads()
+        self._threads = PlanThreads(turns if solver is None or not solver.always else None)
         self.rules: tuple[shared.Rule, ...] = ()  # the operator's rules of placement for all later plans
         self._planned: PlannedRebalance[P] | None = None  # the last answer, as members receive it
         self._proposal: Proposal[P] | None = None  # the same answer, before the dialect translates it

@@ -1,27 +1,37 @@
-"""Runs plans in threads: a plan that hangs is not used, and delays neither the group nor the event loop."""
+"""Runs plans in threads: a plan that hangs is not used, and delays neither the group nor the event loop.
+
+Hundreds of groups may rebalance at once. Threads of all their plans would end at the same time, too late, and leave
+little of the interpreter to the thread of heartbeats. So plans of Bellwether's own policies take turns, in order of
+arrival: each of them ends. Foreign code may hang, so it neither waits for a turn nor takes one.
+"""
 
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TypeVar
 
 from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
 
-RUNNING_PLANS_MAX = 4
+RUNNING_PLANS_MAX = 4  # of one group
+TURNS = 8  # plans of all groups at once: enough that a few large ones do not delay the small ones
 
 Value = TypeVar("Value")
 
 
 class PlanThreads:
-    """The planning threads of one group."""
+    """The planning threads of one group. `turns` are those of all groups, None if it waits for none."""
 
-    def __init__(self) -> None:
+    def __init__(self, turns: asyncio.Semaphore | None = None) -> None:
         self._running = 0
+        self._turns: AbstractAsyncContextManager[None] = nullcontext() if turns is None else turns
 
     async def run(self, work: Callable[[], Value], limit_s: float) -> Value:
-        """Runs `work` in a thread and returns its result. Raises its exceptions, or TimeoutError."""
-        self._running += 1
-        return await asyncio.wait_for(in_thread(work, self._ended), limit_s)
+        """Runs `work` in a thread when it is its turn, and returns its result. Raises its exceptions, or
+        TimeoutError."""
+        async with asyncio.timeout(limit_s), self._turns:
+            self._running += 1
+            return await in_thread(work, self._ended)
 
     def refuse_too_many(self) -> None:
         """Raises RefusalError while too many earlier plans still run. For foreign code, which may hang."""

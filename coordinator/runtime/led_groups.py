@@ -1,5 +1,6 @@
 """The groups that this process leads: the runner, the planner and the solver of each."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ class LedGroups:
         self._racks = racks
         self._relieve = relieve
         self._workers = planning.Solvers()
+        self._turns = asyncio.Semaphore(planning.TURNS)
 
     def memberships(
         self,
@@ -89,7 +91,12 @@ class LedGroups:
         weights = self._weights or self._lags_of(group_id).weights
         kind = planning.ConsumerKind(sources.reader, policy, weights=weights)
         return planning.Planner(
-            group_id, kind, message_bytes_max=self._message_bytes_max, solver=solver, racks=self._racks
+            group_id,
+            kind,
+            message_bytes_max=self._message_bytes_max,
+            solver=solver,
+            racks=self._racks,
+            turns=self._turns,
         )
 
     def _tasks(
@@ -98,7 +105,7 @@ class LedGroups:
         solver = self._workers.make(application.assignors, always=application.foreign)
         self.solvers[group_id] = solver
         return application.planner(
-            group_id, sources.reader, sources.offsets, self._message_bytes_max, solver, self._racks
+            group_id, sources.reader, sources.offsets, self._message_bytes_max, solver, self._racks, self._turns
         )
 
     async def close(self) -> None:

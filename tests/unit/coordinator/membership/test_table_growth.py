@@ -156,7 +156,9 @@ def test_the_chance_counts_the_slots_that_are_free_in_each_table(seed: int) -> N
     sizes = sorted({BUCKETS_MIN << draw.randint(0, 6) for _ in range(draw.randint(1, 4))})
     known = [MemberTable(HashOrder.JAVA, size) for size in sizes]
     for behind in (0, 1, 2):
-        first = {size: sorted(bucket for m in ids if (bucket := spread_hash(m) & (size - 1)))[behind:] for size in sizes}
+        first = {
+            size: sorted(bucket for m in ids if (bucket := spread_hash(m) & (size - 1)))[behind:] for size in sizes
+        }
         free = [slot for slot in range(sizes[-1]) if all(slot % n < (first[n] or [n])[0] for n in sizes)]
         assert chance(ids, known, behind) == len(free) / sizes[-1]
 

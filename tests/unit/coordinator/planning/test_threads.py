@@ -1,0 +1,83 @@
+"""Plans of many groups at once: each gets its turn, and only foreign code, which may hang, waits for none."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from bellwether_kafka.coordinator.planning.threads import TURNS, PlanThreads
+from tests.unit.coordinator.planning.consumer_scenes import run
+
+GROUPS, LIMIT_S = 100, 30.0
+
+
+class Work:
+    """Plans of many groups, each of which waits to be let go. `begins` counts them."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.begins = threading.Semaphore(0)
+        self.running = self.most = 0
+        self.began: list[int] = []
+        self._lock = threading.Lock()
+
+    def of(self, group: int) -> Callable[[], int]:
+        def plan() -> int:
+            with self._lock:
+                self.running += 1
+                self.most = max(self.most, self.running)
+                self.began.append(group)
+            self.begins.release()
+            self.let_go.wait(LIMIT_S)
+            with self._lock:
+                self.running -= 1
+            return group
+
+        return plan
+
+    async def wait_for(self, plans: int) -> None:
+        """Until so many more have begun."""
+        for _ in range(plans):
+            assert await asyncio.to_thread(self.begins.acquire, timeout=LIMIT_S)
+
+
+def test_plans_of_many_groups_take_turns_in_the_order_of_their_arrival() -> None:
+    async def scenario() -> None:
+        work, turns = Work(), asyncio.Semaphore(TURNS)
+        plans = [asyncio.create_task(PlanThreads(turns).run(work.of(n), LIMIT_S)) for n in range(GROUPS)]
+        await work.wait_for(TURNS)
+        work.let_go.set()
+        assert await asyncio.gather(*plans) == list(range(GROUPS))
+        assert work.most == TURNS
+        assert set(work.began[:TURNS]) == set(range(TURNS))
+
+    run(scenario())
+
+
+def test_a_plan_whose_turn_does_not_come_in_time_is_late_and_one_that_hangs_gives_its_turn_back() -> None:
+    async def scenario() -> None:
+        work, turns = Work(), asyncio.Semaphore(1)
+        hangs = asyncio.create_task(PlanThreads(turns).run(work.of(1), 0.05))
+        await work.wait_for(1)
+        with pytest.raises(TimeoutError):
+            await PlanThreads(turns).run(work.of(2), 0.0)
+        with pytest.raises(TimeoutError):
+            await hangs
+        assert await PlanThreads(turns).run(lambda: 3, LIMIT_S) == 3
+        work.let_go.set()
+        assert work.began == [1]
+
+    run(scenario())
+
+
+def test_a_group_without_turns_waits_for_no_other() -> None:
+    async def scenario() -> None:
+        work, turns = Work(), asyncio.Semaphore(1)
+        hangs = asyncio.create_task(PlanThreads(turns).run(work.of(1), LIMIT_S))
+        await work.wait_for(1)
+        assert await PlanThreads().run(lambda: 2, LIMIT_S) == 2
+        work.let_go.set()
+        assert await hangs == 1
+
+    run(scenario())
