@@ -18,7 +18,8 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
 from bellwether_kafka.coordinator.ghosts.long_rebalance import LongRebalances
 from bellwether_kafka.coordinator.ghosts.proof import Ghost, GhostFinder, GhostOptions, Proof
-from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers, Transport, grant
+from bellwether_kafka.coordinator.ghosts.shared_descriptions import SharedDescriptions
+from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers, Transport, TransportError, grant
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Note, NoteKind, RequestFailed
 
 # During a rebalance each refresh may find the ghost that holds it up; in a stable group it only has to find new members
@@ -79,6 +80,8 @@ class GhostWatch:
         led: LedMembership | None,
         observers: GhostObservers,
         before_removal: BeforeRemoval | None = None,
+        *,
+        descriptions: SharedDescriptions | None = None,
     ) -> None:
         self.group_id = group_id
         self._options = options
@@ -87,6 +90,7 @@ class GhostWatch:
         self._wedged = False
         self._long_rebalances = LongRebalances()
         self._transport = transport
+        self._descriptions = descriptions or SharedDescriptions(transport)
         self._led = led
         self._observers = observers
         self._before_removal = before_removal
@@ -247,8 +251,12 @@ class GhostWatch:
                 self._lost(_why(coordinator, self.group_id))
                 return None
             self._node = coordinator.node
-        answer = await self._transport.request(membership.Describe(0, self._node, self.group_id, REQUEST_TIMEOUT_MS))
-        if not isinstance(answer, DescribeAnswer) or answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
+        try:
+            answer = await self._descriptions.describe(self._node, self.group_id)
+        except TransportError as error:
+            self._lost(str(error))
+            return None
+        if answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
             self._lost(_why(answer, self.group_id))
             return None
         if not membership.assigned_by_broker(answer):
@@ -280,8 +288,17 @@ def ghost_watches(
 ) -> dict[str, GhostWatch]:
     """Returns a watch for each group with options, with Bellwether's membership if there is one. `before_removal`, by
     group, is awaited before members are removed."""
+    shared = SharedDescriptions(transport)
     return {
-        group_id: GhostWatch(group_id, transport, chosen, led.get(group_id), observers, before_removal.get(group_id))
+        group_id: GhostWatch(
+            group_id,
+            transport,
+            chosen,
+            led.get(group_id),
+            observers,
+            before_removal.get(group_id),
+            descriptions=shared,
+        )
         for group_id, chosen in options.items()
     }
 

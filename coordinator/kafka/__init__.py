@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         ReadRecords,
     )
     from bellwether_kafka.coordinator.kafka.many_groups import (
+        Batches,
         DescribeMany,
         DescribeManyByBroker,
         FetchOffsetsOfMany,
@@ -120,7 +121,7 @@ else:
         "librdkafka_clients": ("LoginError", "librdkafka_client"),
         "log_requests": ("FindLeader", "ReadRecords"),
         "many_groups": (
-            *("DescribeMany", "DescribeManyByBroker", "FetchOffsetsOfMany", "GroupList", "LatestOffsets"),
+            *("Batches", "DescribeMany", "DescribeManyByBroker", "FetchOffsetsOfMany", "GroupList", "LatestOffsets"),
             "ListAllGroups",
         ),
         "metadata": ("MetadataRead",),

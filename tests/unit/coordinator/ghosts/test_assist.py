@@ -35,7 +35,12 @@ class Brokers:
     async def request(self, command: membership.Request) -> membership.Answer:
         if isinstance(command, membership.FindCoordinator):
             return membership.CoordinatorAnswer(0, 0, NODE)
-        return self.shown.pop(0) if len(self.shown) > 1 else self.shown[0]
+        raise AssertionError(command)
+
+    async def describe_groups(self, node: membership.Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
+        assert node == NODE
+        shown = self.shown.pop(0) if len(self.shown) > 1 else self.shown[0]
+        return dict.fromkeys(group_ids, shown)
 
     async def remove_members(self, command: RemoveMembers) -> RemovedMembers:
         member_ids = [member_id for member_id, _ in command.members]
