@@ -26,7 +26,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from tests.interop.support.bellwether import INSTANCE, Bellwether, cpu_s, resident_mb
+from tests.interop.support.bellwether import COMMAND, INSTANCE, Bellwether, cpu_s, resident_mb
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError
 from tests.interop.support.members import Flock, wait_until
@@ -40,6 +40,8 @@ TURNS = 20
 GROUPS = 200
 QUIET_S = 60.0
 PAUSE_S = 0.5  # between a member's heartbeats
+REST_S = 10.0  # the same where only Bellwether's count
+WAVE = 50
 SETTLE_S = 120.0
 STARTS = 5
 DAY_MS = 24 * 3_600_000
@@ -166,11 +168,17 @@ def shares(cluster: KafkaCluster, group: str, least_members: int) -> list[int]:
 
 
 def groups(cluster: KafkaCluster, count: int) -> Figures:
-    """One process leads so many groups with one member each; a quiet minute."""
+    """One process leads so many groups with one member each, which come in waves, as deployments do; a quiet minute.
+    The members' heartbeats are as rare as their sessions allow, and no watchdog runs in the process: what is measured
+    is Bellwether."""
     names = [f"many-{n:03d}" for n in range(count)]
-    with Bellwether(cluster, names[:1]) as one:
+    with Bellwether(cluster, names[:1], command=COMMAND) as one:
         alone_mb = resident_mb(one.pid)
-    with Bellwether(cluster, names) as lead, followers(cluster, names, 4 * PAUSE_S):
+    with ExitStack() as stack:
+        lead = stack.enter_context(Bellwether(cluster, names, command=COMMAND))
+        for begin in range(0, count, WAVE):
+            stack.enter_context(followers(cluster, names[begin : begin + WAVE], REST_S))
+        time.sleep(REST_S)
         began, cpu = time.monotonic(), cpu_s(lead.pid)
         from_ms = _now_ms()
         time.sleep(QUIET_S)
