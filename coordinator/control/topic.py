@@ -18,6 +18,7 @@ from bellwether_kafka.coordinator.control.fields import RecordError
 from bellwether_kafka.coordinator.control.kept_records import KeptRecords
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import Record
+from bellwether_kafka.coordinator.control.topic_faults import forbidden, forgetful
 from bellwether_kafka.coordinator.kafka import (
     DENIED,
     OFFSET_OUT_OF_RANGE,
@@ -75,6 +76,8 @@ def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
         admin = librdkafka_client(AdminClient, {**properties, **QUIET})
         if not _exists(admin, topic):
             _create(admin, topic)
+        elif fault := forgetful(admin, topic, METADATA_TIMEOUT_S):
+            log.warning("control_topic", topic=topic, reason=fault)
     except KafkaException as failed:
         code = failed.args[0].code()
         if code == KafkaError.TOPIC_ALREADY_EXISTS:
@@ -107,7 +110,9 @@ def _exists(admin: AdminClient, topic: str) -> bool:
     metadata = admin.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[topic]
     if metadata.error is not None:
         if metadata.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise ControlTopicError(_forbidden(topic))
+            raise ControlTopicError(forbidden(topic))
+        if metadata.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise KafkaException(metadata.error)
         return False
     if len(metadata.partitions) != 1:
         raise ControlTopicError(
@@ -123,14 +128,6 @@ def _create(admin: AdminClient, topic: str) -> None:
     limits_s = {"operation_timeout": METADATA_TIMEOUT_S, "request_timeout": 2 * METADATA_TIMEOUT_S}
     # A limit of `result` would raise TimeoutError, which nothing here takes for an answer of brokers.
     admin.create_topics([new], **limits_s)[topic].result()
-
-
-def _forbidden(topic: str) -> str:
-    """Returns a sentence with all rights that may be missing. Brokers hide whether a topic exists without DESCRIBE."""
-    return (
-        f"Bellwether's principal may not use the control topic '{topic}'; {grant('READ', 'Topic', topic)}, WRITE on"
-        f" Topic '{topic}', and CREATE on Topic '{topic}' if it does not exist."
-    )
 
 
 class ControlTopic:
