@@ -110,7 +110,7 @@ def _subtopology(value: object, internal: dict[str, InternalTopic], patterns: li
         (*sources, *repartition),
         repartition_sources=tuple(repartition),
         repartition_sinks=tuple(_texts(part, SINKS, here)),
-        changelogs=tuple([_topic(item, here, internal) for item in _list(part, CHANGELOGS, here)]),
+        changelogs=tuple(dict.fromkeys(_topic(item, here, internal) for item in _list(part, CHANGELOGS, here))),
         copartition_groups=tuple(
             [_group(item, here, sources, regexes, repartition) for item in _list(part, COPARTITION, here)]
         ),
@@ -134,21 +134,25 @@ def _topic(value: object, here: str, internal: dict[str, InternalTopic]) -> str:
         raise TopologyError(f"a topic of {here} has no Name")
     partitions, factor = (_whole(item.get(key, 0), f"{key} of {name}") for key in ("Partitions", "ReplicationFactor"))
     configs = _configs(item.get("TopicConfigs") or (), name)
-    internal[name] = InternalTopic(name, partitions if partitions > 0 else None, factor or -1, configs)
+    described = InternalTopic(name, partitions if partitions > 0 else None, factor or -1, configs)
+    if internal.setdefault(name, described) != described:
+        raise TopologyError(f"topic {name} is described twice, and differently")
     return name
 
 
 def _configs(value: object, name: str) -> tuple[tuple[str, str], ...]:
     if isinstance(value, Mapping):
-        return tuple(sorted((str(key), _text(item)) for key, item in value.items()))
+        return tuple(sorted((str(key), _text(item, f"{key} of {name}")) for key, item in value.items()))
     if isinstance(value, Sequence) and not isinstance(value, str):
         pairs = [_mapping(item, f"a config of {name}", ("Key", "Value")) for item in value]
-        return tuple(sorted((str(pair.get("Key")), _text(pair.get("Value"))) for pair in pairs))
+        return tuple(sorted((str(pair.get("Key")), _text(pair.get("Value"), f"Value of {name}")) for pair in pairs))
     raise TopologyError(f"TopicConfigs of {name} are neither a list nor a mapping")
 
 
-def _text(value: object) -> str:
+def _text(value: object, what: str) -> str:
     """Returns a config value as text, as Kafka expects it; YAML reads some as booleans."""
+    if not isinstance(value, str | bool | int | float):
+        raise TopologyError(f"{what} is {_SHORT.repr(value)}, which is no value of a config; write it as one text")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -98,6 +98,18 @@ def test_an_exported_file_that_was_edited_or_cut_off_is_not_used() -> None:
     assert read_topology(without).exported is None
 
 
+def with_changelogs(items: str) -> str:
+    part = f"{{SubtopologyId: 0, SourceTopics: [t], StateChangelogTopics: [{items}]}}"
+    return f"ApplicationId: a\nSubtopologies: [{part}]"
+
+
+def test_a_changelog_that_is_listed_twice_is_one() -> None:
+    """Its records counted twice, so that no copy ever caught up."""
+    topology = read_topology(with_changelogs("c, {Name: c, TopicConfigs: {a: 1}}"))
+    assert topology.subtopologies[0].changelogs == ("c",)
+    assert topology.internal("c") == InternalTopic("c", configs=(("a", "1"),))
+
+
 def test_json_and_short_forms_are_read() -> None:
     text = """{"ApplicationId": "shop", "Subtopologies": [
         {"SubtopologyId": 0, "SourceTopics": ["orders"], "RepartitionSinkTopics": ["shop-by-user-repartition"]},
@@ -137,6 +149,12 @@ def test_json_and_short_forms_are_read() -> None:
         (
             "ApplicationId: a\nSubtopologies: [{SubtopologyId: 0, CopartitionGroups: [{SourceTopics: [0]}]}]",
             "index 0 of 0 topics",
+        ),
+        (with_changelogs("{Name: c, TopicConfigs: {cleanup.policy: [compact, delete]}}"), "is no value of a config"),
+        (with_changelogs("{Name: c, TopicConfigs: {retention.ms: }}"), "retention.ms of c is None, which is no value"),
+        (
+            with_changelogs("{Name: c, TopicConfigs: {a: 1}}, {Name: c, TopicConfigs: {a: 2}}"),
+            "topic c is described twice, and differently",
         ),
     ],
 )
