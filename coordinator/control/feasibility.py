@@ -99,7 +99,7 @@ def unfollowed(group: str, protocol: str, assignor: str, *, served: bool) -> str
         return f"The broker of '{group}' assigns with {assignor}, which follows no orders; {remedy} ({PLUGIN_GUIDE})."
     if served:
         return ""
-    remedy = "set the same control_topic for the Bellwether beside each broker, and let a member join or leave"
+    remedy = "see that one with this control_topic runs beside each broker, and let a member join or leave"
     return f"The broker of '{group}' assigns with {assignor}, but no Bellwether reports that it was asked; {remedy}."
 
 

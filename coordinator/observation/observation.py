@@ -188,7 +188,7 @@ class Observation:
         if self.self_assigned:
             return SELF_ASSIGNED
         if self.asks_bellwether:
-            return "its broker assigns by Bellwether's plans"
+            return "its broker assigns, and asks Bellwether for plans"
         return "can be led" if self.can_be_led else f"cannot be led: {self.obstacle or self.trouble}"
 
     def with_lag(self, group_lag: GroupLag) -> "Observation":

@@ -64,8 +64,8 @@ def _kind(facts: DoctorFacts) -> Check:
             "group", CheckVerdict.WARN, message, "Nothing, if the application has not started; else check the name."
         )
     if seen.asks_bellwether and facts.mode != "lead":
-        message = f"Its broker assigns, and asks the Bellwether beside it: its assignor is {seen.assignor}."
-        return Check("group", CheckVerdict.PASS, message)
+        message = f"Its broker assigns with {seen.assignor}, which asks the Bellwether beside it. Whether that answers"
+        return Check("group", CheckVerdict.PASS, f"{message}, its log shows: plan_served.")
     if seen.obstacle and seen.kind in ("consumer", "streams"):
         remedy = "Observe it only; to lead it, set the clients' group.protocol to classic."
         return Check("group", CheckVerdict.FAIL, sentence(seen.obstacle), remedy)

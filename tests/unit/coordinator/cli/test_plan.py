@@ -96,7 +96,7 @@ def test_a_plan_for_a_group_whose_broker_asks_bellwether_is_not_hypothetical(
         warn_hypothetical(
             Observation("g", kind, "Stable", assignor, 0, obstacle="its broker assigns", assignor=assignor)
         )
-        assert capsys.readouterr().out == "Its broker assigns, by Bellwether's plans.\n"
+        assert capsys.readouterr().out == "Its broker assigns, and asks Bellwether for plans.\n"
     warn_hypothetical(Observation("g", "consumer", "Stable", "uniform", 0, obstacle="its broker assigns"))
     assert capsys.readouterr().out.startswith("Hypothetical: its broker assigns. ")
 

@@ -122,7 +122,7 @@ def test_a_group_that_its_broker_assigns_by_plans_of_bellwether_can_be_given_ord
             "consumer",
             "bellwether-rack-first",
             False,
-            "no Bellwether reports that it was asked; set the same control_topic",
+            "no Bellwether reports that it was asked; see that one with this control_topic runs",
         ),
         ("streams", "", False, "'bellwether convert shop' has the way back to a group that Bellwether leads"),
     ],

@@ -130,7 +130,9 @@ def test_a_group_whose_broker_asks_bellwether_is_as_it_should_be_unless_it_is_to
 ) -> None:
     obstacle = "its broker assigns (KIP-848), so no client can lead it"
     seen = replace(consumers(3).seen, kind="consumer", protocol=assignor, assignor=assignor, obstacle=obstacle)
-    assert check(replace(consumers(3), seen=seen, mode=mode), "group").verdict == verdict
+    found = check(replace(consumers(3), seen=seen, mode=mode), "group")
+    assert found.verdict == verdict
+    assert ("its log shows: plan_served" in found.message) == (verdict is CheckVerdict.PASS), "it may not answer"
 
 
 TASKS = "bellwether.broker.BellwetherTaskAssignor,sticky"
