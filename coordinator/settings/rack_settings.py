@@ -40,8 +40,10 @@ class RackSettings(BaseModel):
     @field_validator("hosts")
     @classmethod
     def _are_networks(cls, value: dict[str, str]) -> dict[str, str]:
-        for text in value:
-            network(text)
+        racks = dict[object, str]()
+        for text, rack in value.items():
+            if racks.setdefault(network(text), rack) != rack:
+                raise ValueError(f"{text} has two racks, {racks[network(text)]} and {rack}; remove one")
         return value
 
     def rules(self) -> RackRules:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+MAPPED = 96  # bits of an IPv6 address before the address of IPv4 that it contains
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,14 @@ class Networks:
 
 
 def network(text: str) -> Network:
-    """Parses a CIDR, or the address of one host. Raises ValueError with a clause."""
+    """Parses a CIDR, or the address of one host. One of IPv4 that is written as IPv6 is one of IPv4, as a host's
+    address is. Raises ValueError with a clause."""
     try:
-        return ipaddress.ip_network(text)
+        net = ipaddress.ip_network(text)
     except ValueError as error:
         raise ValueError(f"{text} is neither an address nor a CIDR such as 10.0.0.0/16 ({error})") from None
+    mapped = net.network_address.ipv4_mapped if isinstance(net, ipaddress.IPv6Network) else None
+    return net if mapped is None or net.prefixlen < MAPPED else ipaddress.ip_network((mapped, net.prefixlen - MAPPED))
 
 
 def _address(host: str) -> Address | None:

@@ -49,6 +49,7 @@ def test_patterns_and_networks(tmp_path: Path) -> None:
     [
         ('[racks.hosts]\n"10.0.0.1/8" = "az1"', "10.0.0.1/8 is neither an address nor a CIDR"),
         ('[racks.hosts]\n"10.0.0.1" = ""', "racks.hosts"),
+        ('[racks.hosts]\n"10.0.0.1" = "az1"\n"10.0.0.1/32" = "az2"', "10.0.0.1/32 has two racks, az1 and az2"),
         ('[racks.client_ids]\n"/(/" = "az1"', "/(/ is not a regular expression"),
         ('[racks]\nfetch_from_followers = ["/(/"]', "/(/ is not a regular expression"),
         ('[racks]\nhost = "x"', "racks.host"),

@@ -34,6 +34,13 @@ def test_the_longest_prefix_wins(host: str, rack: str | None) -> None:
     assert NETWORKS.rack_of(host) == rack
 
 
+@pytest.mark.parametrize("text", ["::ffff:10.1.0.0/112", "::ffff:10.1.0.5"])
+def test_a_network_of_ipv4_that_is_written_as_ipv6_has_its_hosts(text: str) -> None:
+    """It had none, whichever way the broker wrote the host."""
+    networks = Networks.of({network(text): "az1"})
+    assert [networks.rack_of(host) for host in ("/10.1.0.5", "/::ffff:10.1.0.5", "/10.2.0.5")] == ["az1", "az1", None]
+
+
 def test_every_address_has_the_rack_of_the_smallest_network_that_contains_it() -> None:
     nested = {network(f"10.{i}.0.0/{16 + i % 3 * 4}"): f"az{i}" for i in range(6)}
     networks = Networks.of(nested | {network("10.0.0.0/8"): "all"})
