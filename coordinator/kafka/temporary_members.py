@@ -77,12 +77,14 @@ class SentTopology:
 @dataclass(frozen=True, slots=True)
 class DescribedTopology:
     """What a broker shows of a `streams` group. `error` is Kafka's code, 0 for none. `topology` is None for a group
-    without one; the numbers of partitions in it are the derived ones. `assignor` is "" for brokers before 4.4."""
+    without one; the numbers of partitions in it are the derived ones. `assignor` is "" for brokers before 4.4. `epoch`
+    is the group's, which rises with each member that joins or leaves."""
 
     error: int
     members: int = 0
     topology: SentTopology | None = None
     assignor: str = ""
+    epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ class DescribeTopology:
         shown, topology = group.topology, None
         if shown is not None and shown.subtopologies:
             topology = SentTopology(shown.epoch, tuple(map(_subtopology, shown.subtopologies)))
-        return DescribedTopology(0, len(group.members), topology, getattr(group, "assignor_name", None) or "")
+        assignor = getattr(group, "assignor_name", None) or ""
+        return DescribedTopology(0, len(group.members), topology, assignor, group.group_epoch)
 
 
 @dataclass(frozen=True, slots=True)

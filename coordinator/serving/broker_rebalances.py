@@ -6,6 +6,7 @@ A broker does this by itself only for members that join, leave or change, and fo
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -98,7 +99,8 @@ class BrokerRebalances:
 
     async def _in_streams_group(self, transport: kafka.Transport, group: str) -> _Failed | None:
         """A member of a `streams` group sends the topology. It must join a group that has members only: it would decide
-        on the topology of another one."""
+        on the topology of another one. Nothing prevents this if the group is deleted just before it joins: a broker
+        creates a group for each member with epoch 0, and lets no member join with another epoch."""
         shown = await transport.described_topology(group)
         if shown.error or not shown.members:
             return _failed(group, "streams", shown.error)
@@ -115,11 +117,21 @@ class BrokerRebalances:
             error = await transport.rebalance_streams_by_broker(group, _new_member(), topology)
             if not error:
                 self._topologies[group] = topology
+                await self._report_created(transport, group, shown.epoch)
                 return None
             if error != kafka.OTHER_TOPOLOGY:
                 return _failed(group, "streams", error)
         refused = f"its broker refused {len(possible)} possible topologies"
         return _Failed(f"{refused}, so it asks when the group changes", lasting=True)
+
+    async def _report_created(self, transport: kafka.Transport, group: str, epoch: int) -> None:
+        """Reports a group that has a lower epoch than before: it was deleted, and the temporary member created it."""
+        with suppress(kafka.TransportError):
+            now = await transport.described_topology(group)
+            if not now.error and not now.members and now.epoch < epoch:
+                del self._topologies[group]
+                why = "it was deleted when a temporary member joined, which created it with a likely topology"
+                log.warning("group_created", group=group, reason=why, remedy="delete it if its application is refused")
 
 
 async def _in_consumer_group(transport: kafka.Transport, group: str) -> _Failed | None:

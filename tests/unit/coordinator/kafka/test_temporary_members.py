@@ -76,7 +76,7 @@ def test_a_brokers_answer_is_put_into_the_order_in_which_members_send_it() -> No
     changelogs = (topic("app-s-changelog", 0, COMPACTED),)
     sinks = ("app-a-repartition", "app-b-repartition")
     subtopology = SentSubtopology("0", ("clicks", "views"), sinks, repartitions, changelogs)
-    shown = DescribedTopology(0, 0, SentTopology(2, (subtopology,)), "bellwether")
+    shown = DescribedTopology(0, 0, SentTopology(2, (subtopology,)), "bellwether", 3)
     assert described(version=1) == shown
     assert described(version=0).assignor == "", "brokers before 4.4 do not show it"
 

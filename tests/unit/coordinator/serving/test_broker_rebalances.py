@@ -252,3 +252,22 @@ def test_no_member_joins_an_application_that_it_would_disturb_or_create(
     coordinator = Streams(described, SentTopology(1, ()))
     assert ordered_in_application(tmp_path, coordinator) == logged
     assert len(coordinator.joined) == joined
+
+
+class Deleted(Streams):
+    """The group is deleted after it was described, so that the first member creates it."""
+
+    async def rebalance_streams_by_broker(self, _group: str, member_id: str, topology: SentTopology) -> int:
+        self.joined.append(topology)
+        self.shown = replace(self.shown, members=0, epoch=2)
+        return 0
+
+
+def test_a_group_that_was_deleted_just_before_a_temporary_member_created_it_is_reported(tmp_path: Path) -> None:
+    """The application may have another topology, with which its members would be refused."""
+    coordinator = Deleted(replace(shown(), epoch=7))
+    (created, begun) = ordered_in_application(tmp_path, coordinator)
+    assert "which created it with a likely topology" in created
+    assert begun == "rebalance_begun"
+    left = Streams(replace(shown(), epoch=7))
+    assert ordered_in_application(tmp_path, left) == ["rebalance_begun"], "its members remain"
