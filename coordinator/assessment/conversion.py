@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.assessment.model import PolicyRow, Prices
-from bellwether_kafka.coordinator.assessment.policies import restarted_row, rows_of
+from bellwether_kafka.coordinator.assessment.policies import rows_of
 from bellwether_kafka.coordinator.kafka import SettingOfBroker
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.names import for_shell
@@ -73,9 +73,8 @@ def plan_conversion(facts: ConversionFacts, prices: Prices) -> ConversionPlan:
 
 def compared(facts: ConversionFacts, prices: Prices) -> tuple[PolicyRow, ...]:
     """Returns the rows that are shown. An application of the classic protocol is stopped for its conversion."""
-    broker = None if facts.converted else restarted_row(facts.seen, prices)
-    rows = (row for row in rows_of(facts.seen, prices) if row.policy in SHOWN)
-    return tuple(broker if broker is not None and row.policy == broker.policy else row for row in rows)
+    rows = rows_of(facts.seen, prices, restarts=not facts.converted)
+    return tuple(row for row in rows if row.policy in SHOWN)
 
 
 def _checks(facts: ConversionFacts) -> list[Check]:

@@ -17,29 +17,26 @@ from bellwether_kafka.coordinator.planning import StreamsConfig, load_applicatio
 from bellwether_kafka.protocol.primitives import TaskId
 
 
-def rows_of(seen: Observation, prices: Prices) -> tuple[PolicyRow, ...]:
+def rows_of(seen: Observation, prices: Prices, *, restarts: bool = False) -> tuple[PolicyRow, ...]:
     """Returns rows for the present assignment, then for Bellwether's policies, then for the assignors of a broker of
-    the release that was observed. Empty without a plan."""
+    the release that was observed. Empty without a plan. `restarts`: for the broker's row of an application all
+    instances are stopped and started with the protocol `streams`."""
     return tuple(
         row if row.leads or row.policy == NOW else replace(row, release=modelled(seen.broker_version))
-        for row in _rows(seen, prices)
+        for row in _rows(seen, prices, restarts=restarts)
     )
 
 
-def restarted_row(seen: Observation, prices: Prices) -> PolicyRow | None:
-    """Returns what a broker assigns to an application whose instances were all stopped and started with the protocol
-    `streams`: it does not know what they had before, up to Kafka 4.3 not even what is on their disks. None for other
-    groups."""
-    shadow, release = seen.shadow, modelled(seen.broker_version)
-    plan = None if shadow is None else shadow.decision.plan
-    if shadow is None or not isinstance(plan, TaskPlan) or seen.protocol != STREAMS_PROTOCOL:
-        return None
+def _restarted(seen: Observation, shadow: Shadow, plan: TaskPlan, prices: Prices) -> PolicyRow:
+    """Returns what a broker assigns to an application whose instances were all stopped: it does not know what they had
+    before, up to Kafka 4.3 not even what is on their disks."""
+    release = modelled(seen.broker_version)
     owner = assign_broker_sticky(plan.view, plan.configs, release=release, restarted=True).active
     moved = shared.moves(shadow.present, owner).moved
-    return PolicyRow(BROKER_STICKY, False, measures(plan, owner, prices), moved, 1, release=release)
+    return PolicyRow(BROKER_STICKY, False, measures(plan, owner, prices), moved, 1)
 
 
-def _rows(seen: Observation, prices: Prices) -> tuple[PolicyRow, ...]:
+def _rows(seen: Observation, prices: Prices, *, restarts: bool) -> tuple[PolicyRow, ...]:
     shadow = seen.shadow
     if shadow is None:
         return ()
@@ -48,7 +45,7 @@ def _rows(seen: Observation, prices: Prices) -> tuple[PolicyRow, ...]:
     if isinstance(plan, consumer.PartitionPlan):
         return present, *_of_consumers(shadow, plan, prices)
     if isinstance(plan, TaskPlan) and seen.protocol == STREAMS_PROTOCOL:
-        return present, *_of_tasks(seen, shadow, prices)
+        return present, *_of_tasks(seen, shadow, plan, prices, restarts=restarts)
     return present, PolicyRow("as configured", True, measures(plan, plan.owner, prices), shadow.moves.moved, 1)
 
 
@@ -99,7 +96,9 @@ def _of_consumers(shadow: Shadow, plan: consumer.PartitionPlan, prices: Prices) 
         yield _row(name, made, shadow.present, prices, leads=leads)
 
 
-def _of_tasks(seen: Observation, shadow: Shadow, prices: Prices) -> Iterator[PolicyRow]:
+def _of_tasks(
+    seen: Observation, shadow: Shadow, plan: TaskPlan, prices: Prices, *, restarts: bool
+) -> Iterator[PolicyRow]:
     tasks_of = {m.member_id: HeldTasks(_tasks(m.active), _tasks(m.standby)) for m in seen.members}
     broker = replace(STOCK, assign=partial(assign_broker_sticky, release=modelled(seen.broker_version)))
     by_load = load_application(StreamsConfig(seen.group_id, policy=consumer.LOAD_AWARE), lambda: prices.weights)
@@ -108,6 +107,9 @@ def _of_tasks(seen: Observation, shadow: Shadow, prices: Prices) -> Iterator[Pol
         leads = name in STREAMS_POLICIES
         if name == consumer.LOAD_AWARE and not prices.weights.of:
             yield PolicyRow(name, leads, why="no partition has a weight")
+            continue
+        if name == BROKER_STICKY and restarts:
+            yield _restarted(seen, shadow, plan, prices)
             continue
         decision: Decision[TaskPlan] = shadow.decision  # type: ignore[assignment]  # the caller has checked
         try:
