@@ -42,15 +42,15 @@ class Browser:
         self._buffer = b""
         self._number = 0
         self._session: str | None = None
-        heard, reported = os.pipe(), os.pipe()  # theirs to read, theirs to write
+        received, reported = os.pipe(), os.pipe()  # theirs to read, theirs to write
         # The program reads descriptor 3 and writes 4; the shell puts ours there.
-        script = f'exec "$0" "$@" 3<&{heard[0]} 4>&{reported[1]}'
+        script = f'exec "$0" "$@" 3<&{received[0]} 4>&{reported[1]}'
         command = ["bash", "-c", script, chromium(), *ARGUMENTS, f"--user-data-dir={folder}", "about:blank"]
         with (folder.parent / "browser.log").open("wb") as log:
-            self._process = subprocess.Popen(command, pass_fds=(heard[0], reported[1]), stdout=log, stderr=log)
-        os.close(heard[0])
+            self._process = subprocess.Popen(command, pass_fds=(received[0], reported[1]), stdout=log, stderr=log)
+        os.close(received[0])
         os.close(reported[1])
-        self._write, self._read = heard[1], reported[0]
+        self._write, self._read = received[1], reported[0]
 
     def __enter__(self) -> Self:
         targets = self._ask("Target.getTargets")["targetInfos"]

@@ -33,16 +33,16 @@ METHODS: dict[tuple[Any, str], tuple[str, ...]] = {
 PROGRAM = (".py", ".pyc", ".json", ".so")  # modules, and the schemas that kafka-python reads once
 CALLBACK_S = 0.1  # of CPU time: other threads and programs do not count
 
-_heard: Callable[[str], None]
+_received: Callable[[str], None]
 _seen: list[str] = []
 _collecting = threading.local()
 
 
-def install(heard: Callable[[str], None] = _seen.append) -> None:
+def install(received: Callable[[str], None] = _seen.append) -> None:
     """Once for a process; it cannot be undone. `heard` takes each call with where it came from."""
-    global _heard  # noqa: PLW0603 - as the hooks, it is the process'
-    _heard = heard
-    sys.addaudithook(_hear)
+    global _received  # noqa: PLW0603 - as the hooks, it is the process'
+    _received = received
+    sys.addaudithook(_receive)
     for (owner, name), threads in METHODS.items():
         setattr(owner, name, _reported(name, getattr(owner, name), threads))
     gc.callbacks.append(_collects)
@@ -61,7 +61,7 @@ def _on(threads: tuple[str, ...]) -> bool:
     return threading.current_thread().name.startswith(threads)
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+def _receive(event: str, arguments: tuple[Any, ...]) -> None:
     threads = EVENTS.get(event)
     if threads is None or not _on(threads):
         return
@@ -107,4 +107,4 @@ def _collects(phase: str, _: object) -> None:
 
 
 def _report(what: str) -> None:
-    _heard(f"{what} on {threading.current_thread().name}\n" + "".join(traceback.format_stack(limit=8)[:-2]))
+    _received(f"{what} on {threading.current_thread().name}\n" + "".join(traceback.format_stack(limit=8)[:-2]))

@@ -184,11 +184,11 @@ def _history(
     """(owned partitions, offset sums) per thread: who ran a task reports it running, others have copies of any age."""
     owned: list[list[TopicPartition]] = [[] for _ in process_of]
     sums: list[dict[TaskId, int]] = [{} for _ in process_of]
-    calm = random.random()
+    idle_share = random.random()
     for s in topology.subtopologies:
         for number in range(counts[s.sources[0]]):
             task = TaskId(s.id, number)
-            runs = random.randrange(len(process_of)) if random.random() < calm else -1
+            runs = random.randrange(len(process_of)) if random.random() < idle_share else -1
             if runs >= 0:
                 owned[runs] += [TopicPartition(topic, number) for topic in s.sources]
             if not s.stateful:

@@ -161,10 +161,10 @@ def next_rebalance(random: Random, before: Application, release: str) -> Applica
     plan, members = before.plan(release), []
     for member, active, standby in zip(before.members, plan.active, plan.standby, strict=True):
         on_disk = {task: random.randint(0, 1000) for task in member.active | member.standby if task not in active}
-        fate = random.random()
-        if fate < 0.7:
+        outcome = random.random()
+        if outcome < 0.7:
             members.append(StreamsMember(member.member_id, member.process_id, active, standby, on_disk))
-        elif fate < 0.85:
+        elif outcome < 0.85:
             on_disk |= {task: random.randint(0, 1000) for task in active | standby}
             name = f"{random.getrandbits(64):016x}"
             members.append(StreamsMember(name, member.process_id, offsets=on_disk))

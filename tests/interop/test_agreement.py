@@ -12,11 +12,11 @@ import pytest
 
 from tests.interop.support.bellwether import Bellwether, toml
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.groups import without_rival
+from tests.interop.support.groups import without_members_in_the_way
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import app_without_rival, application, sending, settings_of
+from tests.interop.support.streams_led import app_without_members_in_the_way, application, sending, settings_of
 from tests.interop.support.streams_load import Load
 from tests.patience import PATIENCE
 from tests.unit.coordinator.cli.in_process import on_real_brokers as bellwether
@@ -46,8 +46,8 @@ class Voices:
     def differences(self, members: int, *, led: bool, rebalance_led: bool) -> list[str]:
         """What two of them say differently of the group as it is now, "" for nothing. `led`: we lead it;
         `rebalance_led`: and its last round was ours."""
-        seen, plan, imagined = self.reported("describe"), self.reported("plan"), self.reported("simulate")
-        shadow, first = seen["shadow"], imagined[0]
+        seen, plan, simulated = self.reported("describe"), self.reported("plan"), self.reported("simulate")
+        shadow, first = seen["shadow"], simulated[0]
         if shadow is None:
             return [f"describe has no plan: {seen['trouble']}"]
         holds = {item: m["member_id"] for m in seen["members"] for item in _held(m)}
@@ -150,7 +150,7 @@ def test_nobody_contradicts_another_of_consumers(kafka: KafkaCluster, tmp_path: 
 
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, [group], ["cooperative-sticky"], rack="az1") for _ in range(2)]
-        without_rival(kafka, members, group, expected)
+        without_members_in_the_way(kafka, members, group, expected)
         voices.agree("led by a member", 2, led=False, rebalance_led=False)
         http = {"http_address": voices.address, "control_topic": control, "standby": True}
         with Bellwether(kafka, [group], options=options, **http) as lead:
@@ -189,7 +189,7 @@ def test_nobody_contradicts_another_of_an_application(kafka: KafkaCluster, tmp_p
         for name, rack in (("one", "az1"), ("two", "az2")):
             app.add(name, rack)
         app.wait_settled(limit_s=240)
-        app_without_rival(kafka, app)
+        app_without_members_in_the_way(kafka, app)
         app.wait_counted(load.expected)
         threads = _threads(voices)
         voices.agree("led by Java", threads, led=False, rebalance_led=False, send=app.send)

@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.topology.file import CHANGELOGS, ID, SUBTOPOLO
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from tests.get_started_pages import PAGES
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.groups import create_local_topic, until_unrivalled, without_rival
+from tests.interop.support.groups import create_local_topic, until_unrivalled, without_members_in_the_way
 from tests.interop.support.guarded import children
 from tests.interop.support.jvm import java
 from tests.interop.support.members import Flock, partitions_of, wait_until
@@ -34,7 +34,7 @@ from tests.interop.support.raw import GroupMember, RawError, describe
 from tests.interop.support.rebalances import rebalances
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_application import OPTIONS, Application, write_properties
-from tests.interop.support.streams_led import app_without_rival, generation_of, led_by_java, strangers
+from tests.interop.support.streams_led import app_without_members_in_the_way, generation_of, led_by_java, strangers
 from tests.interop.support.streams_load import Load
 
 ORDERS, WORDCOUNT = "orders", "wordcount"
@@ -119,7 +119,7 @@ def running_orders(kafka: KafkaCluster) -> Iterator[None]:
     wait_until(lambda: at_rest(kafka, ORDERS, 0), 60, lambda: "members of another test have not left")
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("java", ORDERS, [ORDERS], ["range"], rack=rack) for rack in ("az1", "az2")]
-        without_rival(kafka, members, ORDERS, partitions_of({ORDERS: PARTITIONS}))
+        without_members_in_the_way(kafka, members, ORDERS, partitions_of({ORDERS: PARTITIONS}))
         yield
 
 
@@ -244,7 +244,7 @@ def test_a_streams_application_is_led_and_given_back(kafka: KafkaCluster, tmp_pa
         running_wordcount(kafka, "one", "two", leaves=True) as app,
         following(kafka, page, tmp_path, classes) as reader,
     ):
-        app_without_rival(kafka, app)
+        app_without_members_in_the_way(kafka, app)
         write_properties(app.application, tmp_path / "app.properties")
         reader.paste_in_both("export")
         shown = reader.paste("TopologyExporter")

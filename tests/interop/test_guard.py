@@ -93,14 +93,14 @@ def test_a_consumer_whose_client_id_others_have_too_is_left_to_its_session(kafka
     guard = guard_command(kafka, group, "--client-id", "everybody")
     with (
         Guarded(guard, consumer(kafka, group, "everybody")) as victim,
-        Guarded(guard, consumer(kafka, group, "everybody")) as twin,
+        Guarded(guard, consumer(kafka, group, "everybody")) as second,
     ):
 
         def both() -> bool:
             found = describe(kafka.bootstrap, group)
             return found.state == "Stable" and len(found.members) == 2
 
-        wait_until(both, 60, twin.message)
+        wait_until(both, 60, second.message)
         wait_for_a_proven_member()
         before = {member.member_id for member in describe(kafka.bootstrap, group).members}
         os.kill(victim.child, signal.SIGKILL)

@@ -122,7 +122,7 @@ def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: P
 
 @pytest.mark.proof
 @pytest.mark.timeout(600)
-def test_changes_of_an_application_are_imagined(kafka: KafkaCluster, tmp_path: Path) -> None:
+def test_changes_of_an_application_are_simulated(kafka: KafkaCluster, tmp_path: Path) -> None:
     """`simulate`: one more process, and the loss of the only rack."""
     name = "imagined-app"
     application = Application(name, (f"{name}-in",), f"{name}-out", 3)
@@ -135,10 +135,10 @@ def test_changes_of_an_application_are_imagined(kafka: KafkaCluster, tmp_path: P
         config = tmp_path / "bellwether.toml"
         options = bellwether_options(application, write_topology(application, tmp_path), leads=False)
         config.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [{"name": name, **options}]))
-        imagined(name, config)
+        simulated(name, config)
 
 
-def imagined(name: str, config: Path) -> None:
+def simulated(name: str, config: Path) -> None:
     added = run_to_end(["simulate", name, "--config", str(config), "--add", "1", "--add-rack", "az2", "-o", "json"])
     assert added.code == 0, added.text
     reported = json.loads(added.stdout)

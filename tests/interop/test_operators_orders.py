@@ -101,8 +101,8 @@ def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path)
         assert "No Bellwether with the group 'honest-ordres' has reported" in reported(2, "leave", "honest-ordres")
         assert "No member is rack:az9; racks are az1, az2, az3." in reported(2, "evacuate", group, "rack:az9")
         assert "is neither a topic nor a partition" in reported(2, "pin", group, f"{group}-99", "rack:az1")
-        imagined = reported(0, "evacuate", group, "rack:az1", "--dry-run")
-        assert re.search(r"^Plan: [1-9]\d* partitions? moves?, ", imagined, re.MULTILINE), imagined
+        simulated = reported(0, "evacuate", group, "rack:az1", "--dry-run")
+        assert re.search(r"^Plan: [1-9]\d* partitions? moves?, ", simulated, re.MULTILINE), simulated
         assert "ordered" not in reported(0, "orders")
         reported(0, "evacuate", group, "rack:az9", "--force")
         lead.logged("order_changes_nothing", group=group)

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 from bellwether_kafka.coordinator.events.avro import SchemaSet
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.groups import without_rival
+from tests.interop.support.groups import without_members_in_the_way
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.support.raw import describe
 from tests.interop.support.rebalances import rebalances
@@ -56,7 +56,7 @@ def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Pa
     expected = partitions_of({group: PARTITIONS})
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, [group], ["roundrobin"], rack=f"az{n}") for n in (1, 2, 3)]
-        without_rival(kafka, members, group, expected)
+        without_members_in_the_way(kafka, members, group, expected)
         quiet = rebalances(kafka, group)
         plan = reported("plan", group, path)
         assert plan["moved"] == len(plan["moves"]) > 0
@@ -94,7 +94,7 @@ def test_a_plan_by_load_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_pa
     expected = partitions_of({group: 6})
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, [group], ["range"]) for _ in range(2)]
-        without_rival(kafka, members, group, expected)
+        without_members_in_the_way(kafka, members, group, expected)
         plan = reported("plan", group, path)
         assert plan["moved"] > 0
         ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}

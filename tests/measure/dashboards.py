@@ -44,7 +44,7 @@ from tests.paths import ROOT
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 DASHBOARDS = ROOT / "deploy" / "grafana" / "dashboards"
-STREAMS, PLAIN, SLOW, STRANGE, OBSERVED = "shop-counts", "shop-orders", "shop-slow", "shop-strange", "shop-observed"
+STREAMS, PLAIN, SLOW, UNEXPECTED, OBSERVED = "shop-counts", "shop-orders", "shop-slow", "shop-strange", "shop-observed"
 CONTROL, EVENTS, WEIGHTS = "shop-control", "shop-events", "shop-weights"
 LIMIT_S = 240.0
 RESTORED = 20_000
@@ -227,13 +227,13 @@ def _settings(cluster: KafkaCluster, folder: Path, app: Application, address: st
     stages: dict[str, Any] = {"policy": "streams-ha", "host_affinity_ms": 60_000, "max_concurrent_moves": 4, **PATIENT}
     streams = settings_of(app, folder, ghosts=True, client_ids_unique=True, **stages)
     topology = Path(streams["topology"])
-    strange = {"kind": "streams", "topology": str(folder / "strange.yaml")}
-    (folder / "strange.yaml").write_text(topology.read_text().replace(STREAMS, STRANGE))
+    unexpected = {"kind": "streams", "topology": str(folder / "strange.yaml")}
+    (folder / "strange.yaml").write_text(topology.read_text().replace(STREAMS, UNEXPECTED))
     groups: Sequence[Mapping[str, Any]] = [
         {"name": STREAMS, "mode": "lead", **streams},
         {"name": PLAIN, "mode": "lead", "policy": "rack-first"},
         {"name": SLOW, "mode": "lead", "policy": "slow", "decision_deadline_ms": 2_000},
-        {"name": STRANGE, "mode": "lead", **strange},
+        {"name": UNEXPECTED, "mode": "lead", **unexpected},
         {"name": OBSERVED},
     ]
     return toml(
@@ -287,9 +287,9 @@ def plain_groups(cluster: KafkaCluster, flock: Flock) -> None:
     wait_settled(members, partitions_of({PLAIN: 6}), limit_s=120)
     ordered = run_to_end(["pin", PLAIN, f"{PLAIN}-0", "rack:az2", "--bootstrap", cluster.bootstrap, "--topic", CONTROL])
     assert ordered.code == 0, ordered.text
-    with RawMember(cluster.bootstrap, STRANGE, [("stream", b"\x00")]) as strange:
+    with RawMember(cluster.bootstrap, UNEXPECTED, [("stream", b"\x00")]) as unexpected:
         try:
-            strange.rebalance()
+            unexpected.rebalance()
         except (RawError, TimeoutError) as error:
             print(f"the strange member was told {error}", file=sys.stderr)
 

@@ -88,10 +88,10 @@ def main() -> int:
     tally: dict[str, Counter[str]] = defaultdict(Counter)
     trials = [(mutant, _tests_of(mutant, called)) for mutant in drawn]
     with _forked(options.jobs) as pool:
-        for mutant, found in zip(drawn, pool.map(_fate, trials), strict=True):
-            fate = "equivalent" if found == "survived" and _met(equivalent, [mutant]) else found
-            tally[str(Path(mutant.path).parent)][fate] += 1
-            if fate == "survived":
+        for mutant, found in zip(drawn, pool.map(_outcome, trials), strict=True):
+            outcome = "equivalent" if found == "survived" and _met(equivalent, [mutant]) else found
+            tally[str(Path(mutant.path).parent)][outcome] += 1
+            if outcome == "survived":
                 print(mutant, flush=True)
     return int(_report(tally, len(mutants), options) or bool(stale))
 
@@ -137,7 +137,7 @@ def _report(tally: dict[str, Counter[str]], total: int, options: argparse.Namesp
     for name, fates in [*sorted(tally.items()), ("all", everything)]:
         drawn = fates.total()
         good = 100 * (drawn - fates["survived"]) / drawn
-        counts = ", ".join(f"{fates[fate]} {fate}" for fate in FATES)
+        counts = ", ".join(f"{fates[outcome]} {outcome}" for outcome in FATES)
         print(f"{name:<32} {good:5.1f} % of {drawn:4}: {counts}")
     print(f"{everything.total()} drawn from {total} with seed {options.seed}")
     return int(100 * (everything.total() - everything["survived"]) < options.least * everything.total())
@@ -208,9 +208,9 @@ def _tests_of(mutant: Mutant, called: Called) -> list[dict[str, float]]:
     return [stage for stage in (near, {t: s for t, s in tests.items() if t not in near}) if stage]
 
 
-def _fate(trial: tuple[Mutant, list[dict[str, float]]]) -> str:
+def _outcome(trial: tuple[Mutant, list[dict[str, float]]]) -> str:
     mutant, stages = trial
-    return next((fate for tests in stages if (fate := _after(mutant, tests)) != "survived"), "survived")
+    return next((outcome for tests in stages if (outcome := _after(mutant, tests)) != "survived"), "survived")
 
 
 def _after(mutant: Mutant, tests: dict[str, float]) -> str:

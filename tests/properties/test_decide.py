@@ -126,10 +126,10 @@ def test_a_group_settles_and_then_nothing_moves(raw: RawGroup, cluster: ClusterV
         if not decision.followup:
             break
     assert not decision.followup
-    calm = decided(joined_again(decision), cluster, decision.plan.memory, policy, now_ms=0)
-    assert (calm.moves.moved, calm.moves.new, calm.moves.lost, calm.followup) == (0, 0, 0, False)
-    owned = np.flatnonzero(calm.plan.owner != NOBODY)
-    assert calm.moves.kept == len(owned)
+    settled = decided(joined_again(decision), cluster, decision.plan.memory, policy, now_ms=0)
+    assert (settled.moves.moved, settled.moves.new, settled.moves.lost, settled.followup) == (0, 0, 0, False)
+    owned = np.flatnonzero(settled.plan.owner != NOBODY)
+    assert settled.moves.kept == len(owned)
 
 
 @settings(max_examples=50, deadline=None)

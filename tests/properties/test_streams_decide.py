@@ -143,7 +143,7 @@ def test_two_rebalances_with_the_stock_policies(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(threads(0), min_size=1, max_size=5))
-def test_calm_threads_settle_whatever_is_decided(drawn: list[Thread]) -> None:
+def test_settled_threads_settle_whatever_is_decided(drawn: list[Thread]) -> None:
     """Plans change from round to round; once they stop changing, nothing is withheld after one more round."""
     crowd = [
         replace(t, member_id=f"m{i}", instance_id=None, topics=SOURCES, sums={}, owned=(), error_code=0, generation=-1)

@@ -51,8 +51,8 @@ class Reader:
         self._on_record: OnRecord = lambda key, record: None
         self._all_read: Callable[[], None] = lambda: None
 
-    def start(self, heard: OnRecord, all_read: Callable[[], None]) -> None:
-        self._on_record, self._all_read = heard, all_read
+    def start(self, received: OnRecord, all_read: Callable[[], None]) -> None:
+        self._on_record, self._all_read = received, all_read
         for entry in self._log.kept.items():
             self.receive(entry)
         self._log.readers.append(self)

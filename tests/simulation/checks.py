@@ -146,9 +146,9 @@ class Checks:
         twice = [partition for partition, times in owners.items() if times > 1]
         if twice:
             world.violate(f"our plan gives {twice} to two members")
-        strange = sorted(owners.keys() - known)
-        if strange:
-            world.violate(f"our plan gives {strange}, which its metadata did not have")
+        unexpected = sorted(owners.keys() - known)
+        if unexpected:
+            world.violate(f"our plan gives {unexpected}, which its metadata did not have")
 
     # ---- in the end ------------------------------------------------------------------------------------------------
 

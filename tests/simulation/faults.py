@@ -57,7 +57,7 @@ class Faults:
         self._over = True
         world.network.down.clear()
         world.network.holes.clear()
-        self._calm()
+        self._end_faults()
         world.metadata, world.skew_ms = True, 0
         if world.broker.coordinator is None:
             world.broker.elect(1, 0.1)
@@ -91,7 +91,7 @@ class Faults:
             return [instance for instance in instances if not instance.up]
         return [] if any(instance.up for instance in instances) else instances[:1]
 
-    def _calm(self) -> None:
+    def _end_faults(self) -> None:
         self.world.network.loss = 0.0
         self.world.network.latency_s = (0.0005, 0.003)
 
@@ -331,12 +331,12 @@ class Faults:
 
     def loss(self) -> str:
         self.world.network.loss = self.rng.uniform(0.01, 0.15)
-        self._later(5.0, 20.0, self._calm)
+        self._later(5.0, 20.0, self._end_faults)
         return f"{self.world.network.loss:.0%} of requests lose their connection"
 
     def latency(self) -> str:
         self.world.network.latency_s = (0.02, self.rng.uniform(0.05, 0.8))
-        self._later(5.0, 30.0, self._calm)
+        self._later(5.0, 30.0, self._end_faults)
         return f"latency up to {self.world.network.latency_s[1]:.2f} s"
 
     def coordinator_moves(self) -> str:

@@ -88,7 +88,7 @@ class Hostile(Member):
         self._after(self.world.rng.uniform(0.2, 3.0), self._join)
 
 
-def believe_everything() -> None:
+def accept_everything() -> None:
     """Removes the rule that false claims are not believed, for this process: to see that it matters."""
 
     def gullible(claims: shared.Claims, *_: object, **__: object) -> CheckedClaims:

@@ -313,7 +313,7 @@ class Instance:
         )
 
     def _answered(self, answer: Any, number: int) -> None:
-        self.world.checks.roles.heard(self, answer)
+        self.world.checks.roles.received(self, answer)
         self.post(addressed(answer, number))
 
     # ---- decisions -------------------------------------------------------------------------------------------------
@@ -364,8 +364,8 @@ class Instance:
         machine = self.machine
         if machine is None or self.world.clock.now < self.paused_until:
             return
-        if machine.state is State.STABLE and not machine.alone and (wish := self.planner.wish()):
-            self.post(e.RebalanceWanted(wish))
+        if machine.state is State.STABLE and not machine.alone and (wanted := self.planner.wanted()):
+            self.post(e.RebalanceWanted(wanted))
 
     def _observed(self, answer: e.DescribeAnswer) -> None:
         if answer.state == "Stable" and self.world.metadata:

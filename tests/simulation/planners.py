@@ -47,7 +47,7 @@ class Planner(Protocol):
     def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None: ...
     def delivered(self, decision: Any) -> None: ...
     def forget(self) -> None: ...
-    def wish(self) -> str | None:
+    def wanted(self) -> str | None:
         """Why the group should rebalance now; asked while it is at rest under us."""
 
     def follow(self, decision: Any) -> None:
@@ -98,7 +98,7 @@ class PlainPlanner:
         consumed = extended(decision.cluster, self.memory.assigned_sizes())
         self._watched = planned_with(consumed, self.world.subscribed, rack_aware=False)
 
-    def wish(self) -> str | None:
+    def wanted(self) -> str | None:
         """What the watch over metadata finds."""
         if self._watched is None or not self.world.metadata:
             return None
@@ -170,7 +170,7 @@ class TaskPlanner:
             objection=partial(fatal_to_java, topology),
         )
 
-    def wish(self) -> str | None:
+    def wanted(self) -> str | None:
         """A probe, or what the watch over metadata finds, where that would not end the application."""
         reason = self._prober.due(self.world.own_wall_ms())
         if reason:

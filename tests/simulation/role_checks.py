@@ -31,17 +31,17 @@ class Contact:
     has been wrong since when."""
 
     process: int
-    heard_at: float
+    received_at: float
     wrong: str = ""
     wrong_since: float = 0.0
     reported: bool = False  # an answer has come that was given while it was wrong
 
-    def hear(self, answer: Any, now: float) -> None:
+    def receive(self, answer: Any, now: float) -> None:
         if not isinstance(answer, REPORTING):
             return
         if answer.error != Code.GROUP_ID_NOT_FOUND and action_for(answer.error) in UNTOLD and answer.error:
             return
-        self.heard_at = now
+        self.received_at = now
         self.reported = self.reported or (bool(self.wrong) and now > self.wrong_since + WAY_S)
 
 
@@ -53,10 +53,10 @@ class RoleChecks:
         self.longest: dict[str, float] = {}
         self._contacts: dict[str, Contact] = {}
 
-    def heard(self, instance: "Instance", answer: Any) -> None:
+    def received(self, instance: "Instance", answer: Any) -> None:
         contact = self._contacts.get(instance.name)
         if contact is not None and contact.process == instance.process:
-            contact.hear(answer, self.world.clock.now)
+            contact.receive(answer, self.world.clock.now)
 
     def step(self) -> None:
         for instance in self.world.instances:
@@ -78,12 +78,12 @@ class RoleChecks:
         if not wrong or not contact.reported:
             return
         self.longest[wrong] = max(lasted_s, self.longest.get(wrong, 0.0))
-        if lasted_s > limit_s and now > contact.heard_at:
+        if lasted_s > limit_s and now > contact.received_at:
             self.world.violate(f"{instance.name} {wrong} for {lasted_s:.1f} s; it says {self._message(instance)}")
 
     def _silence(self, instance: "Instance", contact: Contact) -> None:
         config = self.world.config
-        silent_s = self.world.clock.now - contact.heard_at
+        silent_s = self.world.clock.now - contact.received_at
         limit_s = (config.session_timeout_ms + config.heartbeat_interval_ms) / 1000 + WAY_S
         if instance.role.leading and silent_s > limit_s:
             self.world.violate(f"{instance.name} says that it leads, and has heard nothing for {silent_s:.1f} s")

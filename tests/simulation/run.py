@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.membership.transitions import (
 from tests.simulation.applications import INPUT, OTHER, PROBING_MS
 from tests.simulation.checks import ViolationError
 from tests.simulation.faults import Faults
-from tests.simulation.hostile import believe_everything
+from tests.simulation.hostile import accept_everything
 from tests.simulation.instance import Instance
 from tests.simulation.members import Member
 from tests.simulation.world import World
@@ -221,10 +221,10 @@ def _must_wait(world: World) -> None:
         first.crash() if what == "killed" else first.stop()
         second = next(instance for instance in world.instances if instance is not first)
         # Who was killed is started again at once, and may come back under the instance id a moment after the other one.
-        heirs = world.instances if what == "killed" else [second]
+        successors = world.instances if what == "killed" else [second]
 
-        def led(heirs: Sequence[Instance] = heirs) -> bool:
-            return any(instance.leads for instance in heirs) and world.checks.bellwether_leads()
+        def led(successors: Sequence[Instance] = successors) -> bool:
+            return any(instance.leads for instance in successors) and world.checks.bellwether_leads()
 
         if not world.run_until(began + STANDBY_S, led):
             world.violate(f"{first.name} was {what} {STANDBY_S:.0f} s ago, and {second.name} does not lead")
@@ -301,7 +301,7 @@ def main() -> int:
     parser.add_argument("--gullible", action="store_true", help="without the rule that false claims are not believed")
     options = parser.parse_args()
     if options.gullible:
-        believe_everything()
+        accept_everything()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     began = time.process_time()
     if options.seed is not None:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from bellwether_kafka.assignors import shared
-from tests.simulation.hostile import believe_everything
+from tests.simulation.hostile import accept_everything
 from tests.simulation.run import run_seed, run_seeds, table
 
 SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "200"))
@@ -36,5 +36,5 @@ def test_a_topic_that_is_deleted_while_a_leader_returns_is_not_consumed_for_ever
 
 def test_the_rule_on_claims_is_what_protects_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "check_claims", shared.check_claims)  # put back afterwards
-    believe_everything()
+    accept_everything()
     assert run_seeds(0, BATCH, lasting_hostile=True).failed

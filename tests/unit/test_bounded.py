@@ -192,7 +192,7 @@ class Page(BaseHTTPRequestHandler):
     """Answers what its path says."""
 
     def do_GET(self) -> None:
-        self.server.heard.append((self.path, self.headers.get("X-Login")))  # type: ignore[attr-defined]
+        self.server.received.append((self.path, self.headers.get("X-Login")))  # type: ignore[attr-defined]
         self.send_response(302 if self.path == "/moved" else 200)
         self.send_header("Location", "/there")
         self.end_headers()
@@ -208,7 +208,7 @@ class Page(BaseHTTPRequestHandler):
 @pytest.fixture
 def pages() -> Iterator[HTTPServer]:
     server = HTTPServer(("127.0.0.1", 0), Page)
-    server.heard = []  # type: ignore[attr-defined]
+    server.received = []  # type: ignore[attr-defined]
     server.handle_error = lambda *_: None  # type: ignore[method-assign]  # readers that go are the test
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -234,4 +234,4 @@ def test_a_request_with_headers_follows_no_redirect(pages: HTTPServer) -> None:
     assert bounded.fetched(f"{base}/moved", 10, 60) == b"x" * 10
     with pytest.raises(OSError, match="302"):
         bounded.fetched(f"{base}/moved", 10, 60, headers={"X-Login": "secret"})
-    assert pages.heard == [("/moved", None), ("/there", None), ("/moved", "secret")]  # type: ignore[attr-defined]
+    assert pages.received == [("/moved", None), ("/there", None), ("/moved", "secret")]  # type: ignore[attr-defined]

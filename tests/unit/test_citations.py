@@ -17,7 +17,7 @@ ENDINGS = {".go", ".java", ".md", ".py", ".toml", ".yml", ".yaml"}
 PATH = re.compile(rf"`((?:{'|'.join((*FOLDERS, 'tests'))})/[\w./-]+?)(?:::\w+)?`")
 CITATION = re.compile(r"(?<![\w/])((?:docs/[\w/-]+|[A-Z]{4,})\.md)(?:#([\w-]+))?")
 # How comments once cited documents that only their author had.
-STRANGE = re.compile(r"§|(?:consumer|streams)-protocol reference|reliability reference|\bDESIGN\b|\(M\d{1,2}\b")
+UNEXPECTED = re.compile(r"§|(?:consumer|streams)-protocol reference|reliability reference|\bDESIGN\b|\(M\d{1,2}\b")
 known_anchors = cache(anchors)
 
 
@@ -36,7 +36,7 @@ def wrong(text: str) -> Iterator[str]:
             yield f"{page} does not exist"
         elif anchor and anchor not in known_anchors(ROOT / page):
             yield f"{page} has no heading #{anchor}"
-    yield from (f"cites something that is not in the repository: {hit}" for hit in STRANGE.findall(text))
+    yield from (f"cites something that is not in the repository: {hit}" for hit in UNEXPECTED.findall(text))
 
 
 def test_every_citation_leads_to_a_heading() -> None:

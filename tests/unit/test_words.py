@@ -254,8 +254,8 @@ def test_names_and_keys_avoid_these_words(folder: str) -> None:
     assert not found, "write instead:\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize("folder", PRODUCT_FOLDERS)
-def test_definitions_of_the_product_are_no_metaphors(folder: str) -> None:
+@pytest.mark.parametrize("folder", NAMED_FOLDERS)
+def test_definitions_are_no_metaphors(folder: str) -> None:
     found = [
         f"{path}:{line} {name}: {PRODUCT_NAMES[part]}"
         for path, nodes in _sources(folder)

@@ -229,11 +229,11 @@ def shape(made: Composition, title: str, values: Values) -> tuple[str, bool]:
         killed_s = killed(made, found, groups) if groups else 0.0
         ended = [terminated(made, pod) for pod in found]
     enough = None not in (ready_s, leads_s, killed_s) and resident < 128 * MEBI
-    calm = all(code == 0 and took_s < GRACE_S for took_s, code in ended)
+    in_time = all(code == 0 and took_s < GRACE_S for took_s, code in ended)
     took = ", ".join(f"{took_s:.1f} s, {code}" for took_s, code in ended)
     first = f"| {title} | {len(found)} | {shown(ready_s)} | {shown(leads_s) if groups else 'it joins nothing'} "
     rest = f"| {resident / MEBI:.0f} MiB | {shown(killed_s) if groups else '-'} | {took} |"
-    return first + rest, enough and calm
+    return first + rest, enough and in_time
 
 
 def leader(found: Sequence[Pod], groups: Sequence[str]) -> Pod | None:

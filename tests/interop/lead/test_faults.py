@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.support.proxy import Fate
+from tests.interop.support.proxy import Delivery
 from tests.interop.support.scenes.kill_points import coordinator_killed, killed
 from tests.interop.support.scenes.killed_at import BLOCK_S, KILLED_AT, POINTS
 from tests.interop.support.scenes.proxied import (
@@ -38,24 +38,24 @@ SLOW_S = 6.0  # what a slow link adds to a rebalance
 HEAL_AFTER_S = 3.0
 # One frame is hit: its request, what becomes of it, and whether it is the answer.
 FRAMES: dict[str, RuleMaker] = {
-    "reset instead of JoinGroup": partial(once, JOIN, Fate.CUT, answer=False),
-    "reset instead of JoinGroup's answer": partial(once, JOIN, Fate.CUT, answer=True),
-    "reset instead of SyncGroup": partial(once, SYNC, Fate.CUT, answer=False),
-    "reset instead of SyncGroup's answer": partial(once, SYNC, Fate.CUT, answer=True),
-    "reset instead of a heartbeat's answer": partial(once, HEARTBEAT, Fate.CUT, answer=True),
-    "half an answer, then silence": partial(once, JOIN, Fate.HALF, answer=True),
-    "half an answer, then the end": partial(once, JOIN, Fate.STUMP, answer=True),
-    "an answer that claims two gigabytes": partial(once, JOIN, Fate.ABSURD, answer=True),
+    "reset instead of JoinGroup": partial(once, JOIN, Delivery.CUT, answer=False),
+    "reset instead of JoinGroup's answer": partial(once, JOIN, Delivery.CUT, answer=True),
+    "reset instead of SyncGroup": partial(once, SYNC, Delivery.CUT, answer=False),
+    "reset instead of SyncGroup's answer": partial(once, SYNC, Delivery.CUT, answer=True),
+    "reset instead of a heartbeat's answer": partial(once, HEARTBEAT, Delivery.CUT, answer=True),
+    "half an answer, then silence": partial(once, JOIN, Delivery.HALF, answer=True),
+    "half an answer, then the end": partial(once, JOIN, Delivery.STUMP, answer=True),
+    "an answer that claims two gigabytes": partial(once, JOIN, Delivery.ABSURD, answer=True),
 }
 SILENCE: dict[str, RuleMaker] = {
-    "half-open": partial(always, Fate.DROP),
-    "no answer arrives": partial(always, Fate.DROP, requests=False),
-    "no request arrives": partial(always, Fate.DROP, answers=False),
+    "half-open": partial(always, Delivery.DROP),
+    "no answer arrives": partial(always, Delivery.DROP, requests=False),
+    "no request arrives": partial(always, Delivery.DROP, answers=False),
 }
 SLOWNESS: dict[str, RuleMaker] = {
-    "each frame 0.3 s late": partial(always, Fate.PASS, delay_s=0.3),
-    "answers byte by byte": partial(always, Fate.DRIP, requests=False),
-    "2,000 bytes per second": partial(always, Fate.PASS, bytes_per_s=2_000),
+    "each frame 0.3 s late": partial(always, Delivery.PASS, delay_s=0.3),
+    "answers byte by byte": partial(always, Delivery.DRIP, requests=False),
+    "2,000 bytes per second": partial(always, Delivery.PASS, bytes_per_s=2_000),
 }
 
 

@@ -37,10 +37,10 @@ def leads_in_the_end(stage: Stage) -> None:
         for message in stage.bellwether.log("role", reason="blocked"):
             behind = re.match(r"(\S+) would lead after \S+, whatever Bellwether's member id", message["detail"])
             any_member = "restart one of them" in message["detail"]
-            wish = behind[1] if behind is not None else message["timestamp"] if any_member else ""
-            if wish and wish not in done and not stage.leads():
-                done.add(wish)
-                members = [m for m in stage.members if any_member or wish.startswith(f"{m.name}-")]
+            wanted = behind[1] if behind is not None else message["timestamp"] if any_member else ""
+            if wanted and wanted not in done and not stage.leads():
+                done.add(wanted)
+                members = [m for m in stage.members if any_member or wanted.startswith(f"{m.name}-")]
                 members[0].stop()
                 members[0].start()
         return stage.leads()

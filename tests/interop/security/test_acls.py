@@ -231,9 +231,9 @@ def test_assist(testbed: AclScene) -> None:
                 wait_settled([*resting.members, ghost], partitions_of({group: PARTITIONS}))
                 wait_until(lambda: bool(ghost.owned()), LIMIT_S, process.tail)
                 ghost.kill()
-                twin = testbed.member(flock, group, **{"client.id": "twin"})
+                returned = testbed.member(flock, group, **{"client.id": "twin"})
                 wait_until(lambda: bool(process.log("ghosts", what="GHOST")), LIMIT_S, process.tail)
-                wait_settled([*resting.members, twin], partitions_of({group: PARTITIONS}))
+                wait_settled([*resting.members, returned], partitions_of({group: PARTITIONS}))
         finally:
             process.__exit__(None, None, None)
 

@@ -133,7 +133,7 @@ def was_recorded(path: Path, topic: str, file: Path) -> bool:
 @pytest.mark.usefixtures("no_tickets")
 def test_a_keytab_that_is_wrong_is_a_sentence(realm: Realm, tmp_path: Path) -> None:
     group = {"name": "kerberos-refused"}
-    stranger = realm.login() | {"sasl.kerberos.principal": f"stranger@{CLIENT.split('@')[1]}"}
-    refused(run(tmp_path, stranger, group), "sasl.kerberos.keytab", "stranger@")
+    other_principal = realm.login() | {"sasl.kerberos.principal": f"stranger@{CLIENT.split('@')[1]}"}
+    refused(run(tmp_path, other_principal, group), "sasl.kerberos.keytab", "stranger@")
     missing = realm.login() | {"sasl.kerberos.keytab": str(tmp_path / "none")}
     refused(run(tmp_path, missing, group), "sasl.kerberos.keytab", "none")

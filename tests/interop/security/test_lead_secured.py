@@ -15,7 +15,7 @@ from tests.conftest import missing_tool
 from tests.interop.security.test_lead_refusals import EXIT_CONFIG, plain, refused, run
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.groups import without_rival
+from tests.interop.support.groups import without_members_in_the_way
 from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
@@ -194,9 +194,11 @@ def as_properties(login: Mapping[str, str]) -> dict[str, str]:
 
 def test_wrong_tls_material_is_a_sentence(tls: TlsCluster, tmp_path: Path) -> None:
     group = {"name": "secured-wrongly"}
-    stranger = Authority.make(tmp_path, "stranger")
+    other_authority = Authority.make(tmp_path, "stranger")
     right = {name: value for name, value in tls.client_config("", "").items() if name != "log_level"}
-    refused(run(tmp_path, right | {"ssl.ca.location": str(stranger.certificate)}, group), "ssl.", "bootstrap.servers")
+    refused(
+        run(tmp_path, right | {"ssl.ca.location": str(other_authority.certificate)}, group), "ssl.", "bootstrap.servers"
+    )
     refused(run(tmp_path, right | {"ssl.ca.location": str(tmp_path / "none.pem")}, group), "ssl.ca.location")
     refused(run(tmp_path, plain(tls), group), "security.protocol")
     text = tmp_path / "text.pem"
@@ -217,7 +219,7 @@ def test_a_group_without_room_for_bellwether_is_a_sentence(request: pytest.Fixtu
         kafka.create_topic("crowded", 4)
         members = [flock.member("confluent", "crowded", ["crowded"]) for _ in range(2)]
         # Where a member might lead after the unknown leader, and no table can grow, no take-over begins.
-        without_rival(kafka, members, "crowded", partitions_of({"crowded": 4}))
+        without_members_in_the_way(kafka, members, "crowded", partitions_of({"crowded": 4}))
         owners = wait_settled(members, partitions_of({"crowded": 4}))
         before = rebalances(kafka, "crowded")
         refused(run(tmp_path, plain(kafka), {"name": "crowded", "adopt": "take-over"}), "crowded", "group.max.size")

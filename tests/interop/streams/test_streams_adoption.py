@@ -12,7 +12,7 @@ from tests.interop.support.members import wait_until
 from tests.interop.support.rebalances import last_rebalance
 from tests.interop.support.scenes.exactly_once_adoption import adopt
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import app_without_rival, application, failures, led, sending
+from tests.interop.support.streams_led import app_without_members_in_the_way, application, failures, led, sending
 from tests.interop.support.streams_load import Load
 
 pytestmark = pytest.mark.timeout(300)
@@ -41,7 +41,7 @@ def test_a_warm_application_is_adopted_and_released_five_times(kafka: KafkaClust
         unowned_ms, restored, moves = 0, 0, 0
         options = {"adopt": "take-over", "stores": "persistent", **PATIENT_WITH_APPLICATIONS}
         for _ in range(TURNS):
-            app_without_rival(kafka, app)
+            app_without_members_in_the_way(kafka, app)
             before = app.owners()
             began_ms = now_ms()
             with led(kafka, common, tmp_path, **options) as lead, sending(lead, app):

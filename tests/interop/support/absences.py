@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.groups import without_rival
+from tests.interop.support.groups import without_members_in_the_way
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.rebalances import rebalances
 
@@ -44,7 +44,7 @@ class Stage:
         kafka.create_topic(group, PARTITIONS)
         stage = cls(kafka, group, [], bellwether)
         stage.members = consumers(flock, group)
-        without_rival(kafka, stage.members, group, partitions_of({group: PARTITIONS}))
+        without_members_in_the_way(kafka, stage.members, group, partitions_of({group: PARTITIONS}))
         assert stage.leads(), bellwether.tail()
         return stage
 

@@ -146,7 +146,7 @@ def until_unrivalled(
     raise AssertionError("no group with such a leader and without a rival")
 
 
-def without_rival(
+def without_members_in_the_way(
     kafka: KafkaCluster,
     members: Sequence[Member],
     group: str,

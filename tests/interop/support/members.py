@@ -144,7 +144,7 @@ class Host:
                 continue  # the half line of a killed process
             member = self.members.get(message["member"])
             if member is not None:
-                member.heard(message)
+                member.received(message)
 
     def _log(self) -> None:
         assert self._process.stderr is not None
@@ -209,7 +209,7 @@ class Member:
             self.running = False
             self.events.append(Event("killed", self.name, (), int(time.time() * 1000)))
 
-    def heard(self, message: Mapping[str, Any]) -> None:
+    def received(self, message: Mapping[str, Any]) -> None:
         """Takes one line of its report."""
         with self._lock:
             if message["event"] == "consumed":

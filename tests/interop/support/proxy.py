@@ -18,7 +18,7 @@ from tests.interop.support.ports import LOOPBACK, PortLease
 FRAME_MAX = 1 << 27
 
 
-class Fate(Enum):
+class Delivery(Enum):
     """What becomes of a frame. CUT resets the connection instead; HALF sends half of it and nothing ever after; STUMP
     sends half of it and ends the connection; DRIP sends it byte by byte; ABSURD sends a frame of two gigabytes."""
 
@@ -44,7 +44,7 @@ class Frame:
 class Ruling:
     """`bytes_per_s`: how fast a frame that passes is sent; 0 for no limit."""
 
-    fate: Fate = Fate.PASS
+    delivery: Delivery = Delivery.PASS
     delay_s: float = 0.0
     bytes_per_s: int = 0
 
@@ -160,32 +160,32 @@ class _Pair:
     def _send(self, sink: socket.socket, data: bytes, ruling: Ruling) -> bool:
         """False when that was the end of the connection."""
         framed = struct.pack(">i", len(data)) + data
-        match ruling.fate:
-            case Fate.PASS if ruling.bytes_per_s:
+        match ruling.delivery:
+            case Delivery.PASS if ruling.bytes_per_s:
                 slice_bytes = max(1, ruling.bytes_per_s // 20)
                 for at in range(0, len(framed), slice_bytes):
                     sink.sendall(framed[at : at + slice_bytes])
                     time.sleep(slice_bytes / ruling.bytes_per_s)
-            case Fate.PASS:
+            case Delivery.PASS:
                 sink.sendall(framed)
-            case Fate.DROP:
+            case Delivery.DROP:
                 pass
-            case Fate.HALF:
+            case Delivery.HALF:
                 sink.sendall(framed[: len(framed) // 2])
                 while not self._proxy.over:
                     time.sleep(0.2)
                 return False
-            case Fate.DRIP:
+            case Delivery.DRIP:
                 sink.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 for at in range(len(framed)):
                     sink.sendall(framed[at : at + 1])
                     time.sleep(0.001)
-            case Fate.STUMP:
+            case Delivery.STUMP:
                 sink.sendall(framed[: len(framed) // 2])
                 return False
-            case Fate.ABSURD:
+            case Delivery.ABSURD:
                 sink.sendall(struct.pack(">i", (1 << 31) - 1) + data)
-            case Fate.CUT:
+            case Delivery.CUT:
                 return False
         return True
 

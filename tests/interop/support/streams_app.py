@@ -106,7 +106,7 @@ class Instance:
         temporary.mkdir(parents=True)
         self._state = "NEW"
         self._stderr = (self.home / "stderr.log").open("ab")
-        self._heard({"event": "launched", "t_ms": _now_ms()})
+        self._received({"event": "launched", "t_ms": _now_ms()})
         self._process = subprocess.Popen(
             [*self.launcher, *command],
             stdin=subprocess.PIPE,
@@ -133,7 +133,7 @@ class Instance:
 
     def gone(self) -> None:
         """Its process has ended, whatever its launcher still does."""
-        self._heard({"event": "killed", "t_ms": _now_ms()})
+        self._received({"event": "killed", "t_ms": _now_ms()})
 
     def dump(self, limit_s: float = 20.0) -> Mapping[str, Any] | None:
         """What its active stores hold, see StreamsMain; None when a task moved meanwhile."""
@@ -168,7 +168,7 @@ class Instance:
         for stream in (process.stdin, process.stdout, self._stderr):
             if stream is not None:
                 stream.close()
-        self._heard({"event": "ended", "t_ms": _now_ms(), "code": process.returncode})
+        self._received({"event": "ended", "t_ms": _now_ms(), "code": process.returncode})
         return process.returncode
 
     def _read(self, process: subprocess.Popen[str]) -> None:
@@ -178,9 +178,9 @@ class Instance:
                 message = json.loads(line)
             except json.JSONDecodeError:
                 continue  # the half line of a killed process
-            self._heard(message)
+            self._received(message)
 
-    def _heard(self, message: dict[str, Any]) -> None:
+    def _received(self, message: dict[str, Any]) -> None:
         event = message["event"]
         with self._lock:
             if event in ("dump", "dump-failed"):

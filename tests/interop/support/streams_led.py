@@ -101,7 +101,7 @@ def led(
         yield process
 
 
-def app_without_rival(cluster: KafkaCluster, app: StreamsApp) -> None:
+def app_without_members_in_the_way(cluster: KafkaCluster, app: StreamsApp) -> None:
     """`until_unrivalled` of an application, whose tasks are settled then."""
     instances = itertools.cycle(app.instances)
 

@@ -28,7 +28,7 @@ class Member:
     process: asyncio.subprocess.Process
     member_id: str = ""
     owned: Owned = frozenset()
-    heard_at: float = 0.0
+    received_at: float = 0.0
     listener: asyncio.Task[None] | None = None
 
 
@@ -132,7 +132,7 @@ class DemoGroup:
             return f"{self.group_id}: waiting for a round with exactly {', '.join(sorted(self.members))}"
         if self.decisions[-1].followup:
             return f"{self.group_id}: waiting for the next round, which hands out what was withheld"
-        silent = [m.name for m in self.members.values() if m.heard_at < since]
+        silent = [m.name for m in self.members.values() if m.received_at < since]
         if silent:
             return f"{self.group_id}: waiting to hear from {silent[0]}"
         owners = self.owners
@@ -153,6 +153,6 @@ class DemoGroup:
             report = json.loads(line)
             member.member_id = report["member_id"]
             member.owned = frozenset((topic, partition) for topic, partition in report["owned"])
-            member.heard_at = time.monotonic()
+            member.received_at = time.monotonic()
             if member.member_id:
                 self.names[member.member_id] = member.name

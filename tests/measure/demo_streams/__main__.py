@@ -108,8 +108,8 @@ class Stage:
 
     def _settled(self, spread: int | None) -> bool:
         live = self.app.live
-        calm = all(instance.state == RUNNING and instance.quiet_s > QUIET_S for instance in live)
-        return calm and self.app.complete() and (spread is None or self.app.spread() <= spread)
+        undisturbed = all(instance.state == RUNNING and instance.quiet_s > QUIET_S for instance in live)
+        return undisturbed and self.app.complete() and (spread is None or self.app.spread() <= spread)
 
     def _refuse_trouble(self, what: str) -> None:
         for instance in self.app.instances.values():

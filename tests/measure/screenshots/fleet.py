@@ -17,7 +17,7 @@ def steady(after_s: float, partition: int) -> int:
     return int(LAG + 8 * partition + 20 * (1 + math.sin(after_s / 9 + partition)))
 
 
-def calm(records: int) -> Lag:
+def undisturbed(records: int) -> Lag:
     """About so many in each partition, more and less in turns."""
     return lambda after_s, partition: int(records * (1.5 + math.sin(after_s / (20 + records % 17) + partition / 3)))
 
@@ -73,18 +73,18 @@ SPECS = (
     Spec("clicks-sessions", 18, 5, restless=True),
     Spec("ledger-export", 8, 3, lambda s, p: unread(s, p) if p >= 6 else steady(s, p), unowned=2),
     Spec("search-indexer", 12, 4, batches, ("az0",)),
-    Spec("fraud-scoring", 24, 6, calm(90), racks=("az2", "az0", "az1"), shares=(4, 1, 1, 1, 1, 1)),
+    Spec("fraud-scoring", 24, 6, undisturbed(90), racks=("az2", "az0", "az1"), shares=(4, 1, 1, 1, 1, 1)),
     Spec("audit-log-archive", 8, 2, silent),
     Spec("inventory-sync", 9, 3, batches),
-    Spec("pricing-cache", 6, 3, calm(11)),
+    Spec("pricing-cache", 6, 3, undisturbed(11)),
     Spec("recommendations-feed", 12, 4, batches),
-    Spec("notifications-push", 6, 2, calm(140)),
-    Spec("shipping-labels", 9, 3, calm(37)),
+    Spec("notifications-push", 6, 2, undisturbed(140)),
+    Spec("shipping-labels", 9, 3, undisturbed(37)),
     Spec("returns-desk", 3, 1, lambda _s, _p: 0),
-    Spec("loyalty-points", 6, 3, calm(72)),
+    Spec("loyalty-points", 6, 3, undisturbed(72)),
     Spec("media-transcode", 12, 6, batches),
-    Spec("geo-lookup", 6, 2, calm(5), racks=("az1", "az2")),
-    Spec("crm-export", 3, 3, calm(260)),
+    Spec("geo-lookup", 6, 2, undisturbed(5), racks=("az1", "az2")),
+    Spec("crm-export", 3, 3, undisturbed(260)),
 )
 
 

@@ -55,7 +55,7 @@ class Troubles:
     done: Counter[str] = field(default_factory=Counter)
 
     def run(self, until: float, message: Log) -> None:
-        heard = 0
+        received = 0
         while time.monotonic() < until:
             time.sleep(self.dice.uniform(*PAUSE_S))
             trouble = self.dice.choice((self.paused, self.poisoned, self.restoring, self.quiet, self.restarted))
@@ -63,9 +63,9 @@ class Troubles:
             message(f"{trouble.__name__}: {trouble()}")
             self._revive()
             reported = alerts(self.lead)
-            for alert in reported[heard:]:
+            for alert in reported[received:]:
                 message(alert)
-            heard = len(reported)
+            received = len(reported)
 
     def paused(self) -> str:
         """Within its session, or beyond it."""

@@ -190,12 +190,14 @@ def judged(claims: Sequence[Claim], judge: Judge) -> list[tuple[Claim, str]]:
     wrong = []
     for claim in claims:
         why = judge.wrong(claim)
-        fate = "unknown" if claim.what == "unknown" else "not decided" if why is None else "wrong" if why else "right"
-        tally[claim.where, fate] += 1
+        outcome = (
+            "unknown" if claim.what == "unknown" else "not decided" if why is None else "wrong" if why else "right"
+        )
+        tally[claim.where, outcome] += 1
         if why:
             wrong.append((claim, why))
     for where in sorted({where for where, _ in tally}):
-        counts = ", ".join(f"{tally[where, fate]:,} {fate}" for fate in FATES)
+        counts = ", ".join(f"{tally[where, outcome]:,} {outcome}" for outcome in FATES)
         print(f"{where:<16} {counts}")
     return wrong
 

@@ -66,8 +66,8 @@ def of_overview(where: str, rows: Sequence[Mapping[str, Any]], groups: Sequence[
         if row["unowned"]:
             yield now(where, group, "unowned", row["unowned"], at)
         yield now(where, group, "assigned_by", row["assigned_by"].lower(), at)
-        for pain in row["pains"]:
-            yield now(where, group, "pain", pain["reason"], at)
+        for problem in row["pains"]:
+            yield now(where, group, "pain", problem["reason"], at)
 
 
 def of_document(where: str, found: Mapping[str, Any], at: float) -> Iterator[Claim]:
@@ -234,7 +234,7 @@ class Judge:
     def end(self, claim: Claim, _: Sequence[Sample]) -> str | None:
         return _between(claim.value, [one.ends for one in self._around(claim, claim.value[0]) or ()])
 
-    def pain(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
+    def problem(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
         reason = claim.value
         if reason in ("ok", "unknown", "waits", "not_led", "not_seen", "rebalances_often", "no_owner", "unusual"):
             return ""  # said elsewhere, or no claim on what is read here
@@ -281,7 +281,7 @@ _RULES = {
     "lag of": Judge.lag_of,
     "committed": Judge.committed,
     "end": Judge.end,
-    "pain": Judge.pain,
+    "pain": Judge.problem,
     "anomaly": Judge.anomaly,
     "unowned": Judge.unowned,
 }

@@ -43,7 +43,7 @@ def test_lists_that_differ_in_partitions_only_and_some_that_do_not(
     blobs = [member(owned) for _ in range(30)]
     for _ in range(others):
         name, items = owned[0]
-        strange = data.draw(
+        unexpected = data.draw(
             st.sampled_from(
                 [
                     [(name, items + 1), *owned[1:]],
@@ -53,7 +53,7 @@ def test_lists_that_differ_in_partitions_only_and_some_that_do_not(
                 ]
             )
         )
-        blobs.append(member(strange))
+        blobs.append(member(unexpected))
     blobs += [blob[: data.draw(st.integers(0, len(blob)))] for blob in blobs[-3:]]
     seeded.shuffle(blobs)
     subscriptions_agree(blobs, read_many)

@@ -73,13 +73,13 @@ class Network:
             self._calls = [c for c in self._calls if not c.over]
             self._tidy_at = 2 * len(self._calls) + 10
         call.deadline = self.clock.after(timeout_s, lambda: call.fail(Failure.TIMED_OUT))
-        fate = self._fate()
-        if fate == "before":
+        delivery = self._delivery()
+        if delivery == "before":
             self.clock.after(self._latency(), lambda: call.fail(Failure.DISCONNECTED))
             return call
         at = max(self._arrival.get((client, lane), 0.0), self.clock.now + self._latency())
         self._arrival[client, lane] = at
-        self.clock.at(at, lambda: self._queue((client, lane, node), call, lambda: self._arrive(call, serve, fate)))
+        self.clock.at(at, lambda: self._queue((client, lane, node), call, lambda: self._arrive(call, serve, delivery)))
         return call
 
     def _queue(self, connection: tuple[str, int, int], call: Call, arrive: Callable[[], None]) -> None:
@@ -109,23 +109,23 @@ class Network:
             if call.node == node and not call.over:
                 self.clock.after(self._latency(), partial(call.fail, Failure.DISCONNECTED))
 
-    def _fate(self) -> str:
+    def _delivery(self) -> str:
         if not self.loss or self._rng.random() >= self.loss:
             return ""
-        fate = self._rng.choice(("before", "after"))
-        self._injected[f"connection lost {fate} the broker read"] += 1
-        return fate
+        delivery = self._rng.choice(("before", "after"))
+        self._injected[f"connection lost {delivery} the broker read"] += 1
+        return delivery
 
     def _latency(self) -> float:
         return self._rng.uniform(*self.latency_s)
 
-    def _arrive(self, call: Call, serve: Serve, fate: str) -> None:
+    def _arrive(self, call: Call, serve: Serve, delivery: str) -> None:
         if call.client in self.holes:
             return  # its timeout will tell
         if call.node in self.down:
             self.clock.after(self._latency(), lambda: call.fail(Failure.DISCONNECTED))
             return
-        if fate == "after":
+        if delivery == "after":
             serve(lambda _: None)
             self.clock.after(self._latency(), lambda: call.fail(Failure.DISCONNECTED))
             return

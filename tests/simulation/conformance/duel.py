@@ -116,7 +116,7 @@ class Call:
     who: Person
     command: c.Request
     wire: Wire
-    heard: list[Any] = field(default_factory=list)
+    received: list[Any] = field(default_factory=list)
     came: Any = None  # the broker's answer, if it was read before the model was asked
 
     def poll(self, limit_s: float) -> Any:
@@ -268,15 +268,15 @@ class Duel:
     def _ask_model(self, call: Call) -> None:
         if isinstance(call.command, c.Join):
             call.who.parked = True
-        serve(self.group, call.command, CLIENT_ID, call.heard.append)
+        serve(self.group, call.command, CLIENT_ID, call.received.append)
 
     def _compare_all(self) -> None:
         """Every call that the model has answered, those that it has not, and the group as it can be seen."""
-        for call in [call for call in self._open if call.heard]:
+        for call in [call for call in self._open if call.received]:
             self._open.remove(call)
             came = call.poll(ANSWER_LIMIT_S)
             if came is None:
-                raise self._mismatch(f"{call.who.name} hears {self._short(call.heard[0])} from the model only")
+                raise self._mismatch(f"{call.who.name} hears {self._short(call.received[0])} from the model only")
             self._compare(call, came)
         self._compare_pictures()
         for call in self._open:
@@ -285,10 +285,10 @@ class Duel:
                 raise self._mismatch(f"{call.who.name} hears {self._short(came)} from the broker only")
 
     def _compare(self, call: Call, came: Any) -> None:
-        if not call.heard:
+        if not call.received:
             raise self._mismatch(f"{call.who.name} hears {self._short(came)} from the broker only")
         self.answers += 1
-        expected = call.heard[0]
+        expected = call.received[0]
         self.scenario.append(f"    {call.who.name} hears {self._short(came)}")
         if _essence(expected) != _essence(came):
             raise self._mismatch(f"the model said {self._short(expected)}")
@@ -323,11 +323,13 @@ class Duel:
         return MismatchError("\n".join([*self.scenario, f"MISMATCH: {text}"]))
 
 
-def _essence(heard: Any) -> Any:
+def _essence(received: Any) -> Any:
     """An answer without what nobody reads: fields beside an error."""
-    if isinstance(heard, e.JoinAnswer) and heard.error:
-        return e.JoinAnswer(0, heard.error, member_id=heard.member_id if heard.error == Code.MEMBER_ID_REQUIRED else "")
-    return replace(heard, assignment=b"") if isinstance(heard, e.SyncAnswer) and heard.error else heard
+    if isinstance(received, e.JoinAnswer) and received.error:
+        return e.JoinAnswer(
+            0, received.error, member_id=received.member_id if received.error == Code.MEMBER_ID_REQUIRED else ""
+        )
+    return replace(received, assignment=b"") if isinstance(received, e.SyncAnswer) and received.error else received
 
 
 def _picture(seen: e.DescribeAnswer) -> e.DescribeAnswer:

@@ -70,15 +70,15 @@ class ByHand:
         duel.sync(b, protocol="sticky")
         duel.heartbeat(a, generation=a.generation - 1)
         duel.sync(b, generation=b.generation - 1)
-        stranger = Person("x")
-        duel.join(stranger, (("unheard-of", metadata(0)),))
-        duel.join(stranger, ranged(), session_ms=5_999)
-        duel.join(stranger, ranged(), session_ms=1_800_001)
-        stranger.member_id = "nobody"
-        duel.join(stranger, ranged())
-        duel.heartbeat(stranger)
-        duel.sync(stranger)
-        duel.leave(stranger)
+        unknown_member = Person("x")
+        duel.join(unknown_member, (("unheard-of", metadata(0)),))
+        duel.join(unknown_member, ranged(), session_ms=5_999)
+        duel.join(unknown_member, ranged(), session_ms=1_800_001)
+        unknown_member.member_id = "nobody"
+        duel.join(unknown_member, ranged())
+        duel.heartbeat(unknown_member)
+        duel.sync(unknown_member)
+        duel.leave(unknown_member)
 
     def new_bytes(self) -> None:
         duel, a, b = self.duel, self.a, self.b

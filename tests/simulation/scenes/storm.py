@@ -59,13 +59,13 @@ class Storm:
             for member in world.members:
                 world.clock.after(world.rng.expovariate(10 / STORM_S), partial(self._come, member))
             world.run_until(5.0 + STORM_S)
-            self._calm()
+            self._end_faults()
         except ViolationError as violation:
             self.weather.violation = str(violation)
         self._sum_up()
         return self.weather
 
-    def _calm(self) -> None:
+    def _end_faults(self) -> None:
         world = self.world
         world.log("---- calm ----")
         self._over = True

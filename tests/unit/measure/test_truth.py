@@ -16,14 +16,14 @@ def sample(second: int, **changed: Any) -> Sample:
     """Two members read ten records a second and lag by five."""
     ends = dict.fromkeys(PLACES, 10 * second)
     committed = {place: max(0, end - 5) for place, end in ends.items()}
-    calm = Sample(second, second + 0.5, "Stable", frozenset("ab"), frozenset(), committed, ends)
-    return replace(calm, **changed)
+    undisturbed = Sample(second, second + 0.5, "Stable", frozenset("ab"), frozenset(), committed, ends)
+    return replace(undisturbed, **changed)
 
 
-CALM = [sample(second) for second in range(100)]
+UNDISTURBED = [sample(second) for second in range(100)]
 
 
-def judged(claim: Claim, samples: list[Sample] = CALM) -> str | None:
+def judged(claim: Claim, samples: list[Sample] = UNDISTURBED) -> str | None:
     return Judge({"g": samples}, {"g": PLACES}).wrong(claim)
 
 
@@ -54,7 +54,7 @@ def test_offsets_are_those_of_their_moment() -> None:
 
 
 def test_what_the_reader_has_not_seen_is_not_decided() -> None:
-    gap = [one for one in CALM if not 20 < one.begun < 60]
+    gap = [one for one in UNDISTURBED if not 20 < one.begun < 60]
     assert judged(now("page", "g", "members", 3, AT), gap) is None
     assert judged(now("page", "g", "members", 0, AT), gap), "members do not go and come back within a gap"
     assert judged(now("page", "g", "members", 2, 1_000.0)) is None
@@ -62,7 +62,7 @@ def test_what_the_reader_has_not_seen_is_not_decided() -> None:
 
 def test_a_partition_of_a_silent_broker_is_judged_by_what_it_says_later() -> None:
     only = {PLACES[1]: 0}
-    paused = [replace(one, ends=only) if 45 < one.begun < 80 else one for one in CALM]
+    paused = [replace(one, ends=only) if 45 < one.begun < 80 else one for one in UNDISTURBED]
     for offset, fits in ((480, True), (790, True), (300, False), (900, False)):
         assert (judged(of_moment("page", "g", "end", (PLACES[0], offset), AT), paused) == "") is fits
 
@@ -70,13 +70,16 @@ def test_a_partition_of_a_silent_broker_is_judged_by_what_it_says_later() -> Non
 def test_a_group_that_ended_may_be_reported_to_have_ended() -> None:
     assert judged(now("page", "g", "exists", False, AT))
     assert (
-        judged(now("page", "g", "exists", False, AT), [*CALM[:40], *(sample(s, state="Dead") for s in range(40, 99))])
+        judged(
+            now("page", "g", "exists", False, AT),
+            [*UNDISTURBED[:40], *(sample(s, state="Dead") for s in range(40, 99))],
+        )
         == ""
     )
 
 
 def test_a_series_that_vanishes_is_wrong_and_one_that_is_unknown_is_not() -> None:
-    judge = Judge({"g": CALM}, {"g": PLACES})
+    judge = Judge({"g": UNDISTURBED}, {"g": PLACES})
     line = 'bellwether_lag_records{{group="g"}} {}\nbellwether_lag_timestamp_seconds{{group="g"}} 50.0\n'
     first = list(of_metrics(line.format("10.0"), ["g"], AT))
     assert {claim.what for claim in first} == {"lag", "series"}

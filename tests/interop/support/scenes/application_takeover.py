@@ -11,7 +11,7 @@ from tests.interop.support.members import wait_until
 from tests.interop.support.rebalances import Rebalance, last_rebalance, rebalances
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_application import Application
-from tests.interop.support.streams_led import app_without_rival
+from tests.interop.support.streams_led import app_without_members_in_the_way
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
 from tests.interop.support.streams_timeline import Timeline
@@ -56,7 +56,7 @@ def take_over_application(
         load.produce(3_000)
         app.add("one", "az1")
         app.add("two", "az2")
-        app_without_rival(kafka, app)
+        app_without_members_in_the_way(kafka, app)
         before = app.wait_settled(spread=1)
         app.wait_counted(load.expected)
         load.start(500)

@@ -10,7 +10,7 @@ from tests.interop.support.bellwether import COMMAND, Bellwether
 from tests.interop.support.brokers import KafkaCluster, Node
 from tests.interop.support.members import Flock
 from tests.interop.support.ports import LOOPBACK, PortLease
-from tests.interop.support.proxy import Fate, Frame, Proxy, Rule, Ruling, honest
+from tests.interop.support.proxy import Delivery, Frame, Proxy, Rule, Ruling, honest
 from tests.interop.support.scenes.kill_points import (
     MARGIN_S,
     OPTIONS,
@@ -123,7 +123,7 @@ def led_through_proxy(
         group.close()
 
 
-def once(api: int, fate: Fate, *, answer: bool) -> Rule:
+def once(api: int, delivery: Delivery, *, answer: bool) -> Rule:
     """For the first request, or answer, of this API."""
     hit: list[Frame] = []
 
@@ -131,13 +131,13 @@ def once(api: int, fate: Fate, *, answer: bool) -> Rule:
         if hit or frame.api != api or frame.answer is not answer:
             return Ruling()
         hit.append(frame)
-        return Ruling(fate, 0.001)
+        return Ruling(delivery, 0.001)
 
     return rule
 
 
 def always(
-    fate: Fate, *, answers: bool = True, requests: bool = True, delay_s: float = 0.0, bytes_per_s: int = 0
+    delivery: Delivery, *, answers: bool = True, requests: bool = True, delay_s: float = 0.0, bytes_per_s: int = 0
 ) -> Rule:
-    ruling = Ruling(fate, delay_s, bytes_per_s)
+    ruling = Ruling(delivery, delay_s, bytes_per_s)
     return lambda frame: ruling if (answers if frame.answer else requests) else Ruling()

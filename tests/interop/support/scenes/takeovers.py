@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.groups import without_rival
+from tests.interop.support.groups import without_members_in_the_way
 from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.members import (
     Flock,
@@ -39,7 +39,7 @@ def start(
     The leader is of `leader_kind`; "" for any.
     """
     members = [flock.member(kind, group, [topic], [assignor], heartbeat_ms=str(heartbeat_ms)) for kind in kinds]
-    without_rival(kafka, members, group, partitions_of({topic: PARTITIONS}), leader_kind)
+    without_members_in_the_way(kafka, members, group, partitions_of({topic: PARTITIONS}), leader_kind)
     return members
 
 

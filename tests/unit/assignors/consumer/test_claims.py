@@ -159,7 +159,7 @@ def test_a_history_of_the_future_is_no_history(policy: str) -> None:
     assert given(lied) == given(expected)
 
 
-def test_a_decision_names_the_member_and_what_is_not_believed() -> None:
+def test_a_decision_names_the_member_and_what_is_not_accepted() -> None:
     members, memory = led()
     for age, reason in ((10, AHEAD), (9, UNGIVEN), (3, UNGIVEN)):
         decision = decided(joined(members, java(["t"], EVERYTHING, age), 10), memory)
@@ -176,7 +176,7 @@ class TestClaimsThatCanBeTrue:
         assert [len(given(decision)[m]) for m in "abc"] == [4, 4, 0]
         assert not decision.warnings
 
-    def test_a_leader_without_memory_does_not_believe_the_future_against_others(self) -> None:
+    def test_a_leader_without_memory_does_not_accept_the_future_against_others(self) -> None:
         members, _ = led()
         decision = decided(joined(members, java(["t"], EVERYTHING, 2**31 - 1), 10), Memory.empty())
         assert [len(given(decision)[m]) for m in "abc"] == [4, 4, 0]
@@ -201,7 +201,7 @@ class TestClaimsThatCanBeTrue:
         decision = decided(live_group([a, b], 12), memory)
         assert {m: set(tps) for m, tps in given(decision).items()} == {"a": set(a.owned), "b": set(b.owned)}
 
-    def test_members_that_name_no_generation_are_believed_where_others_led(self) -> None:
+    def test_members_that_name_no_generation_are_accepted_where_others_led(self) -> None:
         members, memory = led()
         a, b = (replace(m, owned=o.owned, generation=-1) for m, o in zip(members, reversed(members), strict=True))
         decision = decided(live_group([a, b, LiveMember("c", ("t",))], 12), memory)
@@ -237,7 +237,7 @@ class TestClaimsThatCanBeTrue:
         assert given(decision)["c"] == ()
 
     @pytest.mark.parametrize("remembers", [True, False])
-    def test_a_group_that_counts_from_one_again_is_believed(self, remembers: bool) -> None:
+    def test_a_group_that_counts_from_one_again_is_accepted(self, remembers: bool) -> None:
         members, memory = led()
         trio = [*members, LiveMember("c", ("t",))]
         decision = decided(live_group(trio, 2), memory if remembers else Memory.empty())
@@ -251,7 +251,7 @@ class TestClaimsThatCanBeTrue:
         decision = decided(live_group(swapped, 2), memory)
         assert {m: set(tps) for m, tps in given(decision).items()} == {m.member_id: set(m.owned) for m in swapped}
 
-    def test_a_static_member_that_returns_late_with_what_it_had_is_believed_while_it_is_asked(self) -> None:
+    def test_a_static_member_that_returns_late_with_what_it_had_is_accepted_while_it_is_asked(self) -> None:
         members = [LiveMember(m, ("t",)) for m in "as"]
         instances = {"s": "static"}
 
@@ -288,7 +288,7 @@ class TestClaimsThatCanBeTrue:
         decision = decided(live_group(liar, 10), memory, cluster=grown)
         assert sorted(len(mine) for mine in given(decision).values()) == [7, 8]
 
-    def test_what_the_last_plan_did_not_know_is_believed(self) -> None:
+    def test_what_the_last_plan_did_not_know_is_accepted(self) -> None:
         """A topic was deleted and made again; a had not come by that plan yet and still consumes a partition of it
         (seed 17 of the simulated restarts)."""
         members, memory = led()

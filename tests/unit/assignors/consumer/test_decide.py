@@ -128,8 +128,8 @@ def test_what_moves_waits_one_rebalance_and_then_arrives() -> None:
     assert [d.followup for d in rebalances] == [True, False]
     assert rebalances[0].moves.moved == 3
     assert sorted(len(m.owned) for m in members) == [3, 3]
-    calm = decide(live_group(members, 9), T6, last.plan.memory, KAFKA, 0)
-    assert (calm.moves.kept, calm.moves.moved, calm.followup) == (6, 0, False)
+    settled = decide(live_group(members, 9), T6, last.plan.memory, KAFKA, 0)
+    assert (settled.moves.kept, settled.moves.moved, settled.followup) == (6, 0, False)
 
 
 def test_what_moves_is_counted_once() -> None:
@@ -158,7 +158,7 @@ def test_what_was_promised_to_one_moves_again_if_another_gets_it_and_not_if_nobo
     assert (counted.kept, counted.moved, counted.new, counted.lost) == moves
 
 
-def test_a_stale_claim_is_pending_and_not_believed() -> None:
+def test_a_stale_claim_is_pending_and_not_accepted() -> None:
     members = {"a": java(["t"], tps("t", 0, 1, 2, 3), 9), "b": java(["t"], tps("t", 0, 1), 4)}
     decision = decide(raw_group(members, generation=10), cluster_of({"t": 4}), Memory.empty(), KAFKA, 0)
     assert len(given(decision)["a"]) == 2

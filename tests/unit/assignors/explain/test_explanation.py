@@ -190,7 +190,7 @@ def owning(generation: int) -> bytes:
     return ConsumerProtocolSubscription(3, ("orders", "users"), None, first, generation).encode()
 
 
-def test_a_claim_that_is_not_believed_is_named_where_it_was_made() -> None:
+def test_a_claim_that_is_not_accepted_is_named_where_it_was_made() -> None:
     """A member said that it had what it was never given; only a warning of the whole decision said so."""
     a, b = (RawMember(name, None, owning(generation)) for name, generation in (("a", 0), ("b", 7)))
     found = decided(a, b, protocol="cooperative-sticky")
@@ -199,7 +199,7 @@ def test_a_claim_that_is_not_believed_is_named_where_it_was_made() -> None:
     assert "Not believed" not in explain(found, 1).sentence
 
 
-def test_a_thread_that_is_not_believed_is_named_by_the_explanation_of_its_task() -> None:
+def test_a_thread_that_is_not_accepted_is_named_by_the_explanation_of_its_task() -> None:
     first = led(group(*TWO))
     a, b = (thread.after(first) for thread in TWO)
     held = a.owned[0]

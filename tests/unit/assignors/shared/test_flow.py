@@ -170,7 +170,7 @@ def test_the_owners_placement_wins_where_it_costs_no_more() -> None:
     assert optimise(given).tolist() == [1, 0, 3, 2]
 
 
-def test_a_dearer_placement_of_the_owners_is_left() -> None:
+def test_a_costlier_placement_of_the_owners_is_left() -> None:
     given = problem([[0, 1], [1, 0]], [0, 1], [0, 1], owner=[1, 0])
     assert optimise(given).tolist() == [0, 1]
 

@@ -159,7 +159,7 @@ def test_claims_on_partitions_that_do_not_exist_are_dropped() -> None:
     assert not decision.followup
 
 
-def test_a_newcomer_that_says_it_runs_tasks_is_not_believed() -> None:
+def test_a_newcomer_that_says_it_runs_tasks_is_not_accepted() -> None:
     """One lie of one stranger made us step aside from an application that was led well."""
     first = led(group(A, B))
     liar = Thread("x", 9, sums={(7, 0): -2, (0, 0): -2, (1, 1): -2}, owned=(TopicPartition(REPARTITION, 0),))
@@ -228,7 +228,7 @@ def test_a_custom_assignor_is_asked_without_lags_and_reported_time_and_cluster()
     assert tasks_text(decision, "a") == ""
 
 
-def test_an_assignor_that_mutates_or_returns_nonsense_is_not_believed() -> None:
+def test_an_assignor_that_mutates_or_returns_nonsense_is_not_accepted() -> None:
     step = refused(
         group(A, B),
         assignors=replace(always(placed([0] * 8)), spread=lambda _view, _plan: None),  # type: ignore[arg-type,return-value]  # on purpose

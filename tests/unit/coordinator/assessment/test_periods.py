@@ -82,8 +82,8 @@ def test_more_rebalances_than_are_remembered_are_all_counted() -> None:
 
 
 def test_a_storm_is_five_within_ten_minutes_and_as_long_as_it_goes_on() -> None:
-    calm = [(at * STORM_MS, "x") for at in range(9)]
-    assert storms(calm) == ()
+    rare = [(at * STORM_MS, "x") for at in range(9)]
+    assert storms(rare) == ()
     wild = [(at * STORM_MS // 5, "a joined" if at % 3 else "a left") for at in range(8)]
     (storm,) = storms([*wild, (10 * STORM_MS, "later")])
     assert (storm.rebalances, storm.from_ms, storm.to_ms) == (8, 0, 7 * STORM_MS // 5)

@@ -25,7 +25,7 @@ METRICS = f"""# HELP {RATE} Median rate.
 """
 
 
-def test_the_dearest_crash_is_one_line() -> None:
+def test_the_costliest_crash_is_one_line() -> None:
     decision = decided(member("a-1", None), member("b-1", None))
     (line,) = crash_in_words(SEEN, shadow_of(decision, np.array([1, 1, 1, 0], dtype=np.int32)), Pace())
     assert line == (

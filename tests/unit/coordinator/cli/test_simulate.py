@@ -31,7 +31,7 @@ WEIGHTS = Weights({TopicPartition("t", p): 1e6 for p in range(4)})
 PRICE = CostSettings(price_per_gb=0.02, currency="EUR")
 
 
-def imagined(change: Change) -> tuple[Decision[PartitionPlan], tuple[Decision[PartitionPlan], ...]]:
+def simulated(change: Change) -> tuple[Decision[PartitionPlan], tuple[Decision[PartitionPlan], ...]]:
     """A group with a member in each rack, each with what is led there, and what the change causes."""
     members = [LiveMember("a", ("t",), "az1"), LiveMember("b", ("t",), "az2")]
     first = decide(live_group(members, 1, "range"), CLUSTER, Memory.empty(), Policy("rack-first"), 0)
@@ -50,7 +50,7 @@ def test_a_task_is_as_large_as_its_changelogs_on_disk() -> None:
 
 
 def test_a_lost_rack_costs_what_is_read_from_it_then() -> None:
-    now, made = imagined(Change(without_racks=("az2",)))
+    now, made = simulated(Change(without_racks=("az2",)))
     (cost,) = costs_of(Scales(WEIGHTS, PRICE, near=False), now, made)
     assert (cost["present"]["bytes_per_s"], cost["present"]["cost_per_hour"]) == (0.0, 0.0)
     assert (cost["planned"]["bytes_per_s"], cost["planned"]["total_bytes_per_s"]) == (2e6, 4e6)
@@ -61,7 +61,7 @@ def test_a_lost_rack_costs_what_is_read_from_it_then() -> None:
 
 
 def test_each_rebalance_begins_where_the_one_before_it_ends() -> None:
-    now, made = imagined(Change(new_members=("az1", "az2"), topics={"t": 8}))
+    now, made = simulated(Change(new_members=("az1", "az2"), topics={"t": 8}))
     costs = costs_of(Scales(WEIGHTS, None, near=None), now, [*made, *made])
     assert len(costs) >= 2
     assert [c["present"] for c in costs[1:]] == [c["planned"] for c in costs[:-1]]
@@ -73,7 +73,7 @@ def test_cost_is_drawn_once_something_is_weighed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    now, made = imagined(Change(without_racks=("az2",)))
+    now, made = simulated(Change(without_racks=("az2",)))
     found = [SimulatedRebalance(one, picture_of(one, now), {}) for one in made]
     draw_rebalances(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made), (3, 0))
     drawn = capsys.readouterr().out
@@ -95,7 +95,7 @@ def test_what_crosses_racks_is_unknown_where_no_rack_is_known(capsys: pytest.Cap
 
 
 def test_absences_are_reported_with_and_without_help(capsys: pytest.CaptureFixture[str]) -> None:
-    now, _ = imagined(Change())
+    now, _ = simulated(Change())
     shadow = shadow_of(now, now.plan.owner)
     seen = Observation("g", "classic", "Stable", "range", 0, shadow=shadow)
     ended = {Ending.RESTART: ["member:a"], Ending.CRASH: ["b"]}

@@ -135,9 +135,9 @@ def test_a_thread_that_still_had_work_is_not_removed() -> None:
 
 def test_a_thread_whose_client_id_others_have_too_is_not_removed() -> None:
     scenario = Scenario(order(f"member:{P1}"), "stream")
-    twin = replace(thread("t", P2), client_id="orders-1-StreamThread-1-consumer")
-    scenario.shows(working(named("a1", 1)), working(named("a2", 2)), twin)
-    scenario.shows(named("a1", 1), named("a2", 2), twin)
+    same_client = replace(thread("t", P2), client_id="orders-1-StreamThread-1-consumer")
+    scenario.shows(working(named("a1", 1)), working(named("a2", 2)), same_client)
+    scenario.shows(named("a1", 1), named("a2", 2), same_client)
     found = scenario.shows(named("a1", 1), named("a2", 2), named("b1", 1), named("b2", 2), state="PreparingRebalance")
     assert found.remove == ("a2",)
 

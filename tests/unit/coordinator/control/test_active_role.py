@@ -24,16 +24,16 @@ def started(name: str, *before: InstanceHeartbeat) -> Instances:
     return view
 
 
-def hear(view: Instances, *heartbeats: InstanceHeartbeat) -> None:
+def receive(view: Instances, *heartbeats: InstanceHeartbeat) -> None:
     for heartbeat in heartbeats:
         view.received(heartbeat)
 
 
 def test_the_first_instance_waits_for_those_that_start_with_it() -> None:
     view = started("b")
-    hear(view, waiting("b"))
+    receive(view, waiting("b"))
     assert view.reason_to_take_over(GROUP) == ""
-    hear(view, waiting("b"))
+    receive(view, waiting("b"))
     assert view.reason_to_take_over(GROUP) == "no instance of Bellwether leads it"
 
 
@@ -41,33 +41,33 @@ def test_of_two_that_start_together_the_first_by_id_leads() -> None:
     first, second = started("a"), started("b")
     for _ in range(2):
         for view in (first, second):
-            hear(view, waiting("a"), waiting("b"))
+            receive(view, waiting("a"), waiting("b"))
     assert first.reason_to_take_over(GROUP)
     assert second.reason_to_take_over(GROUP) == ""
     claim = InstanceHeartbeat("a", claims=(GROUP,))
-    hear(second, claim, waiting("b"))
+    receive(second, claim, waiting("b"))
     assert second.reason_to_take_over(GROUP) == ""
 
 
 def test_a_claim_that_comes_to_nothing_passes_on() -> None:
     view = started("b")
-    hear(view, waiting("a"), waiting("b"), waiting("b"), waiting("b"))
+    receive(view, waiting("a"), waiting("b"), waiting("b"), waiting("b"))
     assert view.reason_to_take_over(GROUP) == "no instance of Bellwether leads it"
 
 
 def test_silence_is_counted_in_own_heartbeats() -> None:
     view = started("b")
-    hear(view, active("a"))
+    receive(view, active("a"))
     for _ in range(HEARTBEATS_MISSED - 1):
-        hear(view, waiting("b"))
+        receive(view, waiting("b"))
         assert view.reason_to_take_over(GROUP) == ""
-    hear(view, waiting("b"))
+    receive(view, waiting("b"))
     assert view.reason_to_take_over(GROUP) == "the heartbeat of a has stopped"
 
 
 def test_a_topic_that_nobody_reaches_raises_no_alarm() -> None:
     view = started("b")
-    hear(view, active("a"), waiting("b"))
+    receive(view, active("a"), waiting("b"))
     assert view.reason_to_take_over(GROUP) == "", "no beat comes back, so no time passes"
 
 
@@ -75,10 +75,10 @@ def test_the_second_standby_waits_one_heartbeat_longer() -> None:
     first, second = started("b"), started("c")
     turns: dict[str, int] = {}
     for view in (first, second):
-        hear(view, active("a"), waiting("b"), waiting("c"))
+        receive(view, active("a"), waiting("b"), waiting("c"))
     for step in range(2, 6):
         for view in (first, second):
-            hear(view, waiting("b"), waiting("c"))
+            receive(view, waiting("b"), waiting("c"))
             if view.reason_to_take_over(GROUP):
                 turns.setdefault(view.own_id, step)
     assert turns == {"b": HEARTBEATS_MISSED, "c": HEARTBEATS_MISSED + 1}
@@ -87,7 +87,7 @@ def test_the_second_standby_waits_one_heartbeat_longer() -> None:
 def test_a_dead_standby_does_not_hold_up_the_others() -> None:
     view = started("c", waiting("b"), active("a"))
     for _ in range(HEARTBEATS_MISSED):
-        hear(view, waiting("c"))
+        receive(view, waiting("c"))
     assert view.successors(GROUP) == []
     assert view.reason_to_take_over(GROUP)
 
@@ -95,7 +95,9 @@ def test_a_dead_standby_does_not_hold_up_the_others() -> None:
 def test_a_hand_over_is_taken_at_once_and_by_one() -> None:
     first, second = started("b"), started("c")
     for view in (first, second):
-        hear(view, active("a"), waiting("b"), waiting("c"), InstanceHeartbeat("a", leads=(GROUP,), hands_over=(GROUP,)))
+        receive(
+            view, active("a"), waiting("b"), waiting("c"), InstanceHeartbeat("a", leads=(GROUP,), hands_over=(GROUP,))
+        )
     assert first.reason_to_take_over(GROUP) == "a hands it over"
     assert second.reason_to_take_over(GROUP) == ""
 
@@ -105,47 +107,47 @@ def test_what_was_handed_over_and_taken_is_not_taken_again() -> None:
     fenced, and the second standby took the group from the first."""
     view = started("c")
     handing = InstanceHeartbeat("a", leads=(GROUP,), hands_over=(GROUP,))
-    hear(view, active("a"), waiting("b"), waiting("c"), handing, InstanceHeartbeat("b", claims=(GROUP,)), handing)
+    receive(view, active("a"), waiting("b"), waiting("c"), handing, InstanceHeartbeat("b", claims=(GROUP,)), handing)
     assert view.reason_to_take_over(GROUP) == ""
-    hear(view, active("b"), handing, waiting("c"))
+    receive(view, active("b"), handing, waiting("c"))
     assert view.reason_to_take_over(GROUP) == ""
 
 
 def test_heartbeats_between_the_regular_ones_are_no_time() -> None:
     """Found by a rolling restart of three: whoever had much to say within a moment took the others for dead."""
     view = started("b")
-    hear(view, active("a"))
+    receive(view, active("a"))
     for _ in range(2 * HEARTBEATS_MISSED):
-        hear(view, InstanceHeartbeat("b", standby_for=(GROUP,), between=True))
+        receive(view, InstanceHeartbeat("b", standby_for=(GROUP,), between=True))
     assert view.reason_to_take_over(GROUP) == ""
 
 
 def test_an_old_heartbeat_of_bellwethers_was_another_process() -> None:
     view = started("a", active("a"))
     assert view.holder(GROUP) is None
-    hear(view, waiting("a"), waiting("a"))
+    receive(view, waiting("a"), waiting("a"))
     assert view.reason_to_take_over(GROUP)
 
 
 def test_a_heartbeat_left_over_from_long_ago_gets_time_to_prove_itself() -> None:
     view = started("b", active("a"))
-    hear(view, waiting("b"), waiting("b"))
+    receive(view, waiting("b"), waiting("b"))
     assert view.reason_to_take_over(GROUP) == ""
-    hear(view, waiting("b"))
+    receive(view, waiting("b"))
     assert view.reason_to_take_over(GROUP)
 
 
 def test_an_instance_that_stopped_in_good_order_is_forgotten_at_once() -> None:
     view = started("b", active("a"))
     view.gone("a")
-    hear(view, waiting("b"), waiting("b"))
+    receive(view, waiting("b"), waiting("b"))
     assert view.reason_to_take_over(GROUP) == "no instance of Bellwether leads it"
     view.gone("never heard of")
 
 
 def test_a_leader_waits_to_be_fenced_before_it_yields() -> None:
     view = started("a")
-    hear(view, InstanceHeartbeat("a", leads=(GROUP,)), active("b"))
+    receive(view, InstanceHeartbeat("a", leads=(GROUP,)), active("b"))
     assert view.must_yield(GROUP, leading=True) == ""
     assert view.must_yield(GROUP, leading=False) == "b"
 
@@ -153,7 +155,7 @@ def test_a_leader_waits_to_be_fenced_before_it_yields() -> None:
 def test_of_two_claims_the_first_id_stays_unless_it_was_fenced() -> None:
     first, second = started("a"), started("b")
     for view in (first, second):
-        hear(view, InstanceHeartbeat("a", claims=(GROUP,)), InstanceHeartbeat("b", claims=(GROUP,)))
+        receive(view, InstanceHeartbeat("a", claims=(GROUP,)), InstanceHeartbeat("b", claims=(GROUP,)))
     assert first.must_yield(GROUP, leading=False) == ""
     assert second.must_yield(GROUP, leading=False) == "a"
     assert first.must_yield(GROUP, leading=False, fenced=True) == "b"
@@ -162,9 +164,9 @@ def test_of_two_claims_the_first_id_stays_unless_it_was_fenced() -> None:
 def test_heartbeats_of_the_dead_are_withdrawn_in_the_end() -> None:
     view = started("b", active("a"))
     for _ in range(HEARTBEATS_TO_FORGET - 1):
-        hear(view, active("b"))
+        receive(view, active("b"))
     assert view.forgotten() == []
-    hear(view, active("b"))
+    receive(view, active("b"))
     assert view.forgotten() == ["a"]
 
 

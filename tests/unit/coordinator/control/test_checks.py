@@ -87,7 +87,7 @@ def test_a_plan_is_not_applied_where_the_broker_assigns() -> None:
     )
 
 
-def test_a_version_that_says_nothing_of_policies_is_believed_to_carry_out_orders() -> None:
+def test_a_version_that_says_nothing_of_policies_is_accepted_to_carry_out_orders() -> None:
     assert objection(evacuation("wordcount"), topic(InstanceHeartbeat("a", leads=("wordcount",))), NOW_MS) == ""
     assert policy_of(topic(InstanceHeartbeat("a", leads=("wordcount",))), "wordcount", NOW_MS) is None
     assert policy_of(topic(LEADER), "wordcount", NOW_MS) == "kafka"

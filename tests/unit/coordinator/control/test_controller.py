@@ -155,22 +155,22 @@ def scenario(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
 
 
-def test_what_is_written_is_heard_by_everybody_and_what_makes_no_sense_is_not(
+def test_what_is_written_is_received_by_everybody_and_what_makes_no_sense_is_not(
     brokers: EmbeddedCluster, topic: str
 ) -> None:
     async def run() -> None:
-        heard: list[tuple[str, Record | None]] = []
+        received: list[tuple[str, Record | None]] = []
         caught_up = asyncio.Event()
         write_now(kafka(brokers), topic, b"leave/x", b"nonsense")
         write_now(kafka(brokers), topic, *encode(order()))
         control = ControlTopic(kafka(brokers), topic)
-        control.start(lambda key, record: heard.append((key, record)), caught_up.set)
+        control.start(lambda key, record: received.append((key, record)), caught_up.set)
         await asyncio.wait_for(caught_up.wait(), LIMIT_S)
-        assert [key for key, _ in heard] == ["leave/orders"]
+        assert [key for key, _ in received] == ["leave/orders"]
         control.write(InstanceHeartbeat("pod-1"))
         control.withdraw("leave/orders")
-        await until(lambda: len(heard) == 3)
-        assert heard[1:] == [("beat/pod-1", InstanceHeartbeat("pod-1")), ("leave/orders", None)]
+        await until(lambda: len(received) == 3)
+        assert received[1:] == [("beat/pod-1", InstanceHeartbeat("pod-1")), ("leave/orders", None)]
         await control.close()
         assert read_now(brokers, topic) == {"beat/pod-1": InstanceHeartbeat("pod-1")}
 
@@ -188,17 +188,17 @@ def test_a_topic_that_was_deleted_is_created_again(
         brokers.set_topic_error(name, 0)
 
     async def run() -> None:
-        heard: list[str] = []
+        received: list[str] = []
         caught_up = asyncio.Event()
         control = ControlTopic(kafka(brokers), topic)
-        control.start(lambda key, _: heard.append(key), caught_up.set)
+        control.start(lambda key, _: received.append(key), caught_up.set)
         await asyncio.wait_for(caught_up.wait(), LIMIT_S)
         monkeypatch.setattr(control_topic, "ensure_topic", ensure)
         brokers.set_topic_error(topic, KafkaError.UNKNOWN_TOPIC_OR_PART)
         brokers.push_errors(FETCH, *[KafkaError.UNKNOWN_TOPIC_OR_PART] * 3)
         await until(lambda: created == [topic])
         control.write(InstanceHeartbeat("pod-1"))
-        await until(lambda: heard == ["beat/pod-1"])
+        await until(lambda: received == ["beat/pod-1"])
         await control.close()
 
     scenario(run())
@@ -230,15 +230,15 @@ def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
         now_ms = int(time.time() * 1000)
         old = Stopped("orders", ("old",), (), "ann", now_ms - 120_000, now_ms - 60_000)
         write_now(kafka(brokers), topic, *encode(old))
-        heard: list[Stopped] = []
+        received: list[Stopped] = []
         instance = Instance(brokers, topic, "a", standby=False)
-        instance.controller._on_stopped = heard.append
+        instance.controller._on_stopped = received.append
         await until(instance.controller._caught_up.is_set)
         new = replace(old, members=("new",), at_ms=now_ms, expires_ms=now_ms + 60_000)
         for record in (old, replace(new, target="another"), new):
             write_now(kafka(brokers), topic, *encode(record))
-        await until(lambda: bool(heard))
-        assert heard == [new]
+        await until(lambda: bool(received))
+        assert received == [new]
         await until(lambda: new.key not in read_now(brokers, topic))
         await instance.close()
 

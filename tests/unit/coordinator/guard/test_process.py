@@ -129,11 +129,11 @@ def test_the_child_lives_on_when_its_guard_is_killed() -> None:
 
 
 def test_a_process_of_another_is_watched_to_its_end() -> None:
-    with subprocess.Popen(["sleep", "60"]) as stranger:
-        watching = subprocess.Popen([*GUARD, "--pid", str(stranger.pid)], stderr=subprocess.PIPE, text=True)
+    with subprocess.Popen(["sleep", "60"]) as sleeping:
+        watching = subprocess.Popen([*GUARD, "--pid", str(sleeping.pid)], stderr=subprocess.PIPE, text=True)
         with pytest.raises(subprocess.TimeoutExpired):
             watching.wait(2)
-        stranger.kill()
+        sleeping.kill()
         _, message = watching.communicate(timeout=30)
         assert watching.returncode == 0
         assert "no proven member" in message

@@ -100,7 +100,7 @@ def test_without_certificates_nothing_is_ever_renewed() -> None:
     assert not renewed.refresh()
 
 
-def test_who_holds_a_delegate_speaks_to_the_newest_client(named: dict[str, str]) -> None:
+def test_who_holds_a_delegate_asks_the_newest_client(named: dict[str, str]) -> None:
     renewed = Renewed(Maker(), named)
     delegate = Delegate(renewed)
     put(named, "ssl.key.location", "second")

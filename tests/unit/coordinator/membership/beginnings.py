@@ -35,7 +35,7 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     with_bellwether,
 )
 
-DENIED, LOADING, NOT_COORDINATOR, REBALANCE, STRANGE = 30, 14, 16, 27, 99
+DENIED, LOADING, NOT_COORDINATOR, REBALANCE, UNEXPECTED = 30, 14, 16, 27, 99
 
 
 UNSUPPORTED, MALFORMED = e.Failure.UNSUPPORTED, e.Failure.MALFORMED
@@ -178,7 +178,7 @@ def search_denied(play: Play, lost: type[c.Request] = c.Heartbeat) -> Play:
 
 def heartbeats(begin: Callable[[Play], Play]) -> dict[State, Callable[[], Play]]:
     return {
-        State.LEAVING: lambda: heartbeat(begin(Play(**IMPATIENT)), STRANGE),
+        State.LEAVING: lambda: heartbeat(begin(Play(**IMPATIENT)), UNEXPECTED),
         State.WATCHING: lambda: heartbeat(begin(Play()), UNKNOWN),
         State.STOPPED: lambda: heartbeat(begin(Play()), FENCED),
     }

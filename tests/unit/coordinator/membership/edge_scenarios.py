@@ -22,7 +22,7 @@ from tests.unit.coordinator.membership.beginnings import (
     REBALANCE,
     STATIC,
     STOP,
-    STRANGE,
+    UNEXPECTED,
     UNSUPPORTED,
     a_bad_batch,
     coalescing,
@@ -104,7 +104,7 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.STOPPED: lambda: answered(given(dry_run_done(), GOOD), LEADER).synced(FENCED),
         },
         e.LeaveAnswer: {
-            State.LEAVING: lambda: evicted(dynamic_until_named(), STRANGE),
+            State.LEAVING: lambda: evicted(dynamic_until_named(), UNEXPECTED),
             State.WATCHING: lambda: evicted(follower(instance_takeover()).synced(), FENCED),
             State.STOPPED: lambda: evicted(dynamic_until_named(), FENCED),
         },
@@ -189,7 +189,7 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         e.SyncAnswer: {
             State.STABLE: lambda: syncing(Play()).synced(),
             State.JOINING: lambda: syncing(Play()).synced(REBALANCE),
-            State.LEAVING: lambda: syncing(Play(**IMPATIENT)).synced(STRANGE),
+            State.LEAVING: lambda: syncing(Play(**IMPATIENT)).synced(UNEXPECTED),
             State.WATCHING: lambda: syncing(Play()).synced(UNKNOWN),
             State.STOPPED: lambda: syncing(Play()).synced(FENCED),
         },
@@ -267,7 +267,7 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         e.LeaveAnswer: {
             State.WATCHING: lambda: leaving(Play()).left(),
             State.STOPPED: lambda: Play().stable().send(STOP).left(),
-            State.LEAVING: lambda: leaving(Play(**IMPATIENT)).left(STRANGE),
+            State.LEAVING: lambda: leaving(Play(**IMPATIENT)).left(UNEXPECTED),
         },
         Timer.LEAVE: {
             State.WATCHING: lambda: leaving(Play()).wake(),

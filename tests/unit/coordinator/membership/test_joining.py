@@ -247,6 +247,6 @@ def test_an_old_broker_names_the_former_id_and_one_more_rebalance_makes_it_the_l
     assert play.joined(member(ME), member("a"), generation=2).kinds() == ["Decide"]
 
 
-def test_a_leader_whose_id_only_resembles_bellwethers_is_a_stranger() -> None:
+def test_a_leader_whose_id_only_resembles_bellwethers_is_another_member() -> None:
     play = Play(instance_id="bw").joining().joined(leader="bw-other-" + UUID)
     assert play.kinds() == ["Leave"]

@@ -139,7 +139,7 @@ def test_heartbeats_go_on_while_the_join_is_parked() -> None:
     assert play.wake().kinds() == ["Heartbeat"]
 
 
-def test_wishes_are_granted_in_stable_and_rarely() -> None:
+def test_wanted_rebalances_begin_in_stable_and_rarely() -> None:
     play = Play(rebalance_interval_ms_min=10_000).stable()
     assert play.send(RebalanceWanted("a topic grew")).sent(Join).reason == "a topic grew"
     play.joined(member(ME), member("a"), generation=2).planned(2).synced()
@@ -148,14 +148,14 @@ def test_wishes_are_granted_in_stable_and_rarely() -> None:
     assert [command.reason for command in out if isinstance(command, Join)] == ["another grew"]
 
 
-def test_a_wish_while_a_plan_is_on_its_way_waits_for_stable() -> None:
+def test_a_wanted_rebalance_while_a_plan_is_on_its_way_waits_for_stable() -> None:
     play = Play().deciding().send(RebalanceWanted("a topic grew"))
     assert play.kinds() == []
     play.planned()
     assert "Join" in play.synced().kinds()
 
 
-def test_a_wish_before_the_plan_is_served_by_it() -> None:
+def test_a_wanted_rebalance_before_the_plan_is_served_by_it() -> None:
     play = Play().stable().wake().heartbeat(REBALANCE_IN_PROGRESS).send(RebalanceWanted("a topic grew"))
     play.joined(member(ME), member("a"), generation=2).planned(2).synced()
     assert play.kinds() == ["PlanDelivered"]
@@ -169,7 +169,7 @@ def test_the_plan_of_a_rebalance_that_was_requested_knows_the_reason() -> None:
     assert play.sent(Decide).wanted == "", "a member began this one"
 
 
-def test_a_wish_while_watching_or_alone_is_nobodys() -> None:
+def test_a_wanted_rebalance_while_watching_or_alone_is_nobodys() -> None:
     assert Play().found().send(RebalanceWanted("x")).kinds() == []
     assert Play().stable_alone().send(RebalanceWanted("x")).kinds() == []
 

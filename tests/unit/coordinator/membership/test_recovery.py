@@ -27,7 +27,7 @@ from tests.unit.coordinator.membership.playbook import ME, NODE, OTHER_NODE, Pla
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCE = 22, 25, 27
-UNKNOWN_SERVER_ERROR, NEVER_HEARD_OF = -1, 99
+UNKNOWN_SERVER_ERROR, UNNAMED_ERROR = -1, 99
 FATAL = [23, 24, 26, 30, 31, 35, 81]
 
 
@@ -39,7 +39,7 @@ def fatal_of(play: Play) -> Fatal:
 # ---- finding the coordinator node ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error", [NOT_AVAILABLE, LOADING, UNKNOWN_SERVER_ERROR, NEVER_HEARD_OF])
+@pytest.mark.parametrize("error", [NOT_AVAILABLE, LOADING, UNKNOWN_SERVER_ERROR, UNNAMED_ERROR])
 def test_it_asks_again_for_the_node_with_growing_pauses(error: int) -> None:
     play = Play()
     pauses = []
@@ -286,7 +286,7 @@ def test_a_lost_connection_while_watching_goes_on_watching() -> None:
 # ---- errors that nobody can explain ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error", [UNKNOWN_SERVER_ERROR, NEVER_HEARD_OF])
+@pytest.mark.parametrize("error", [UNKNOWN_SERVER_ERROR, UNNAMED_ERROR])
 def test_an_unexplained_join_error_is_borne_for_a_while_then_it_leaves(error: int) -> None:
     play = Play(unclear_ms_max=10_000).joining().refused(79, member_id=ME)
     began = play.now
@@ -322,7 +322,7 @@ def test_an_unexplained_sync_error_does_not_begin_again_with_every_rebalance() -
     assert 5 <= play.now - began <= 8
 
 
-def test_a_strange_heartbeat_error_now_and_then_is_forgiven() -> None:
+def test_an_unexpected_heartbeat_error_now_and_then_is_forgiven() -> None:
     play = Play(unclear_ms_max=2_000).stable()
     for _ in range(10):
         play.run(30)
@@ -332,7 +332,7 @@ def test_a_strange_heartbeat_error_now_and_then_is_forgiven() -> None:
     assert play.state is State.STABLE
 
 
-def test_strange_heartbeat_errors_without_end_give_the_group_back() -> None:
+def test_unexpected_heartbeat_errors_without_end_give_the_group_back() -> None:
     play = Play(unclear_ms_max=3_000).stable()
     assert [command for command in play.run(8, heartbeats=UNKNOWN_SERVER_ERROR) if isinstance(command, Leave)]
 
@@ -392,4 +392,4 @@ def test_codes_have_the_names_that_kafka_gives_them() -> None:
     known = [code for code in Code if code > 0]
     assert [name_of(code) for code in known] == [for_code(code).message for code in known]
     assert name_of(UNKNOWN_SERVER_ERROR) == "UNKNOWN_SERVER_ERROR"
-    assert name_of(NEVER_HEARD_OF) == "error 99"
+    assert name_of(UNNAMED_ERROR) == "error 99"

@@ -80,8 +80,8 @@ def test_an_unknown_order_keeps_it_away() -> None:
 
 def test_another_instance_is_left_its_group() -> None:
     """Found by simulation: two that share no instance id took a group from each other, three times an hour each."""
-    rival = e.DescribedMember("rival-1", "rival", subscription(()), b"a", "bellwether", "/127.0.0.1")
-    play = stable(Play(adopt="take-over").found(), *GROUP, rival)
+    other_instance = e.DescribedMember("rival-1", "rival", subscription(()), b"a", "bellwether", "/127.0.0.1")
+    play = stable(Play(adopt="take-over").found(), *GROUP, other_instance)
     assert play.kinds() == []
     assert "rival-1 is another instance of Bellwether" in play.notes()[-1][1]
     stable(play.wake())

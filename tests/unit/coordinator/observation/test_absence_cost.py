@@ -107,7 +107,7 @@ def test_a_static_consumer_does_not_leave() -> None:
     assert (dead.as_it_is.seconds, dead.helped.seconds) == (11.0, 11.0), "no guard removes a static member"
 
 
-def test_the_dearest_crash_is_that_of_whom_most_is_to_be_restored() -> None:
+def test_the_costliest_crash_is_that_of_whom_most_is_to_be_restored() -> None:
     decision = application(t0=1000)
     found = costliest_crash(decision, decision.plan.owner)
     assert found is not None

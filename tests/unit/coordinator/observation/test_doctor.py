@@ -295,15 +295,15 @@ def test_bellwethers_own_member_of_an_application_is_known_by_its_bytes_whatever
         assert (found.verdict, found.message) == (CheckVerdict.PASS, "'bellwether' is used by Bellwether.")
 
 
-def test_bellwethers_own_process_is_no_stranger_under_bellwethers_instance_id() -> None:
+def test_bellwethers_own_process_is_not_another_member_under_bellwethers_instance_id() -> None:
     facts = consumers(3)
     own = ObservedMember("bellwether-1", "bellwether", "c", "/h", topics=("orders",))
     config = replace(facts.config, instance_id="bellwether")
     led = replace(facts, config=config, seen=replace(facts.seen, bellwether_members=(own,)))
     assert check(led, "instance id").message == "'bellwether' is used by Bellwether."
     assert check(led, "group").message == "A classic group, Stable, with 0 members, led by Bellwether."
-    stranger = replace(facts, config=config, seen=replace(facts.seen, members=(own,)))
-    assert check(stranger, "instance id").verdict is CheckVerdict.FAIL
+    of_another = replace(facts, config=config, seen=replace(facts.seen, members=(own,)))
+    assert check(of_another, "instance id").verdict is CheckVerdict.FAIL
 
 
 def test_an_empty_group_may_have_consumers_that_assign_themselves() -> None:

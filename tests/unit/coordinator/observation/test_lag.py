@@ -58,7 +58,7 @@ class TestRecords:
 
 
 class TestTime:
-    def test_a_lag_in_time_lies_between_the_refreshes_that_saw_the_end_around_it(self) -> None:
+    def test_a_lag_in_time_lies_between_the_refreshes_that_show_the_end_around_it(self) -> None:
         found = partition([(0, 0, 100), (100, 100, 200), (200, 150, 300)])
         assert found.lag_ms == 150_000, "record 150 was written halfway between the looks at 0 and 100 s"
 
@@ -251,7 +251,7 @@ class TestNeverCommitted:
         assert (only.verdict, only.lag, found.summary().verdict) == (V.STALLED, None, V.STALLED)
         assert only.note == "the group has committed no offset here, and records wait to be read"
 
-    def test_it_speaks_for_a_group_that_reads_the_others(self) -> None:
+    def test_it_represents_a_group_that_reads_the_others(self) -> None:
         refreshes = [sample(n * 30, {"t": [at, -1]}, {"t": [at, at]}) for n, at in enumerate(self.UP)]
         found = group_lag(history(*refreshes), {TopicPartition("t", p): "a" for p in (0, 1)}).summary()
         assert (found.verdict, found.lag, found.unknown) == (V.STALLED, 0, 1)
@@ -290,7 +290,7 @@ class TestSummary:
         found = group_lag(history(sample(10, {}, {}), sample(50, {}, {})), {}).summary()
         assert (found.partitions, found.lag, found.verdict, found.catch_up_ms) == (0, None, V.UNKNOWN, None)
 
-    def test_the_worst_partition_speaks_for_the_group(self) -> None:
+    def test_the_worst_partition_represents_the_group(self) -> None:
         both = [sample(at_s, {"t": [50, 100]}, {"t": [50, 130]}) for at_s in (0, 300)]
         found = group_lag(history(*both), {TopicPartition("t", 1): "a"}).summary()
         assert found.verdict is V.STALLED

@@ -74,14 +74,14 @@ def test_of_a_group_that_has_not_been_refreshed_nothing_is_shown() -> None:
 
 
 def test_a_listener_that_fails_is_logged_and_disturbs_nobody() -> None:
-    heard: list[Observation] = []
+    received: list[Observation] = []
 
     def broken(_: Observation) -> None:
         raise ValueError
 
     with capture_logs() as lines:
-        found = observed(refresh(10, one("a-1", "t-0")), on_observation=(broken, heard.append))
-    assert heard == [found.last]
+        found = observed(refresh(10, one("a-1", "t-0")), on_observation=(broken, received.append))
+    assert received == [found.last]
     assert [line["event"] for line in lines if line["log_level"] == "error"] == ["observer_failed"]
 
 

@@ -201,8 +201,8 @@ def test_claims_of_tasks_that_do_not_exist_or_run_elsewhere_mean_nothing() -> No
     async def scenario() -> None:
         group = Group()
         (a,) = await group.settle(Member("a", 1))
-        strange = {Task(0, 99): 5, Task(7, 0): 5, Task(0, 0): END}
-        liar = Member("b", 2, positions=strange, running=frozenset(strange), owned=(TopicPartition("orders", 3),))
+        unexpected = {Task(0, 99): 5, Task(7, 0): 5, Task(0, 0): END}
+        liar = Member("b", 2, positions=unexpected, running=frozenset(unexpected), owned=(TopicPartition("orders", 3),))
         sent = await group.rebalance(a, liar)
         given = [t for name in "ab" for t in read(sent[name])[1].active]
         assert len(given) == len(set(given))

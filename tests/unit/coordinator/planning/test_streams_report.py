@@ -84,8 +84,8 @@ def test_causes_of_rebalances() -> None:
         CauseKind.METADATA,
         "partitions changed of orders, shop-by-user-repartition",
     )
-    stranger = Thread("x").with_user_data(None)
-    joined = led(group(A, B, stranger))
+    silent_thread = Thread("x").with_user_data(None)
+    joined = led(group(A, B, silent_thread))
     assert cause(FIRST, joined).sentence == "1 member without tasks joined"
     assert (why := cause(joined, FIRST)).kind is CauseKind.LEFT
     assert why.sentence == "1 member without tasks left"

@@ -67,14 +67,14 @@ def waited(brokers: Brokers, config: membership.MembershipConfig = CONFIG) -> tu
 
         watching = asyncio.Event()
 
-        def hear(_: str, role: membership.Role) -> None:
+        def receive(_: str, role: membership.Role) -> None:
             if role.reason in (NotLeading.MEMBER_LEADS, NotLeading.BLOCKED):
                 watching.set()
 
         nothing = SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None, observed=_nothing)
         driver = MembershipDriver(config, brokers, asyncio.get_running_loop())
         runner: GroupRunner[Any] = GroupRunner(
-            driver, cast("Any", brokers), cast("Any", nothing), cast("Any", nothing), (), (), (hear,), relieved
+            driver, cast("Any", brokers), cast("Any", nothing), cast("Any", nothing), (), (), (receive,), relieved
         )
         running = asyncio.create_task(runner.run())
         async with asyncio.timeout(10):

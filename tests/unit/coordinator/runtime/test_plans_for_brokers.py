@@ -54,19 +54,19 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: Path) -> None:
-    path, registry, heard = tmp_path / "a.sock", CollectorRegistry(), list[PlannedRebalance[GroupPlan]]()
+    path, registry, received = tmp_path / "a.sock", CollectorRegistry(), list[PlannedRebalance[GroupPlan]]()
 
     def counted(outcome: str) -> float | None:
         return registry.get_sample_value("bellwether_served_requests_total", {"outcome": outcome})
 
     async def run() -> None:
-        served = PlansForBrokers(f"unix:{path}", lambda _: policy("rack-first"), registry, heard.append)
+        served = PlansForBrokers(f"unix:{path}", lambda _: policy("rack-first"), registry, received.append)
         observers = Observers.of(*served.observers)
         await served.start()
         try:
             assert len(await asyncio.to_thread(ask, path)) == 6
             await until(lambda: counted("plan") == 1)
-            assert not heard, "no observed group has these members yet"
+            assert not received, "no observed group has these members yet"
             (on_observation,) = observers.on_observation
             on_observation(replace(SKEWED, kind="consumer"))
             await asyncio.to_thread(ask, path)
@@ -79,7 +79,7 @@ def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: 
             await served.stop()
 
     asyncio.run(run())
-    (planned,) = heard
+    (planned,) = received
     decision = planned.chosen.decision
     assert (decision.raw.group_id, decision.policy) == (SKEWED.group_id, "rack-first")
     assert counted("refused") == 0

@@ -81,7 +81,7 @@ Change = Callable[[MembershipDriver], None]
 def ended(reported: list[Role], brokers: Brokers, change: Change = lambda _: None) -> tuple[GroupRunner[Any], int]:
     """A runner at its end, and its exit code. `change` is made to what drives its membership."""
 
-    def hear(_: str, role: Role) -> None:
+    def receive(_: str, role: Role) -> None:
         reported.append(role)
 
     async def scenario() -> tuple[GroupRunner[Any], int]:
@@ -89,7 +89,7 @@ def ended(reported: list[Role], brokers: Brokers, change: Change = lambda _: Non
         async with asyncio.timeout(60), membership_loop(LoopWatch().run()) as loop:
             driver = MembershipDriver(CONFIG, brokers, loop)
             change(driver)
-            hearing = (), (), (hear,)
+            hearing = (), (), (receive,)
             runner = GroupRunner[Any](driver, cast("Any", brokers), nothing, nothing, *hearing, not_relieved)
             return runner, await runner.run()
 

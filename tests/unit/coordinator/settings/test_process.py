@@ -266,7 +266,7 @@ def test_a_setting_that_was_renamed_is_answered_with_its_new_name(tmp_path: Path
         ({"BELLWETHER_CONTROL_TOPIC": "no such/topic"}, "control_topic"),
     ],
 )
-def test_a_standby_that_could_hear_nobody_is_refused(environ: dict[str, str], message: str) -> None:
+def test_a_standby_that_could_reach_nobody_is_refused(environ: dict[str, str], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         load(environ={**BOTH, **environ})
 

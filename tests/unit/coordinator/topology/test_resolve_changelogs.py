@@ -247,7 +247,7 @@ def test_a_process_that_restarted_is_not_led_by_one_of_several_possibilities() -
     run(scenario())
 
 
-def test_a_leader_may_be_removed_to_hear_what_it_reports() -> None:
+def test_a_leader_may_be_removed_to_read_what_it_reports() -> None:
     """Before that nothing is known of a group at rest but what its members said when they joined."""
 
     async def scenario() -> None:

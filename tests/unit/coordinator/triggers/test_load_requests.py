@@ -58,9 +58,9 @@ def test_uneven_load_asks_for_a_rebalance_at_most_once_a_minute() -> None:
         assert await led.later(1) == []
         led.weigh_tasks_of_a(900.0)
         assert await led.later(30) == []
-        (wish,) = await led.later(31)
-        assert isinstance(wish, RebalanceWanted)
-        assert wish.reason.startswith("the load of processes is uneven")
+        (wanted,) = await led.later(31)
+        assert isinstance(wanted, RebalanceWanted)
+        assert wanted.reason.startswith("the load of processes is uneven")
         assert await led.later(30) == []
         assert len(await led.later(31)) == 1
 

@@ -78,9 +78,9 @@ def test_a_probe_is_wanted_when_it_is_due_and_only_once() -> None:
         await led.rebalance(1, A, B)
         assert led.watch._prober.next_at_ms is not None
         assert await led.later(4) == []
-        (wish,) = await led.later(1)
-        assert isinstance(wish, RebalanceWanted)
-        assert "probe" in wish.reason
+        (wanted,) = await led.later(1)
+        assert isinstance(wanted, RebalanceWanted)
+        assert "probe" in wanted.reason
         assert await led.later(1) == []
         (tick,) = await led.later(600)
         assert isinstance(tick, RebalanceWanted)
@@ -101,8 +101,8 @@ def test_no_probe_ends_an_application_that_only_goes_on_while_nobody_rebalances_
         assert await led.later(1) == []
         assert len(led.app.cluster.asked) == asked, "it looks again every half minute"
         led.app.cluster.counts |= {"shop-by-user-repartition": 8, "shop-totals-changelog": 8}
-        (wish,) = await led.later(30)
-        assert isinstance(wish, RebalanceWanted)
+        (wanted,) = await led.later(30)
+        assert isinstance(wanted, RebalanceWanted)
 
     run(scenario())
 
@@ -136,14 +136,14 @@ def test_tasks_that_make_no_progress_raise_an_alert_once_and_their_members_are_a
         led = Led()
         await led.rebalance(1, A, B)
         led.app.log.done = 10
-        heard = [event for _ in range(12) for event in await led.later(12)]
-        assert not [event for event in heard if isinstance(event, StepAsideWanted)]
-        asked = [event.reason for event in heard if isinstance(event, RebalanceWanted)]
+        received = [event for _ in range(12) for event in await led.later(12)]
+        assert not [event for event in received if isinstance(event, StepAsideWanted)]
+        asked = [event.reason for event in received if isinstance(event, RebalanceWanted)]
         assert (
             asked
             == ["see whether member a works on its tasks: it has records to read and has committed nothing yet"] * 3
         )
-        alerts = [event.reason for event in heard if isinstance(event, WorkSuspected)]
+        alerts = [event.reason for event in received if isinstance(event, WorkSuspected)]
         assert len(alerts) == 2
         assert any(
             a.startswith("task 0_0, 0_1, 0_2 and others has records to read and commits nothing") for a in alerts
@@ -162,8 +162,8 @@ def test_a_thread_that_keeps_state_of_a_stateless_task_makes_it_step_aside_at_on
         led.app.at_s += 30
         threads = [t.after(led.app.planner._previous) for t in (A, B)]
         await led.rebalance(2, replace(threads[0], sums={**threads[0].sums, (0, 0): 0}), threads[1])
-        (wish,) = [event for event in await led.later(1) if isinstance(event, StepAsideWanted)]
-        assert "has task 0_0 and keeps state of it, which it has not by the topology" in wish.reason
+        (wanted,) = [event for event in await led.later(1) if isinstance(event, StepAsideWanted)]
+        assert "has task 0_0 and keeps state of it, which it has not by the topology" in wanted.reason
 
     run(scenario())
 
@@ -221,10 +221,10 @@ def test_a_clock_that_is_set_makes_no_standstill_of_members_that_have_just_chang
             led.app.log.done += 100
             assert await led.later(12) == []
         await led.rebalance(2, *(t.after(led.app.planner._previous) for t in (A, B)), Thread("c", 3))
-        heard = await led.later(12)
+        received = await led.later(12)
         led.app.at_s, led.set_by_s = led.app.at_s + set_by_s, led.set_by_s + set_by_s
-        heard += await led.later(12)
-        assert [e for e in heard if isinstance(e, StepAsideWanted | WorkSuspected)] == []
+        received += await led.later(12)
+        assert [e for e in received if isinstance(e, StepAsideWanted | WorkSuspected)] == []
 
     run(scenario())
 
@@ -238,9 +238,9 @@ def test_a_standby_that_falls_behind_makes_a_rebalance() -> None:
         await led.rebalance(2, *(t.after(led.app.planner._previous) for t in (A, B)))
         assert await led.later(10) == []
         led.app.log.end = led.app.log.done = 5_000
-        (wish,) = await led.later(ENDS_INTERVAL_S)
-        assert isinstance(wish, RebalanceWanted)
-        assert "records behind" in wish.reason
+        (wanted,) = await led.later(ENDS_INTERVAL_S)
+        assert isinstance(wanted, RebalanceWanted)
+        assert "records behind" in wanted.reason
         assert await led.later(ENDS_INTERVAL_S) == []
 
     run(scenario())

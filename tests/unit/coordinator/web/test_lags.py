@@ -105,16 +105,16 @@ def test_a_led_group_is_refreshed_although_nobody_asks_until_it_is_led_no_more(m
 
 
 async def unasked(brokers: EmbeddedCluster) -> None:
-    rebalances, heard = LedRebalances(), list[GroupLag]()
+    rebalances, received = LedRebalances(), list[GroupLag]()
     rebalance_of_two = planned(decided(member("a", "az1"), member("b", None)))
     rebalances.on_decision(rebalance_of_two)
     refreshed_at = asyncio.Event()
 
-    def hear(_: str, found: GroupLag) -> None:
-        heard.append(found)
+    def receive(_: str, found: GroupLag) -> None:
+        received.append(found)
         refreshed_at.set()
 
-    watch = LagWatch(rebalances, [hear])
+    watch = LagWatch(rebalances, [receive])
     watch.on_decision(rebalance_of_two)
     transport = EmbeddedTransport(brokers.properties)
     await transport.start()
@@ -125,11 +125,11 @@ async def unasked(brokers: EmbeddedCluster) -> None:
         async with asyncio.timeout(60 * PATIENCE):
             await refreshed_at.wait()
         beside.cancel()
-        assert [partition.member for partition in heard[0].partitions()].count(None) == 0
+        assert [partition.member for partition in received[0].partitions()].count(None) == 0
         watch.on_note("g", Note(NoteKind.LEFT, "told to"))
-        reported_before = len(heard)
+        reported_before = len(received)
         await watch.refresh("g", reader, cluster.admin)
-        assert len(heard) == reported_before
+        assert len(received) == reported_before
     finally:
         reader.close()
         cluster.close()

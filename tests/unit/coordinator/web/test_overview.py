@@ -61,10 +61,10 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("reason", OverviewReason)
 def test_each_reason_has_a_rule_and_holds_alone(reason: OverviewReason) -> None:
-    (pain,) = problems_of(EXAMPLES[reason])
-    assert pain.reason == reason
-    assert pain.words
-    assert pain.detail
+    (problem,) = problems_of(EXAMPLES[reason])
+    assert problem.reason == reason
+    assert problem.words
+    assert problem.detail
 
 
 def test_rules_are_in_the_order_of_the_reasons() -> None:
@@ -85,8 +85,8 @@ def test_nothing_is_wrong_with_a_group_that_reads() -> None:
 
 
 @pytest.mark.parametrize("reason", [None, *NotLeading])
-def test_every_reason_not_to_lead_is_somebodys_work_or_passes_or_is_at_peace(reason: NotLeading | None) -> None:
-    found = {pain.reason for pain in problems_of(to_lead(reason))}
+def test_every_reason_not_to_lead_is_somebodys_work_or_passes_or_needs_nothing(reason: NotLeading | None) -> None:
+    found = {problem.reason for problem in problems_of(to_lead(reason))}
     if reason is None or reason in NO_PROBLEM:
         assert found == set()
     else:
@@ -94,9 +94,9 @@ def test_every_reason_not_to_lead_is_somebodys_work_or_passes_or_is_at_peace(rea
 
 
 def test_a_group_that_should_be_led_and_is_not_says_why_and_what_to_do() -> None:
-    (pain,) = problems_of(to_lead(NotLeading.FENCED))
-    assert "a reason" in pain.detail
-    assert "instance_id" in pain.detail
+    (problem,) = problems_of(to_lead(NotLeading.FENCED))
+    assert "a reason" in problem.detail
+    assert "instance_id" in problem.detail
 
 
 def test_the_most_painful_is_first_then_lag_in_time_then_in_records_then_the_name() -> None:
@@ -117,7 +117,7 @@ def test_the_most_painful_is_first_then_lag_in_time_then_in_records_then_the_nam
 def test_a_group_with_several_reasons_is_shown_at_its_worst() -> None:
     both = replace(judged(LagVerdict.STALLED), unowned=1)
     (row, _) = overview([named("x", EXAMPLES[OverviewReason.FALLING_BEHIND]), named("both", both)])
-    assert [pain.reason for pain in row.problems] == [OverviewReason.STALLED, OverviewReason.NO_OWNER]
+    assert [problem.reason for problem in row.problems] == [OverviewReason.STALLED, OverviewReason.NO_OWNER]
 
 
 def test_values_keep_the_unknown_apart_from_zero() -> None:
@@ -129,9 +129,9 @@ def test_values_keep_the_unknown_apart_from_zero() -> None:
 
 
 def test_consumers_that_assign_themselves_are_shown_with_their_lag_and_progress() -> None:
-    (pain,) = problems_of(EXAMPLES[OverviewReason.SELF_ASSIGNED])
-    assert pain.level == "info"
-    assert pain.detail == (
+    (problem,) = problems_of(EXAMPLES[OverviewReason.SELF_ASSIGNED])
+    assert problem.level == "info"
+    assert problem.detail == (
         "Consumers assign themselves partitions: offsets are committed without members."
         " 100 records wait, and 1.0 per second are read."
     )

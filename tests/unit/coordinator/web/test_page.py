@@ -171,7 +171,7 @@ def test_the_overview_lists_all_groups_as_the_api_orders_them_with_what_is_wrong
     for row in rows:
         text = browser.text(f"tr[data-group={json.dumps(row['group'])}]")
         lag = "not known" if row["lag"] is None else f"{row['lag']:,}"
-        for shown in (row["group"], lag, *(pain["words"] for pain in row["pains"])):
+        for shown in (row["group"], lag, *(problem["words"] for problem in row["pains"])):
             assert shown in text, row
     assert f"{len(rows)} groups · 2 with something wrong" in browser.text("#summary")
 

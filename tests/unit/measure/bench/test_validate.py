@@ -75,8 +75,8 @@ def test_an_uneven_plan_is_refused() -> None:
 def test_a_topic_that_its_owner_does_not_want_is_refused(subscribe: str, partition: int) -> None:
     of = scenario(Shape("cooperative-sticky", 20, 10, 10, "fresh", subscribe=subscribe))
     owner = plan(of)
-    stranger = int(np.flatnonzero(of.numbers == 1)[0])
-    owner[partition] = stranger
+    unsubscribed = int(np.flatnonzero(of.numbers == 1)[0])
+    owner[partition] = unsubscribed
     with pytest.raises(AssertionError, match="does not subscribe"):
         check(of, encoded(of, owner))
 

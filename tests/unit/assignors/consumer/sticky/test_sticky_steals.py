@@ -223,7 +223,7 @@ def test_a_search_for_cheaper_plans_that_is_cut_short_leaves_a_plan_with_the_sam
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seed = np.random.default_rng(7)
-    dearer = 0
+    costlier = 0
     for _ in range(20):
         topics = {f"t{i:02}": 3 for i in range(12)}
         wanted = [" ".join(t for t in topics if seed.random() < 0.6) for _ in range(6)]
@@ -238,8 +238,8 @@ def test_a_search_for_cheaper_plans_that_is_cut_short_leaves_a_plan_with_the_sam
             cut = decide(topics, members)
         assert sorted(cut.sizes) == sorted(full.sizes)
         assert cut.kept <= full.kept
-        dearer += cut.kept < full.kept
-    assert dearer > 0
+        costlier += cut.kept < full.kept
+    assert costlier > 0
 
 
 def every_plan(topics: dict[str, int], wanted: list[list[str]]) -> list[tuple[list[str], list[int]]]:

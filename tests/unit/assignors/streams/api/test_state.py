@@ -71,11 +71,11 @@ def test_lag_operations_need_lags() -> None:
     assert one.previous_active_tasks == tasks("0_0")
 
 
-@pytest.mark.parametrize("stranger", [TaskId(0, 7), TaskId(1, 0), TaskId(0, 0, "named")])
-def test_only_stateful_tasks_of_the_application_have_a_lag(stranger: TaskId) -> None:
+@pytest.mark.parametrize("unknown_task", [TaskId(0, 7), TaskId(1, 0), TaskId(0, 0, "named")])
+def test_only_stateful_tasks_of_the_application_have_a_lag(unknown_task: TaskId) -> None:
     one = TWO_TASKS.state(Process(1)).kafka_streams_states(True)[process_id(1)]
     with pytest.raises(UnknownTaskError, match="not a stateful task of app"):
-        one.lag_for(stranger)
+        one.lag_for(unknown_task)
 
 
 def test_lags_that_could_not_be_read_raise_where_java_answers_minus_three() -> None:

@@ -51,16 +51,16 @@ class Broker:
 
     def _serve(self, connection: socket.socket) -> None:
         with suppress(OSError), connection:
-            spoken = self._tls.wrap_socket(connection, server_side=True) if self._tls is not None else connection
+            stream = self._tls.wrap_socket(connection, server_side=True) if self._tls is not None else connection
             self._open.append(connection)
             step = 0
-            with spoken, spoken.makefile("rb") as reader:
+            with stream, stream.makefile("rb") as reader:
                 while size := reader.read(4):
                     sent = reader.read(struct.unpack(">i", size)[0])
                     key, version, correlation = struct.unpack_from(">hhi", sent)
                     step += key == SASL_AUTHENTICATE
                     body = struct.pack(">i", correlation) + self._answer(key, version, step)
-                    spoken.sendall(struct.pack(">i", len(body)) + body)
+                    stream.sendall(struct.pack(">i", len(body)) + body)
 
     def _answer(self, key: int, version: int, step: int) -> bytes:
         if key == API_VERSIONS:

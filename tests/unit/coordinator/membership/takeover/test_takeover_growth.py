@@ -192,8 +192,8 @@ def test_who_would_lead_next_is_removed_with_the_leader_in_one_request() -> None
 
 
 def test_two_of_one_client_are_both_waited_for() -> None:
-    twins = (client(ALWAYS_FRONT, "leader"), *FIVE)
-    play = answered(given(dry_run_done(members=twins), GOOD), LEADER).synced()
+    same_clients = (client(ALWAYS_FRONT, "leader"), *FIVE)
+    play = answered(given(dry_run_done(members=same_clients), GOOD), LEADER).synced()
     evicted(play).described("PreparingRebalance", *FIVE[1:], client("m-new", "leader"))
     assert play.kinds() == []
     play.wake().described("PreparingRebalance", *FIVE[1:], client("m-new", "leader"), client("m-newer", "leader"))
