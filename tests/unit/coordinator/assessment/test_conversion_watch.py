@@ -48,6 +48,11 @@ def test_the_present_counts_are_beside_what_the_brokers_assignor_was_predicted_t
     assert progress.pending == ""
 
 
+def test_of_an_application_the_assignor_of_its_broker_is_shown() -> None:
+    """It was "stream", the protocol of a classic application."""
+    assert START.progress(converted(kind="streams", protocol="stream", assignor="sticky")).assignor == "sticky"
+
+
 def test_members_are_counted_by_protocol() -> None:
     assert START.progress(BEFORE).members == {"classic": 2}
     assert START.progress(converted()).members == {"consumer": 2}
