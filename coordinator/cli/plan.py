@@ -120,7 +120,7 @@ def _show(
     if output.is_document:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
         crash = costliest_crash(shadow.decision, shadow.present, pace)
-        more: dict[str, Any] = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": not seen.can_be_led}
+        more: dict[str, Any] = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": seen.hypothetical}
         more |= {"dearest_crash": None if crash is None else cost_document(crash)}
         more |= {"take_over": None if foreseen is None else asdict(foreseen)}
         print_document(asdict(picture) | more, output, one_of_many=watch)
@@ -177,7 +177,7 @@ def explain(
         warn_hypothetical(seen, err=True)  # the list may be empty and cannot show it
         print_document(
             [
-                asdict(explanation) | {"hypothetical": not seen.can_be_led, "orders": list(shadow.orders)}
+                asdict(explanation) | {"hypothetical": seen.hypothetical, "orders": list(shadow.orders)}
                 for explanation in explanations
             ],
             output,

@@ -194,7 +194,7 @@ def warn_hypothetical(seen: Observation, *, err: bool = False) -> None:
     """Prints who carries out the plan for a group if Bellwether does not lead it. `err`: on standard error."""
     if seen.asks_bellwether:
         echo("Its broker assigns, and asks Bellwether for plans.", err=err)
-    elif not seen.can_be_led:
+    elif seen.hypothetical:
         echo(f"Hypothetical: {seen.obstacle.rstrip('.')}. This is what Bellwether would do if it could.", err=err)
 
 

@@ -129,7 +129,7 @@ def simulate(
     release = modelled(seen.broker_version) if name in (*BROKER_SIDE, BROKER_STICKY) else ""
     if output.is_document:
         traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(simulated)
-        flags = {"hypothetical": not seen.can_be_led} | ({"release": release} if release else {})
+        flags = {"hypothetical": seen.hypothetical} | ({"release": release} if release else {})
         print_document(
             [
                 {**asdict(o.picture), **o.of_state, "traffic": t, **flags}
@@ -158,7 +158,7 @@ def print_absences(
             costs.append(absence_cost(ending, decision, shadow.present, names.index(owners[0]), pace))
     everybody = is_eager(decision.plan.words.kind, decision.raw.protocol)
     if output.is_document:
-        flags = {"hypothetical": not seen.can_be_led, "pauses_everybody": everybody}
+        flags = {"hypothetical": seen.hypothetical, "pauses_everybody": everybody}
         print_document([{**cost_document(cost), **flags} for cost in costs], output)
         return
     warn_hypothetical(seen)

@@ -153,6 +153,11 @@ class Observation:
         return self.assignor.startswith(OWN_ASSIGNORS)
 
     @property
+    def hypothetical(self) -> bool:
+        """Whether Bellwether cannot carry out plans for the group: it cannot lead it, and no broker asks for them."""
+        return not (self.can_be_led or self.asks_bellwether)
+
+    @property
     def no_plan(self) -> str:
         """Why there is no `shadow`, as a part of a sentence."""
         empty = self.kind in BROKER_PROTOCOLS and not self.members

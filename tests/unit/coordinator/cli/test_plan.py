@@ -89,15 +89,19 @@ def serving(text: str) -> Iterator[str]:
         thread.join(10)
 
 
+ASKS = "Its broker assigns, and asks Bellwether for plans.\n"
+
+
 def test_a_plan_for_a_group_whose_broker_asks_bellwether_is_not_hypothetical(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for kind, assignor in (("consumer", "bellwether-rack-first"), ("streams", "bellwether")):
-        warn_hypothetical(
-            Observation("g", kind, "Stable", assignor, 0, obstacle="its broker assigns", assignor=assignor)
-        )
-        assert capsys.readouterr().out == "Its broker assigns, and asks Bellwether for plans.\n"
-    warn_hypothetical(Observation("g", "consumer", "Stable", "uniform", 0, obstacle="its broker assigns"))
+        seen = Observation("g", kind, "Stable", assignor, 0, obstacle="its broker assigns", assignor=assignor)
+        warn_hypothetical(seen)
+        assert (seen.hypothetical, capsys.readouterr().out) == (False, ASKS)
+    other = Observation("g", "consumer", "Stable", "uniform", 0, obstacle="its broker assigns")
+    warn_hypothetical(other)
+    assert other.hypothetical
     assert capsys.readouterr().out.startswith("Hypothetical: its broker assigns. ")
 
 
