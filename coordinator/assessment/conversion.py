@@ -10,6 +10,7 @@ from bellwether_kafka.coordinator.kafka import SettingOfBroker
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Check, CheckVerdict, Observation
+from bellwether_kafka.coordinator.planning import listed
 
 MIGRATION_POLICY = "group.consumer.migration.policy"
 ONLINE = ("bidirectional", "upgrade")
@@ -59,14 +60,15 @@ class ConversionPlan:
 
 
 def plan_conversion(facts: ConversionFacts, prices: Prices) -> ConversionPlan:
-    """Returns the plan. A group that is converted already has a way back and no steps."""
+    """Returns the plan. A group that is converted already has a way back and no steps, one whose conversion was
+    interrupted has the rest of them."""
     return ConversionPlan(
         group=facts.seen.group_id,
         to=facts.protocol,
         converted=facts.converted,
         checks=tuple(_checks(facts)),
         policies=compared(facts, prices),
-        steps=() if facts.converted else _steps(facts),
+        steps=_steps(facts),
         way_back=_way_back(facts),
     )
 
@@ -79,12 +81,22 @@ def compared(facts: ConversionFacts, prices: Prices) -> tuple[PolicyRow, ...]:
 
 def _checks(facts: ConversionFacts) -> list[Check]:
     if facts.converted:
-        return [Check("group", CheckVerdict.PASS, f"It has the protocol {facts.protocol}: its broker assigns.")]
+        return [_converted(facts)]
     if facts.seen.kind != "classic":
         message = facts.seen.trouble or f"It is {facts.seen.kind}, and only a classic group can be converted."
         return [Check("group", CheckVerdict.FAIL, message, "See `bellwether doctor` for this group.")]
     running = [_migration(facts), _assignments(facts)] if facts.protocol == "consumer" else []
     return [_brokers(facts), *running, _clients(facts)]
+
+
+def _converted(facts: ConversionFacts) -> Check:
+    message = f"It has the protocol {facts.protocol}: its broker assigns."
+    seen = facts.seen
+    if not seen.classic_members:
+        return Check("group", CheckVerdict.PASS, message)
+    names = sorted(m.instance_id or m.client_id for m in seen.members if m.member_id in seen.classic_members)
+    left = f"{len(names)} of {len(seen.members)} members have the classic protocol ({listed(names)})."
+    return Check("group", CheckVerdict.WARN, f"{message} But {left}", "Restart these, or go the way back.")
 
 
 def _brokers(facts: ConversionFacts) -> Check:
@@ -136,6 +148,8 @@ def _clients(facts: ConversionFacts) -> Check:
 
 
 def _steps(facts: ConversionFacts) -> tuple[str, ...]:
+    if facts.converted and not facts.seen.classic_members:
+        return ()
     group = for_shell(facts.seen.group_id)
     then = f"See the result: bellwether observe {group}. Bellwether goes on observing lag, racks and costs."
     if facts.protocol == "streams":
@@ -146,10 +160,10 @@ def _steps(facts: ConversionFacts) -> tuple[str, ...]:
             "Start all instances with group.protocol=streams. Offsets and state stay.",
             then,
         )
+    first = "Restart one member with group.protocol=consumer. It converts the group"
     return (
-        "Restart one member with group.protocol=consumer. It converts the group"
-        + (", and Bellwether leaves it and observes." if facts.led else "."),
-        "Restart the others, one after another. Until then the broker assigns to both kinds.",
+        *([] if facts.converted else [first + (", and Bellwether leaves it and observes." if facts.led else ".")]),
+        "Restart the others with group.protocol=consumer, one after another. Until then the broker assigns to both.",
         then,
     )
 

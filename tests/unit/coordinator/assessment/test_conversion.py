@@ -96,6 +96,19 @@ def test_a_group_whose_broker_assigns_has_only_a_way_back() -> None:
     assert "group.protocol=classic" in plan.way_back[0]
 
 
+def test_a_conversion_that_was_interrupted_names_the_members_that_are_left_and_goes_on() -> None:
+    """It passed as converted, without a step, while two of its members had the classic protocol."""
+    seen = replace(READY.seen, kind="consumer")
+    left = list(seen.members)[:2]
+    plan = planned(seen=replace(seen, classic_members=frozenset(member.member_id for member in left)))
+    one = check(plan, "group")
+    assert one.verdict is CheckVerdict.WARN
+    assert f"2 of {len(seen.members)} members have the classic protocol" in one.message
+    assert all((member.instance_id or member.client_id) in one.message for member in left)
+    assert one.remedy
+    assert plan.steps[0].startswith("Restart the others")
+
+
 def test_an_application_is_stopped_before_it_is_converted() -> None:
     plan = planned(seen=replace(crossed("shop's"), protocol="stream", shadow=None))
     assert plan.to == "streams"
