@@ -147,7 +147,16 @@ def progress_in_words(progress: ConversionProgress) -> str:
     ]
     epoch = [] if progress.epoch is None else [f"epoch {progress.epoch}"]
     pending = [f"pending: {progress.pending}"] if progress.pending else []
+    parts += _predicted_for_another(progress)
     return "; ".join([f"{progress.protocol}, {progress.state}: {members}", *epoch, *parts, *pending])
+
+
+def _predicted_for_another(progress: ConversionProgress) -> list[str]:
+    """Returns a clause if the members chose another assignor than the broker's default, which was predicted."""
+    by, chosen = progress.predicted_by, progress.assignor
+    if progress.predicted is None or progress.protocol != "consumer" or not chosen or by == f"broker-{chosen}":
+        return []
+    return [f"predicted for {by}, but its assignor is {chosen}"]
 
 
 def _beside(predicted: PlacementCounts | None, name: str) -> str:
