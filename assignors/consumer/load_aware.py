@@ -110,9 +110,8 @@ class Load:
         load, worst = self.per_member(owner) * self.capacity, 0.0
         for part in self.parts:
             flats = part.flats(self.cluster)
-            items = self._items(part, flats, owner)
-            over = shared.excess(load[part.members], items.capacity, items.weight, items.owner, self.rules.band)
-            worst = max(worst, over)
+            capacity, local = self.capacity[part.members], self._positions(part, owner[flats])
+            worst = max(worst, shared.excess(load[part.members], capacity, self.weight[flats], local, self.rules.band))
         return worst
 
     def score(self, before: IntArray, owner: IntArray) -> tuple[float, int]:
@@ -142,11 +141,15 @@ class Load:
                 owner[flats] = part.members[items.owner]
         return owner
 
-    def _items(self, part: derived.Component, flats: LongArray, owner: IntArray) -> shared.Balancer:
-        """Returns a balancer of a component's partitions over its members, in the component's own coordinates."""
+    def _positions(self, part: derived.Component, owner: IntArray) -> IntArray:
+        """Returns the places of these owners among the members of a component."""
         position = np.full(self.group.size + 1, NOBODY, dtype=np.int32)  # the last entry is for NOBODY
         position[part.members] = np.arange(len(part.members), dtype=np.int32)
-        local = position[owner[flats]]
+        return np.asarray(position[owner], dtype=np.int32)
+
+    def _items(self, part: derived.Component, flats: LongArray, owner: IntArray) -> shared.Balancer:
+        """Returns a balancer of a component's partitions over its members, in the component's own coordinates."""
+        local = self._positions(part, owner[flats])
         return shared.Balancer(self.weight[flats], local, self.capacity[part.members], self._terms(part, flats))
 
     def _terms(self, part: derived.Component, flats: LongArray) -> shared.Terms:

@@ -76,7 +76,9 @@ class Targets:
     def of(cls, load: FloatArray, capacity: FloatArray, weight: FloatArray) -> "Targets":
         total, room = float(load.sum()), float(capacity.sum())
         places, alone = np.sort(capacity)[::-1].tolist(), 0
-        items = np.argsort(-weight, kind="stable")[: max(0, len(capacity) - 1)]
+        most = max(0, min(len(weight), len(capacity) - 1))
+        items = np.argpartition(-weight, most - 1)[:most] if most else np.zeros(0, dtype=np.int64)
+        items = items[np.lexsort((items, -weight[items]))]
         for item, place in zip(items.tolist(), places, strict=False):
             if weight[item] / place <= total / room:
                 break
@@ -85,9 +87,9 @@ class Targets:
         return cls(max(total / room, _LEAST_GAIN), heaviest, items[:alone])
 
     def of_places(self, owner: IntArray, places: int) -> FloatArray:
-        """Returns the target of each place while items have these owners."""
-        target = np.full(places, self.mean)
-        target[owner[self.items]] = self.heaviest
+        """Returns the target of each place while items have these owners, -1 for none."""
+        target, of_items = np.full(places, self.mean), owner[self.items]
+        target[of_items[of_items >= 0]] = self.heaviest
         return target
 
 

@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.load_balance import Balancer, Rules, Terms, excess
+from bellwether_kafka.assignors.shared.load_balance import Balancer, Rules, Targets, Terms, excess
 from tests.seeds import seeds
 
 HERE, ACROSS, CLOSED = 0, 1, None
@@ -84,6 +84,12 @@ def test_what_is_too_much(weight: list[float], owner: list[int], capacity: list[
     places, items = np.array(owner, dtype=np.int32), np.array(weight)
     load = np.bincount(places, items, len(capacity))
     assert excess(load, np.array(capacity, dtype=float), items, places, 0.1) == pytest.approx(expected)
+
+
+def test_an_item_without_a_place_fills_none() -> None:
+    targets = Targets.of(np.array([9.0, 1.0, 1.0]), np.ones(3), np.array([9.0, 1.0, 1.0]))
+    assert targets.of_places(np.array([-1, 1, 2]), 3).tolist() == [1, 1, 1]
+    assert targets.of_places(np.array([0, 1, 2]), 3).tolist() == [9, 1, 1]
 
 
 def test_a_place_that_joins_gets_its_share_also_beside_an_item_that_outweighs_the_mean() -> None:
