@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         DescribeByBroker,
         ListedGroup,
         RemoveStreamsMember,
+        SentTopology,
     )
     from bellwether_kafka.coordinator.kafka.librdkafka_clients import LoginError, librdkafka_client
     from bellwether_kafka.coordinator.kafka.log_requests import (
@@ -92,8 +93,6 @@ if TYPE_CHECKING:
         OTHER_TOPOLOGY,
         TEMPORARY_MEMBER,
         TEMPORARY_TOPIC,
-        DescribedTopology,
-        SentTopology,
         possible_topologies,
     )
     from bellwether_kafka.coordinator.kafka.topic_log import OFFSET_OUT_OF_RANGE, TopicLog, TopicLogError
@@ -117,6 +116,7 @@ else:
             "ListedGroup",
             "OWN_ASSIGNORS",
             "RemoveStreamsMember",
+            "SentTopology",
         ),
         "librdkafka_clients": ("LoginError", "librdkafka_client"),
         "log_requests": ("FindLeader", "ReadRecords"),
@@ -145,8 +145,6 @@ else:
             "OTHER_TOPOLOGY",
             "TEMPORARY_MEMBER",
             "TEMPORARY_TOPIC",
-            "DescribedTopology",
-            "SentTopology",
             "possible_topologies",
         ),
         "topic_log": ("OFFSET_OUT_OF_RANGE", "TopicLog", "TopicLogError"),

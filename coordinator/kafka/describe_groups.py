@@ -2,7 +2,7 @@
 as plain values, and the end of a membership. Belongs to `transport`."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from kafka.protocol.api_message import ApiMessage
@@ -86,8 +86,43 @@ class BrokerSubtopology:
 
 
 @dataclass(frozen=True, slots=True)
+class SentTopic:
+    """An internal topic as a member sends it. `partitions`: 0 where they are derived, as always of a changelog."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SentSubtopology:
+    """A subtopology as a member sends it. `joined`: all its topics must have the same number of partitions."""
+
+    subtopology_id: str
+    sources: tuple[str, ...]
+    sinks: tuple[str, ...]
+    repartitions: tuple[SentTopic, ...]
+    changelogs: tuple[SentTopic, ...]
+    joined: bool = False
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return (*self.sources, *(topic.name for topic in self.repartitions))
+
+
+@dataclass(frozen=True, slots=True)
+class SentTopology:
+    """The topology of a `streams` group."""
+
+    epoch: int
+    subtopologies: tuple[SentSubtopology, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerGroup:
-    """A group that its broker assigns. `error` is Kafka's code, 0 for none."""
+    """A group that its broker assigns. `error` is Kafka's code, 0 for none. `topology` is that of an application, None
+    if it has none yet; the numbers of partitions in it are the derived ones."""
 
     group_id: str
     protocol: BrokerProtocol
@@ -98,6 +133,7 @@ class BrokerGroup:
     assignor: str = ""
     members: tuple[BrokerMember, ...] = ()
     subtopologies: tuple[BrokerSubtopology, ...] = ()
+    topology: SentTopology | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +191,8 @@ def described_by_broker(group: Any, protocol: BrokerProtocol) -> BrokerGroup:
     if group.error_code:
         return BrokerGroup(group.group_id, protocol, group.error_code, group.error_message or "")
     consumer = protocol == "consumer"
-    topology = None if consumer else group.topology
+    shown = None if consumer else group.topology
+    parts = () if shown is None else tuple(shown.subtopologies or ())
     return BrokerGroup(
         group_id=group.group_id,
         protocol=protocol,
@@ -164,7 +201,8 @@ def described_by_broker(group: Any, protocol: BrokerProtocol) -> BrokerGroup:
         epoch=group.assignment_epoch,
         assignor=getattr(group, "assignor_name", None) or "",
         members=tuple(_consumer(m) if consumer else _streams(m) for m in group.members),
-        subtopologies=() if topology is None else tuple(map(_subtopology, topology.subtopologies or ())),
+        subtopologies=tuple(map(_subtopology, parts)),
+        topology=SentTopology(shown.epoch, tuple(map(_sent, parts))) if shown is not None and parts else None,
     )
 
 
@@ -210,3 +248,28 @@ def _subtopology(entry: Any) -> BrokerSubtopology:
         repartitions=tuple(topic.name for topic in entry.repartition_source_topics),
         changelogs=tuple(topic.name for topic in entry.state_changelog_topics),
     )
+
+
+def _sent(shown: Any) -> SentSubtopology:
+    return SentSubtopology(
+        subtopology_id=shown.subtopology_id,
+        sources=tuple(sorted(shown.source_topics)),
+        sinks=tuple(sorted(shown.repartition_sink_topics)),
+        repartitions=_topics(shown.repartition_source_topics),
+        changelogs=tuple(replace(topic, partitions=0) for topic in _topics(shown.state_changelog_topics)),
+    )
+
+
+def _topics(shown: Iterable[Any]) -> tuple[SentTopic, ...]:
+    """Returns topics and their configs in the order in which members send them."""
+    topics = (
+        SentTopic(
+            topic.name, topic.partitions, topic.replication_factor, tuple(sorted(map(_pair, topic.topic_configs)))
+        )
+        for topic in shown
+    )
+    return tuple(sorted(topics, key=lambda topic: topic.name))
+
+
+def _pair(config: Any) -> tuple[str, str]:
+    return config.key, config.value

@@ -7,7 +7,7 @@ the number of partitions of a repartition topic is the application's or derived.
 refused request changes nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice
 from typing import Any
@@ -19,7 +19,9 @@ from bellwether_kafka.coordinator.kafka import schemas
 from bellwether_kafka.coordinator.kafka.describe_groups import (
     JOINS,
     LEAVES,
-    StreamsGroupDescribeRequest,
+    SentSubtopology,
+    SentTopic,
+    SentTopology,
     StreamsGroupHeartbeatRequest,
 )
 from bellwether_kafka.coordinator.membership import Node
@@ -38,73 +40,6 @@ class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=schemas):  # type: ign
 
 class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg,misc]  # as above
     pass
-
-
-@dataclass(frozen=True, slots=True)
-class SentTopic:
-    """An internal topic as a member sends it. `partitions`: 0 where they are derived, as always of a changelog."""
-
-    name: str
-    partitions: int
-    replication_factor: int
-    configs: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SentSubtopology:
-    """A subtopology as a member sends it. `joined`: all its topics must have the same number of partitions."""
-
-    subtopology_id: str
-    sources: tuple[str, ...]
-    sinks: tuple[str, ...]
-    repartitions: tuple[SentTopic, ...]
-    changelogs: tuple[SentTopic, ...]
-    joined: bool = False
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        return (*self.sources, *(topic.name for topic in self.repartitions))
-
-
-@dataclass(frozen=True, slots=True)
-class SentTopology:
-    """The topology of a `streams` group."""
-
-    epoch: int
-    subtopologies: tuple[SentSubtopology, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedTopology:
-    """What a broker shows of a `streams` group. `error` is Kafka's code, 0 for none. `topology` is None for a group
-    without one; the numbers of partitions in it are the derived ones. `assignor` is "" for brokers before 4.4. `epoch`
-    is the group's, which rises with each member that joins or leaves."""
-
-    error: int
-    members: int = 0
-    topology: SentTopology | None = None
-    assignor: str = ""
-    epoch: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeTopology:
-    node: Node
-    group_id: str
-    timeout_ms: int
-
-    def message(self) -> Any:
-        return StreamsGroupDescribeRequest(group_ids=[self.group_id], include_authorized_operations=False)
-
-    def answer(self, response: Any) -> DescribedTopology:
-        (group,) = response.groups
-        if group.error_code:
-            return DescribedTopology(group.error_code)
-        shown, topology = group.topology, None
-        if shown is not None and shown.subtopologies:
-            topology = SentTopology(shown.epoch, tuple(map(_subtopology, shown.subtopologies)))
-        assignor = getattr(group, "assignor_name", None) or ""
-        return DescribedTopology(0, len(group.members), topology, assignor, group.group_epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,31 +124,6 @@ def _chosen(part: SentSubtopology, s: int, unlike: Sequence[int | tuple[int, int
         topic if (s, t) in unlike else replace(topic, partitions=0) for t, topic in enumerate(part.repartitions)
     )
     return replace(part, repartitions=repartitions, joined=(len(part.topics) > 1) != (s in unlike))
-
-
-def _subtopology(shown: Any) -> SentSubtopology:
-    return SentSubtopology(
-        subtopology_id=shown.subtopology_id,
-        sources=tuple(sorted(shown.source_topics)),
-        sinks=tuple(sorted(shown.repartition_sink_topics)),
-        repartitions=_topics(shown.repartition_source_topics),
-        changelogs=tuple(replace(topic, partitions=0) for topic in _topics(shown.state_changelog_topics)),
-    )
-
-
-def _topics(shown: Iterable[Any]) -> tuple[SentTopic, ...]:
-    """Returns topics and their configs in the order in which members send them."""
-    topics = (
-        SentTopic(
-            topic.name, topic.partitions, topic.replication_factor, tuple(sorted(map(_pair, topic.topic_configs)))
-        )
-        for topic in shown
-    )
-    return tuple(sorted(topics, key=lambda topic: topic.name))
-
-
-def _pair(config: Any) -> tuple[str, str]:
-    return config.key, config.value
 
 
 def _as_sent(part: SentSubtopology) -> Any:

@@ -28,7 +28,7 @@ from bellwether_kafka.coordinator.kafka.client_properties import (
     client_config,
 )
 from bellwether_kafka.coordinator.kafka.connections import Connections, release_of
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol
+from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, SentTopology
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
 from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany, GroupList, ListAllGroups
 from bellwether_kafka.coordinator.kafka.node_requests import (
@@ -38,7 +38,6 @@ from bellwether_kafka.coordinator.kafka.node_requests import (
     RemovedMembers,
     RemoveMembers,
 )
-from bellwether_kafka.coordinator.kafka.temporary_members import DescribedTopology, SentTopology
 from bellwether_kafka.coordinator.kafka.tokens import TokenError, TokenKeeper
 from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
 
@@ -190,13 +189,6 @@ class Transport:
             return error
         joins = temporary_members.TemporaryMember(node, group_id, member_id, joins=True, timeout_ms=REQUEST_TIMEOUT_MS)
         return await self._join_and_leave(joins, replace(joins, joins=False))
-
-    async def described_topology(self, group_id: str) -> DescribedTopology:
-        """Returns what the broker of a `streams` group shows of its topology. Raises TransportError."""
-        node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
-        if node is None:
-            return DescribedTopology(error)
-        return await self._ask(temporary_members.DescribeTopology(node, group_id, REQUEST_TIMEOUT_MS))
 
     async def rebalance_streams_by_broker(self, group_id: str, member_id: str, topology: SentTopology) -> int:
         """Does the same as `rebalance_by_broker` in a `streams` group. The error is INVALID_REQUEST if the group has

@@ -101,7 +101,7 @@ class BrokerRebalances:
         """A member of a `streams` group sends the topology. It must join a group that has members only: it would decide
         on the topology of another one. Nothing prevents this if the group is deleted just before it joins: a broker
         creates a group for each member with epoch 0, and lets no member join with another epoch."""
-        shown = await transport.described_topology(group)
+        shown = await transport.describe_by_broker(group, "streams")
         if shown.error or not shown.members:
             return _failed(group, "streams", shown.error)
         if not shown.assignor.startswith(kafka.OWN_ASSIGNORS):
@@ -127,7 +127,7 @@ class BrokerRebalances:
     async def _report_created(self, transport: kafka.Transport, group: str, epoch: int) -> None:
         """Reports a group that has a lower epoch than before: it was deleted, and the temporary member created it."""
         with suppress(kafka.TransportError):
-            now = await transport.described_topology(group)
+            now = await transport.describe_by_broker(group, "streams")
             if not now.error and not now.members and now.epoch < epoch:
                 del self._topologies[group]
                 why = "it was deleted when a temporary member joined, which created it with a likely topology"

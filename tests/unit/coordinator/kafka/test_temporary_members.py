@@ -3,16 +3,16 @@
 from typing import Any
 
 from bellwether_kafka.coordinator.kafka.describe_groups import (
+    BrokerGroup,
+    DescribeByBroker,
+    SentSubtopology,
+    SentTopic,
+    SentTopology,
     StreamsGroupDescribeResponse,
     StreamsGroupHeartbeatRequest,
 )
 from bellwether_kafka.coordinator.kafka.temporary_members import (
     TOPOLOGIES_MAX,
-    DescribedTopology,
-    DescribeTopology,
-    SentSubtopology,
-    SentTopic,
-    SentTopology,
     TemporaryStreamsMember,
     possible_topologies,
 )
@@ -30,7 +30,7 @@ def part(name: str, *sources: str, repartitions: tuple[SentTopic, ...] = ()) -> 
     return SentSubtopology(name, sources, (), repartitions, ())
 
 
-def described(version: int) -> DescribedTopology:
+def described(version: int) -> BrokerGroup:
     """What is read from the answer of a broker that sorts neither topics nor their configs."""
     group = StreamsGroupDescribeResponse.DescribedGroup
     shown = group.Topology.Subtopology
@@ -68,7 +68,9 @@ def described(version: int) -> DescribedTopology:
         ],
     )
     data = bytes(sent.encode(version=version))
-    return DescribeTopology(NODE, "g", 1_000).answer(StreamsGroupDescribeResponse.decode(data, version=version))
+    return DescribeByBroker(NODE, "g", "streams", 1_000).answer(
+        StreamsGroupDescribeResponse.decode(data, version=version)
+    )
 
 
 def test_a_brokers_answer_is_put_into_the_order_in_which_members_send_it() -> None:
@@ -76,8 +78,8 @@ def test_a_brokers_answer_is_put_into_the_order_in_which_members_send_it() -> No
     changelogs = (topic("app-s-changelog", 0, COMPACTED),)
     sinks = ("app-a-repartition", "app-b-repartition")
     subtopology = SentSubtopology("0", ("clicks", "views"), sinks, repartitions, changelogs)
-    shown = DescribedTopology(0, 0, SentTopology(2, (subtopology,)), "bellwether", 3)
-    assert described(version=1) == shown
+    assert described(version=1).topology == SentTopology(2, (subtopology,))
+    assert described(version=1).assignor == "bellwether"
     assert described(version=0).assignor == "", "brokers before 4.4 do not show it"
 
 

@@ -12,11 +12,9 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
+from bellwether_kafka.coordinator.kafka.describe_groups import SentSubtopology, SentTopology
 from bellwether_kafka.coordinator.kafka.temporary_members import (
     OTHER_TOPOLOGY,
-    DescribedTopology,
-    SentSubtopology,
-    SentTopology,
     possible_topologies,
 )
 from bellwether_kafka.coordinator.membership import Code
@@ -162,12 +160,12 @@ class Streams:
     """The requests to the coordinator node of a group of the streams protocol, whose application has sent `topology`.
     `joined` are the topologies with which members tried to join."""
 
-    def __init__(self, shown: DescribedTopology, topology: SentTopology = LIKELY) -> None:
+    def __init__(self, shown: BrokerGroup, topology: SentTopology = LIKELY) -> None:
         self.shown, self.topology = shown, topology
         self.joined: list[SentTopology] = []
         self.member_ids: set[str] = set()
 
-    async def described_topology(self, _group: str) -> DescribedTopology:
+    async def describe_by_broker(self, _group: str, _protocol: str) -> BrokerGroup:
         return self.shown
 
     async def rebalance_streams_by_broker(self, _group: str, member_id: str, topology: SentTopology) -> int:
@@ -191,10 +189,9 @@ def ordered_in_application(folder: Path, coordinator: Streams, times: int = 1) -
     return [line.get("reason", line["event"]) for line in logs]
 
 
-def shown(
-    topology: SentTopology | None = SHOWN, *, members: int = 3, assignor: str = "bellwether"
-) -> DescribedTopology:
-    return DescribedTopology(0, members, topology, assignor)
+def shown(topology: SentTopology | None = SHOWN, *, members: int = 3, assignor: str = "bellwether") -> BrokerGroup:
+    found = (BROKER_MEMBER,) * members
+    return BrokerGroup("shop", "streams", 0, members=found, topology=topology, assignor=assignor)
 
 
 def test_a_temporary_member_joins_an_application_with_its_topology(tmp_path: Path) -> None:
@@ -226,12 +223,12 @@ def test_the_topology_that_a_broker_has_accepted_is_the_first_the_next_time(tmp_
         ),
         (shown(None), 0, ["the group has no topology yet"] * 4),
         (
-            DescribedTopology(Code.GROUP_ID_NOT_FOUND),
+            BrokerGroup("shop", "streams", Code.GROUP_ID_NOT_FOUND),
             0,
             ["no broker assigns 'shop' any more, so no member of Bellwether joins it"],
         ),
         (
-            DescribedTopology(Code.TOPIC_AUTHORIZATION_FAILED),
+            BrokerGroup("shop", "streams", Code.TOPIC_AUTHORIZATION_FAILED),
             0,
             ["grant Bellwether's principal the ACL DESCRIBE on all topics of the application"],
         ),
@@ -247,7 +244,7 @@ def test_the_topology_that_a_broker_has_accepted_is_the_first_the_next_time(tmp_
     ],
 )
 def test_no_member_joins_an_application_that_it_would_disturb_or_create(
-    tmp_path: Path, described: DescribedTopology, joined: int, logged: list[str]
+    tmp_path: Path, described: BrokerGroup, joined: int, logged: list[str]
 ) -> None:
     coordinator = Streams(described, SentTopology(1, ()))
     assert ordered_in_application(tmp_path, coordinator) == logged
@@ -259,7 +256,7 @@ class Deleted(Streams):
 
     async def rebalance_streams_by_broker(self, _group: str, member_id: str, topology: SentTopology) -> int:
         self.joined.append(topology)
-        self.shown = replace(self.shown, members=0, epoch=2)
+        self.shown = replace(self.shown, members=(), epoch=2)
         return 0
 
 
