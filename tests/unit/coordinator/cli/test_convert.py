@@ -103,8 +103,6 @@ def test_a_line_has_the_counts_beside_the_predicted_ones() -> None:
         " 4 cross rack (3 predicted); unknown moved (0 predicted); pending: the group is Reconciling"
     )
     other = progress_in_words(replace(PROGRESS, assignor="bellwether-rack-first"))
-    assert other.endswith("; predicted for broker-uniform, but its assignor is bellwether-rack-first"), (
-        "its counts differ"
-    )
+    assert "; predicted for broker-uniform, but its assignor is bellwether-rack-first; pending" in other
     unpredicted = replace(PROGRESS, protocol="classic", members={"classic": 2}, epoch=None, predicted=None, pending="")
     assert progress_in_words(unpredicted) == ("classic, Reconciling: 2 members; 0 unowned; 4 cross rack; unknown moved")
