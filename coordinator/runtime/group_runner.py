@@ -252,6 +252,12 @@ class GroupRunner(Generic[P]):
         busy = self._carrying_out is not None and not self._carrying_out.done()
         if self._orders and not busy and self.membership.state is membership.State.STABLE:
             self._carrying_out = self._start(self._carry_out(self._orders))
+            self._carrying_out.add_done_callback(self._carried_out)
+
+    def _carried_out(self, done: asyncio.Task[None]) -> None:
+        """Goes on with orders that came meanwhile, or that could not be compared."""
+        if not done.cancelled() and done.exception() is None:
+            self._carry_out_next()
 
     async def _carry_out(self, orders: tuple[str, ...]) -> None:
         """Begins a rebalance for orders on placement, unless it would change nothing."""

@@ -60,8 +60,8 @@ class MembershipDriver:
         hand_over(self._loop, self._events.put_nowait, event)
 
     def start(self, on_step: OnStep) -> None:
-        """Starts the membership. `on_step` is called on the loop of the memberships; the last step has the command
-        `MembershipStopped` or an error."""
+        """Starts the membership. `on_step` is called on the loop of the memberships, but not for heartbeats that change
+        nothing; the last step has the command `MembershipStopped` or an error."""
         hand_over(self._loop, self._start, on_step)
 
     async def leave(self, reason: str) -> None:
@@ -83,8 +83,9 @@ class MembershipDriver:
         try:
             while True:
                 step = self._step(event)
+                if not _is_quiet(step, view):
+                    on_step(step)
                 view = step.view
-                on_step(step)
                 if any(isinstance(command, membership.MembershipStopped) for command in step.commands):
                     return
                 event = await self._next_event()
@@ -146,3 +147,10 @@ class MembershipDriver:
             if task is not None:
                 task.cancel()
         self._transport.abandon(self.config.group_id)
+
+
+def _is_quiet(step: DriverStep, before: membership.MembershipView) -> bool:
+    """Returns whether the step is a heartbeat, or its answer, and changes nothing. A thousand groups at rest have two
+    thousand of these a second, each of which would wake the loop of the process."""
+    of_heartbeats = isinstance(step.event, (membership.Wake, membership.HeartbeatAnswer))
+    return of_heartbeats and step.view == before and all(isinstance(c, membership.Heartbeat) for c in step.commands)

@@ -75,6 +75,27 @@ def test_heartbeats_go_on_while_the_rest_of_the_process_is_blocked() -> None:
     ]
 
 
+def test_heartbeats_that_change_nothing_do_not_wake_the_process() -> None:
+    """A thousand groups at rest had two thousand such steps a second."""
+
+    async def scenario() -> tuple[Brokers, list[DriverStep]]:
+        brokers, steps = Brokers(), list[DriverStep]()
+        async with membership_loop(LoopWatch().run()) as loop:
+            driver = MembershipDriver(CONFIG, brokers, loop)
+            driver.start(steps.append)
+            await until(lambda: steps and steps[-1].view.state is State.STABLE and len(brokers.heartbeats) > 3)
+            before, sent = steps.copy(), len(brokers.heartbeats)
+            await until(lambda: len(brokers.heartbeats) > sent + 20)
+            at_rest = steps[len(before) :]
+            driver.post(membership.StopRequested())
+            await until(lambda: steps[-1].view.state is State.STOPPED)
+        return brokers, at_rest
+
+    brokers, at_rest = asyncio.run(scenario())
+    assert at_rest == []
+    assert len(brokers.heartbeats) > 20
+
+
 def test_a_defect_is_handed_over_and_the_group_can_still_be_left() -> None:
     def broken(*_: object) -> tuple[membership.Command, ...]:
         raise RuntimeError("a bug")
