@@ -39,6 +39,7 @@ RETRY_S = 10.0
 LIFE_DEFAULT_S = 3600  # of unsecured tokens, as in librdkafka, and of opaque ones that come without an expiry
 SECONDS_MAX = 1e11  # the year 5138; larger numbers are milliseconds or nonsense
 REDIRECTS = (301, 302, 303, 307, 308)
+TOO_MANY_REQUESTS, SERVER_ERROR = 429, 500
 AWS_LIFE_S = 900
 MESSAGE_LENGTH_MAX = 200  # characters of AWS' error message
 AWS_SERVICE, AWS_ACTION = "kafka-cluster", "kafka-cluster:Connect"
@@ -238,6 +239,8 @@ def _asked(url: str, properties: Mapping[str, str], extensions: Mapping[str, str
 def _remedy(code: int) -> str:
     if code in REDIRECTS:
         return "a redirect is not followed, because the client secret is for this address only; correct it"
+    if code == TOO_MANY_REQUESTS or code >= SERVER_ERROR:
+        return "the endpoint is overloaded or at fault, whatever the login: try again"
     return f"check {CLIENT_ID} and {CLIENT_SECRET}"
 
 

@@ -156,6 +156,14 @@ def test_a_token_lives_as_long_as_it_says_itself(
     assert token.expires_at_s - time.time() == pytest.approx(life_s, abs=30)
 
 
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_an_endpoint_that_is_overloaded_is_not_mended_by_another_secret(status: int, endpoint: Endpoint) -> None:
+    endpoint.answer = status, {}
+    with pytest.raises(TokenError, match=f"answered {status}; the endpoint is overloaded or at fault") as error:
+        tokens.keeper(endpoint.properties).token()
+    assert "client.secret" not in str(error.value)
+
+
 def test_a_token_that_has_ended_is_none(endpoint: Endpoint) -> None:
     endpoint.answer = 200, {"access_token": jwt(exp=1_000_000_000), "expires_in": 300}
     with pytest.raises(TokenError, match="has ended already; check the clock"):
