@@ -15,6 +15,7 @@ from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import echo, fail
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Node, name_of
 from bellwether_kafka.coordinator.observation import (
+    NO_BROKER,
     GroupObserver,
     Observation,
     OnSeen,
@@ -177,6 +178,8 @@ def _remedy(seen: Observation) -> str:
         return "See 'bellwether groups'"
     if seen.unknown.right:
         return "See docs/reference/acls.md"
+    if seen.unknown.reason.startswith(NO_BROKER):
+        return "Name brokers in bootstrap.servers"
     return "It may be moving to another broker: try again in some seconds, or see 'bellwether groups'"
 
 

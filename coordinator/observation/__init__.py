@@ -66,4 +66,4 @@ from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.self_assigned import MemberlessCommits
 from bellwether_kafka.coordinator.observation.shared import SharedGroups, SharedOffsets
 from bellwether_kafka.coordinator.observation.short_ids import full_ids, short_ids
-from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_values
+from bellwether_kafka.coordinator.observation.unknown import NO_BROKER, Unknown, unknown_values

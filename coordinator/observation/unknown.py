@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bellwether_kafka.coordinator.kafka import TransportError, grant
-from bellwether_kafka.coordinator.membership import Code, name_of
+from bellwether_kafka.coordinator.membership import Code, Failure, name_of
+
+NO_BROKER = "what answers knows no requests about groups, and may be a KRaft controller rather than a broker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class Unknown:
 def unknown_of(cause: int | TransportError, group_id: str, now_ms: int) -> Unknown:
     """Makes an Unknown of a broker's error code, which is not 0, or of the error raised when none answered."""
     if isinstance(cause, TransportError):
+        if cause.failure is Failure.UNSUPPORTED:
+            return Unknown(f"{NO_BROKER} ({cause})", now_ms)
         return Unknown(f"the group's coordinator node does not answer ({cause})", now_ms)
     rights: dict[int, str] = {
         Code.GROUP_AUTHORIZATION_FAILED: grant("DESCRIBE", "Group", group_id),
