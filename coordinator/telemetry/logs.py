@@ -38,8 +38,13 @@ SHOWN_PROPERTIES = frozenset(
         "ssl.key.location",
     }
 )
-# Debug lines of `kafka` contain whole requests with credentials; Bellwether reports its errors itself.
-LEVELS_OF_LIBRARIES = {"kafka": logging.CRITICAL, "confluent_kafka": logging.WARNING, "asyncio": logging.WARNING}
+# Debug lines of `kafka` and `botocore` contain whole requests with credentials; Bellwether reports their errors itself.
+LEVELS_OF_LIBRARIES = {
+    "kafka": logging.CRITICAL,
+    "botocore": logging.CRITICAL,
+    "confluent_kafka": logging.WARNING,
+    "asyncio": logging.WARNING,
+}
 
 
 def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

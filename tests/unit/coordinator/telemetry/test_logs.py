@@ -107,10 +107,13 @@ def test_the_standard_library_logs_the_same_way() -> None:
     assert json.loads(stream.getvalue())["event"] == "sent x"
 
 
-def test_debug_lines_of_the_kafka_library_stay_out() -> None:
+@pytest.mark.parametrize("name", ["kafka.protocol.parser", "botocore.endpoint"])
+def test_debug_lines_of_libraries_that_log_in_stay_out(name: str) -> None:
+    """Those of botocore had the web identity token, and a refused role its traceback beside the sentence."""
     stream = io.StringIO()
     logs.configure_logs("debug", "json", stream)
-    logging.getLogger("kafka.protocol.parser").debug("sasl bytes")
+    logging.getLogger(name).debug("sasl bytes")
+    logging.getLogger(name).warning("Refreshing temporary credentials failed", exc_info=ValueError("refused"))
     assert stream.getvalue() == ""
 
 
