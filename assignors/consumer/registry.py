@@ -101,6 +101,11 @@ class Policy:
         """Returns the policy with members' capacities for `load-aware`, by instance id or client id."""
         return replace(self, load=replace(self.load, capacity=capacity))
 
+    def stock(self, name: str) -> "Policy":
+        """Returns the stock policy with this name, with the capacities and weights of this one. Raises
+        UnknownNameError."""
+        return replace(policy(name), load=self.load)
+
     def with_weights(self, weights: Weights) -> "Policy":
         """Returns the policy with weights of partitions for `load-aware`."""
         return replace(self, load=replace(self.load, weights=weights))

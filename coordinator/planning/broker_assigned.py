@@ -55,11 +55,11 @@ def asks_bellwether(group: BrokerGroup) -> bool:
 
 def served_policy(group: BrokerGroup, configured: consumer.Policy) -> consumer.Policy:
     """Returns the policy of the plans that the broker of a `consumer` group gets: the one in the assignor's name, else
-    the `configured` one, with its orders in either case."""
+    the `configured` one, with its orders and capacities in either case."""
     name = group.assignor.removeprefix(f"{OWN_ASSIGNORS}-")
     if not asks_bellwether(group) or name not in consumer.POLICIES:
         return configured
-    return replace(consumer.policy(name), stages=configured.stages)
+    return replace(configured.stock(name), stages=configured.stages)
 
 
 def served_application(group: BrokerGroup, configured: StreamsConfig) -> StreamsConfig:

@@ -197,7 +197,7 @@ class Answers:
                 request,
                 members_seen,
                 rules,
-                policy if group or request.assignor != OWN_ASSIGNORS else None,
+                policy if group or (request.assignor != OWN_ASSIGNORS and policy.name != LOAD_AWARE) else None,
                 racks_configured=self._racks_configured,
                 are_known=self._topics.are_known,
             ),
@@ -227,12 +227,14 @@ class Answers:
         )
 
     def _policy(self, assignor: str, group: str) -> Policy:
-        """Returns the policy in the assignor's name; that of the group if there is none in it."""
+        """Returns the policy in the assignor's name, with the group's capacities; that of the group if there is none in
+        the name."""
         name = assignor.removeprefix(f"{OWN_ASSIGNORS}-")
+        configured = (self._policy_of(group) if group else None) or Policy()
         if assignor == OWN_ASSIGNORS:
-            policy = (self._policy_of(group) if group else None) or Policy()
+            policy = configured
         elif name in POLICIES:
-            policy = consumer.policy(name)
+            policy = configured.stock(name)
         else:
             raise RefusedError(
                 f"Bellwether has no policy named '{assignor}'; its policies are {', '.join(sorted(POLICIES))}"

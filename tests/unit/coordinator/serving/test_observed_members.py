@@ -55,12 +55,14 @@ def test_a_plan_without_rules_by_name_and_without_configured_racks_is_not_made_a
     assert world.answers.planned_incompletely() == {}
 
 
-def test_a_capacity_by_client_id_counts() -> None:
-    world = World(Policy("load-aware").with_capacity({"large": 3.0}))
+@pytest.mark.parametrize(("configured", "assignor"), [("load-aware", "bellwether"), ("kafka", "bellwether-load-aware")])
+def test_a_capacity_by_client_id_counts(configured: str, assignor: str) -> None:
+    """One that the assignor's name chose had none: the group's settings were left aside with its policy."""
+    world = World(Policy(configured).with_capacity({"large": 3.0}))
     world.topics.learn({topic_id(0): "clicks"})
     world.weights = Weights({TopicPartition("clicks", p): 1.0 for p in range(12)})
     named(world, m0="large", m1="small", m2="small")
-    three = Asking([TOPIC], {f"m{i}": ("", {}) for i in range(3)}, assignor="bellwether")
+    three = Asking([TOPIC], {f"m{i}": ("", {}) for i in range(3)}, assignor=assignor)
     assert Counter(owners(world.answer(three)))[0] == 8, "8 / 3 is less than 3 / 1"
 
 
