@@ -226,24 +226,40 @@ def _logs(function: ast.expr) -> bool:
 
 def forbidden(name: str, words: Container[str] = NAMES) -> list[str]:
     """The parts of a name that have a better word."""
-    parts = (hit.lower() for hit in PART.findall(OF_OTHERS.sub("", name)))
-    return [part for part in parts if name.isidentifier() and part in words]
+    return [part for part in _parts(name) if part in words]
+
+
+@cache
+def _parts(name: str) -> tuple[str, ...]:
+    """Few names of hundreds of thousands differ."""
+    if not name.isidentifier():
+        return ()
+    return tuple(hit.lower() for hit in PART.findall(OF_OTHERS.sub("", name)))
 
 
 def _sources(folder: str) -> Iterator[tuple[Path, Nodes]]:
-    """Every module of a folder, with its nodes; those of tests are read by one check and not kept."""
+    """Every module of a folder, with its nodes; those of tests are many and not kept."""
     for path in sorted((ROOT / folder).rglob("*.py")):
         if path.name != "test_words.py" and not any(parent.is_symlink() for parent in path.parents):
             nodes = nodes_of(path) if folder != "tests" else nodes_in(path.read_text(encoding="utf-8"))
             yield path.relative_to(ROOT), nodes
 
 
+Lines = tuple[tuple[int, str], ...]
+
+
+@cache
+def _names_of(folder: str) -> tuple[tuple[Path, Lines, Lines], ...]:
+    """Every module of a folder, with the names that it defines and all its names; parsed once for two checks."""
+    return tuple((path, tuple(definitions(nodes)), tuple(names(nodes))) for path, nodes in _sources(folder))
+
+
 @cache
 def _named(folder: str) -> tuple[str, ...]:
     found = []
-    for path, nodes in _sources(folder):
+    for path, _, every_name in _names_of(folder):
         found += [f"{path}: {part}: {NAMES[part]}" for part in forbidden(path.stem)]
-        for line, one in names(nodes):
+        for line, one in every_name:
             found += [f"{path}:{line} {one}: {NAMES[part]}" for part in forbidden(one)]
     return tuple(dict.fromkeys(found))
 
@@ -258,8 +274,8 @@ def test_names_and_keys_avoid_these_words(folder: str) -> None:
 def test_definitions_are_no_metaphors(folder: str) -> None:
     found = [
         f"{path}:{line} {name}: {PRODUCT_NAMES[part]}"
-        for path, nodes in _sources(folder)
-        for line, name in [*definitions(nodes), (1, path.stem)]
+        for path, defined, _ in _names_of(folder)
+        for line, name in [*defined, (1, path.stem)]
         for part in forbidden(name, PRODUCT_NAMES)
     ]
     assert not found, "write instead:\n" + "\n".join(found)
