@@ -3,7 +3,6 @@ path."""
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,13 @@ from tests.interop.support.scenes.served import address_in
 from tests.interop.support.scenes.served_tasks import (
     GROUP,
     SETTLE_S,
-    add_instances,
-    application,
     asking_cluster,
+    counting_application,
     create_topics,
     in_one_rack,
     settled,
     started,
 )
-from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_load import Load
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]
 
@@ -53,16 +49,7 @@ def test_a_broker_places_tasks_by_rack_while_bellwether_answers_and_keeps_them_w
 ) -> None:
     """Two instances in each of two racks and one in the third. Every record is counted once in the end."""
     bellwether = Bellwether(broker, [GROUP], options={"mode": "observe"}, assignor_address=address_in(folder))
-    with (
-        StreamsApp(broker, application()) as app,
-        Load(broker, f"{GROUP}-in", keys=120) as load,
-        ExitStack() as ends,
-    ):
-        ends.push(bellwether)
-        started(bellwether)
-        load.produce(1_200)
-        load.start(100)
-        add_instances(app)
+    with counting_application(broker, bellwether) as app:
         owners = settled(app)
         assert in_one_rack(app) == [], bellwether.tail()
         assert {list(owners.values()).count(name) for name in "abcde"} <= {3, 4}
@@ -90,8 +77,6 @@ def test_a_broker_places_tasks_by_rack_while_bellwether_answers_and_keeps_them_w
         plan = bellwether.log("plan_served")[-1]
         assert (plan["group"], f"{GROUP}-in" in plan["topics"]) == (GROUP, True), plan
         print(f"plans took {[plan['plan_ms'] for plan in bellwether.log('plan_served')]} ms")
-        load.stop()
-        app.wait_counted(load.expected, limit_s=SETTLE_S)
 
 
 def test_orders_on_placement_hold_in_an_application_that_the_broker_assigns(broker: KafkaCluster, folder: Path) -> None:
@@ -106,16 +91,7 @@ def test_orders_on_placement_hold_in_an_application_that_the_broker_assigns(brok
         assignor_address=address_in(folder),
         control_topic=control,
     )
-    with (
-        StreamsApp(broker, application()) as app,
-        Load(broker, f"{GROUP}-in", keys=120) as load,
-        ExitStack() as ends,
-    ):
-        ends.push(bellwether)
-        started(bellwether)
-        load.produce(1_200)
-        load.start(100)
-        add_instances(app)
+    with counting_application(broker, bellwether) as app:
         owners = settled(app)
         bellwether.logged("group_observed", group=GROUP, members=5)
 
@@ -143,5 +119,3 @@ def test_orders_on_placement_hold_in_an_application_that_the_broker_assigns(brok
         withdrawn()
         evacuated("member:c", "c")
         withdrawn()
-        load.stop()
-        app.wait_counted(load.expected, limit_s=SETTLE_S)

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,14 +26,13 @@ from tests.interop.support.scenes.served_tasks import (
     SETTLE_S,
     application,
     asking_cluster,
+    counting_application,
     create_topics,
     settled,
-    started,
 )
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import sending
-from tests.interop.support.streams_load import Load
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]
 
@@ -66,21 +65,10 @@ def served(broker: KafkaCluster, folder: Path, described: Application) -> Iterat
     once."""
     options, address = {"mode": "observe"}, address_in(folder)
     bellwether = Bellwether(broker, [GROUP], options=options, assignor_address=address, control_topic=CONTROL)
-    with ExitStack() as ends:
-        app = ends.enter_context(StreamsApp(broker, described))
-        load = ends.enter_context(Load(broker, f"{GROUP}-in", keys=120))
-        ends.push(bellwether)
-        started(bellwether)
-        load.produce(1_200)
-        load.start(100)
-        for name, rack in RACK_OF.items():
-            app.add(name, rack, {"client.rack": rack})
-        ends.enter_context(sending(bellwether, app))
+    with counting_application(broker, bellwether, described, RACK_OF) as app, sending(bellwether, app):
         settled(app)
         bellwether.logged("group_observed", group=GROUP, members=len(RACK_OF))
         yield app, bellwether
-        load.stop()
-        app.wait_counted(load.expected, limit_s=SETTLE_S)
 
 
 def test_roll_restarts_each_process_of_an_application_that_the_broker_assigns(

@@ -5,7 +5,6 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,16 +20,12 @@ from tests.interop.support.scenes.served_tasks import (
     OWN,
     PARTITIONS,
     RACKS,
-    SETTLE_S,
-    add_instances,
-    application,
     asking_cluster,
+    counting_application,
     in_one_rack,
     settled,
-    started,
 )
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_load import Load
 
 MIN_TRAFFIC = {"mode": "observe", "kind": "streams", "rack.aware.assignment.strategy": "min_traffic"}
 
@@ -71,26 +66,17 @@ def placements(assignors: Sequence[str]) -> list[Placed]:
     with (
         tempfile.TemporaryDirectory(prefix="bellwether-assignor-") as name,
         asking_cluster(Path(name), nodes=3, assignors=assignors) as broker,
-        ExitStack() as ends,
     ):
         broker.create_topic(f"{GROUP}-in", assignment=[[1 + p % 3] for p in range(PARTITIONS)])
         broker.create_topic(f"{GROUP}-out", 1)
         bellwether = Bellwether(broker, [GROUP], options=MIN_TRAFFIC, assignor_address=address_in(Path(name)))
-        ends.push(bellwether)
-        started(bellwether)
-        app = ends.enter_context(StreamsApp(broker, application()))
-        load = ends.enter_context(Load(broker, f"{GROUP}-in", keys=120))
-        load.produce(1_200)
-        load.start(100)
-        add_instances(app)
-        first, owners = placed("start", app, broker, {})
-        bellwether.logged("group_observed", group=GROUP, members=5)
-        app.instances["e"].stop()
-        left, owners = placed("leave", app, broker, owners)
-        app.start("e", settings={"client.rack": "az3"})
-        joined, _ = placed("join", app, broker, owners)
-        load.stop()
-        app.wait_counted(load.expected, limit_s=SETTLE_S)
+        with counting_application(broker, bellwether) as app:
+            first, owners = placed("start", app, broker, {})
+            bellwether.logged("group_observed", group=GROUP, members=5)
+            app.instances["e"].stop()
+            left, owners = placed("leave", app, broker, owners)
+            app.start("e", settings={"client.rack": "az3"})
+            joined, _ = placed("join", app, broker, owners)
         return [first, left, joined]
 
 

@@ -1,7 +1,8 @@
 """An application whose 4.4 broker asks Bellwether, by `group.protocol=streams`, with the assignor on its class path."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.interop.support.bellwether import Bellwether
@@ -11,11 +12,12 @@ from tests.interop.support.members import wait_until
 from tests.interop.support.scenes.served import address_in
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_application import Application
+from tests.interop.support.streams_load import Load
 from tests.patience import PATIENCE
 
 GROUP, PARTITIONS = "served-tasks", 6
 RACKS = ("az1", "az2", "az3")
-INSTANCES = (("a", "az1"), ("b", "az1"), ("c", "az2"), ("d", "az2"), ("e", "az3"))
+RACK_OF = {"a": "az1", "b": "az1", "c": "az2", "d": "az2", "e": "az3"}
 OWN = "bellwether.broker.BellwetherTaskAssignor"
 SETTLE_S = 120.0
 PROBED_S = 3.0
@@ -54,9 +56,29 @@ def application() -> Application:
     )
 
 
-def add_instances(app: StreamsApp) -> None:
-    for name, rack in INSTANCES:
-        app.add(name, rack, {"client.rack": rack})  # consumer.client.rack is not sent in this protocol
+@contextmanager
+def counting_application(
+    cluster: KafkaCluster,
+    bellwether: Bellwether,
+    described: Application | None = None,
+    rack_of: Mapping[str, str] = RACK_OF,
+) -> Iterator[StreamsApp]:
+    """Instances in these racks, which count records that come all the time, while the broker asks this Bellwether. It
+    must not run yet, and ends before they do. Each record is counted once in the end."""
+    with (
+        StreamsApp(cluster, described or application()) as app,
+        Load(cluster, f"{GROUP}-in", keys=120) as load,
+        ExitStack() as ends,
+    ):
+        ends.push(bellwether)
+        started(bellwether)
+        load.produce(1_200)
+        load.start(100)
+        for name, rack in rack_of.items():
+            app.add(name, rack, {"client.rack": rack})  # consumer.client.rack is not sent in this protocol
+        yield app
+        load.stop()
+        app.wait_counted(load.expected, limit_s=SETTLE_S)
 
 
 def settled(app: StreamsApp) -> dict[str, str]:
