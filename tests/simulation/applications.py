@@ -17,15 +17,15 @@ RECORDS = 100_000  # of the changelogs of each task
 PROBING_MS = 60_000
 RACKS = {1: "a", 2: "b", 3: "c"}  # of the nodes
 
-ONE = (Subtopology(0, (INPUT,), changelogs=(STORE,)),)
-BESIDE = (*ONE, Subtopology(1, (OTHER,)))
+SINGLE = (Subtopology(0, (INPUT,), changelogs=(STORE,)),)
+BESIDE = (*SINGLE, Subtopology(1, (OTHER,)))
 THROUGH = (
     Subtopology(0, (INPUT,), repartition_sinks=(MIDDLE,)),
     Subtopology(1, (MIDDLE,), repartition_sources=(MIDDLE,), changelogs=(FIRST, SECOND)),
     Subtopology(2, (OTHER,)),
 )
 # By name, with how often each is drawn.
-SHAPES = {"one subtopology": (ONE, 3), "two subtopologies": (BESIDE, 2), "three subtopologies": (THROUGH, 2)}
+SHAPES = {"one subtopology": (SINGLE, 3), "two subtopologies": (BESIDE, 2), "three subtopologies": (THROUGH, 2)}
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,13 @@ class Application:
 
     def ends(self, sizes: Sizes) -> EndOffsets:
         """Each task has as many records, over all of its changelogs together."""
-        found = {}
+        ends_by_topic = {}
         for subtopology in self.topology.subtopologies:
             for topic in subtopology.changelogs:
-                found[topic] = np.full(sizes.get(topic, 0), RECORDS // len(subtopology.changelogs), dtype=np.int64)
-        return EndOffsets(found)
+                ends_by_topic[topic] = np.full(
+                    sizes.get(topic, 0), RECORDS // len(subtopology.changelogs), dtype=np.int64
+                )
+        return EndOffsets(ends_by_topic)
 
     def rebalances_max(self, partitions: int) -> int:
         """Within how many rounds it must have converged (KIP-441's test of its assignor)."""

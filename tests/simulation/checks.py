@@ -43,7 +43,7 @@ class Checks:
         self._refresh_at = 0.0
         self.work: dict[tuple[int, int], Counter[str]] = {}  # what we did in each generation of a crowd
         self._asked: dict[str, deque[float]] = {}
-        self._known: dict[Assignments, frozenset[TopicPartition]] = {}
+        self._partitions_of: dict[Assignments, frozenset[TopicPartition]] = {}
 
     # ---- at every step ---------------------------------------------------------------------------------------------
 
@@ -110,12 +110,12 @@ class Checks:
             key = self.world.broker.epoch, self.world.broker.group.generation
             self.work.setdefault(key, Counter())[kind] += 1
 
-    def made(self, assignments: Assignments, known: frozenset[TopicPartition]) -> None:
+    def made(self, assignments: Assignments, partitions: frozenset[TopicPartition]) -> None:
         """A plan of ours, and the partitions of the metadata that it was made with."""
-        self._known.pop(assignments, None)
-        self._known[assignments] = known
-        if len(self._known) > PLANS_KEPT:
-            del self._known[next(iter(self._known))]
+        self._partitions_of.pop(assignments, None)
+        self._partitions_of[assignments] = partitions
+        if len(self._partitions_of) > PLANS_KEPT:
+            del self._partitions_of[next(iter(self._partitions_of))]
 
     def planned(self, leader: str, assignments: Assignments) -> None:
         """A leader's plan for the present generation has reached the broker, perhaps not for the first time."""
@@ -129,9 +129,9 @@ class Checks:
         own = world.is_own(leader)
         self.plans["own" if own else "a member's"] += 1
         if own:
-            self._plan_of_own(dict(assignments), self._known.get(assignments, frozenset()))
+            self._plan_of_own(dict(assignments), self._partitions_of.get(assignments, frozenset()))
 
-    def _plan_of_own(self, given: dict[str, bytes], known: frozenset[TopicPartition]) -> None:
+    def _plan_of_own(self, given: dict[str, bytes], existing: frozenset[TopicPartition]) -> None:
         world = self.world
         owners = Counter[TopicPartition]()
         for member_entry in world.broker.group.member_entries.values():
@@ -146,7 +146,7 @@ class Checks:
         twice = [partition for partition, times in owners.items() if times > 1]
         if twice:
             world.violate(f"our plan gives {twice} to two members")
-        unexpected = sorted(owners.keys() - known)
+        unexpected = sorted(owners.keys() - existing)
         if unexpected:
             world.violate(f"our plan gives {unexpected}, which its metadata did not have")
 

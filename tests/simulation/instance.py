@@ -109,8 +109,8 @@ class Instance:
     @property
     def obstacle(self) -> str:
         """Why it takes the group over from nobody."""
-        found = self.machine._core.takeovers.obstacle if self.machine is not None else None
-        return found.sentence if found is not None else ""
+        obstacle = self.machine._core.takeovers.obstacle if self.machine is not None else None
+        return obstacle.sentence if obstacle is not None else ""
 
     @property
     def holds_open(self) -> bool:

@@ -149,7 +149,7 @@ class Member:
         return self._alive(lambda *values: work(*values) if self._rebalance == number else None)
 
     def _find(self, then: Callable[[], None]) -> None:
-        def found(answer: e.CoordinatorAnswer) -> None:
+        def coordinator_found(answer: e.CoordinatorAnswer) -> None:
             if answer.node is None:
                 self._after(RETRY_S, again)
             else:
@@ -160,7 +160,7 @@ class Member:
         asked = self.world.rng.choice(NODES)
         failed = self._alive(lambda _: self._after(RETRY_S, again))
         request = c.FindCoordinator(0, "g", 5_000)
-        self.world.send(self.client, 1, asked, request, FIND_TIMEOUT_S, self._alive(found), failed)
+        self.world.send(self.client, 1, asked, request, FIND_TIMEOUT_S, self._alive(coordinator_found), failed)
 
     # ---- rounds ----------------------------------------------------------------------------------------------------
 

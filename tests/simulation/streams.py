@@ -221,8 +221,8 @@ class Thread(Member):
         if self.active & self.standby:
             self.world.violate(f"{self.name} has active tasks as standbys")
         for task in self.active | self.standby:
-            found = self.world.application.topology.find(task.subtopology)
-            if found is not None and found.stateful:
+            subtopology = self.world.application.topology.find(task.subtopology)
+            if subtopology is not None and subtopology.stateful:
                 self.of.state.setdefault(task, 0.0)
         generation, probe_ms = self._leads_until
         own_ms = probe_ms if generation == self.generation and probe_ms is not None else NEVER_MS

@@ -134,11 +134,11 @@ class Work:
         if self._decision is None or self.world.clock.now < self._refresh_at:
             return
         self._refresh_at = self.world.clock.now + self.watch.interval_ms / 1000
-        found = self.watch.refresh(self._decision, *self._offsets(self._decision), now_ms)
-        self._conclude(found.verdict)
-        if found.ask:
-            self.asked[found.ask.partition(":")[2]] += 1
-            self.instance.post(e.RebalanceWanted(found.ask))
+        answer = self.watch.refresh(self._decision, *self._offsets(self._decision), now_ms)
+        self._conclude(answer.verdict)
+        if answer.ask:
+            self.asked[answer.ask.partition(":")[2]] += 1
+            self.instance.post(e.RebalanceWanted(answer.ask))
 
     def _offsets(self, decision: Decision[TaskPlan]) -> tuple[LongArray, LongArray]:
         """What is committed and the ends, by flat partition."""

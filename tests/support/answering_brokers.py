@@ -193,7 +193,7 @@ class Brokers:
     def _coordinator(self, request: Any, _version: int, _node: int) -> Any:
         entry = FindCoordinatorResponse.Coordinator
 
-        def found(key: str) -> dict[str, Any]:
+        def coordinator(key: str) -> dict[str, Any]:
             node = self._node_of(key)
             return {
                 "node_id": node,
@@ -205,7 +205,9 @@ class Brokers:
 
         keys = list(request.coordinator_keys or [request.key])
         return FindCoordinatorResponse(
-            throttle_time_ms=0, coordinators=[entry(key=key, **found(key)) for key in keys], **found(keys[0])
+            throttle_time_ms=0,
+            coordinators=[entry(key=key, **coordinator(key)) for key in keys],
+            **coordinator(keys[0]),
         )
 
     def _list(self, _request: Any, _version: int, node: int) -> Any:
@@ -282,7 +284,7 @@ class Brokers:
             )
             return [topic(name=t, partitions=[partition(asked.group_id, p) for p in some]) for t, some in wanted]
 
-        groups = [group(group_id=one.group_id, topics=topics(one), error_code=0) for one in request.groups]
+        groups = [group(group_id=asked.group_id, topics=topics(asked), error_code=0) for asked in request.groups]
         return OffsetFetchResponse(throttle_time_ms=0, groups=groups)
 
     def _ends(self, request: Any, _version: int, _node: int) -> Any:

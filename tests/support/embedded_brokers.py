@@ -44,8 +44,8 @@ class EmbeddedClusterError(Exception):
 def _library() -> ctypes.CDLL:
     package = Path(confluent_kafka.__file__).parent
     folders = (package.parent / "confluent_kafka.libs", package / ".dylibs", package)
-    found = [path for folder in folders if folder.is_dir() for path in sorted(folder.glob("librdkafka*"))]
-    for path in found:
+    libraries = [path for folder in folders if folder.is_dir() for path in sorted(folder.glob("librdkafka*"))]
+    for path in libraries:
         library = ctypes.CDLL(str(path))
         if hasattr(library, "rd_kafka_mock_cluster_new"):
             return _typed(library)

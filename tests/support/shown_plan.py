@@ -42,7 +42,7 @@ def shown_plan(
         assignment = ConsumerProtocolAssignment(partitions=member.owned)
         described.append(AssignedMember(member.member_id, None, subscription.encode(), assignment.encode()))
     memory = consumer.recall(GENERATION, PROTOCOL, cluster, described)
-    joined = tuple(RawMember(one.member_id, None, one.metadata) for one in described)
+    joined = tuple(RawMember(member.member_id, None, member.metadata) for member in described)
     raw = RawGroup(group, GENERATION, PROTOCOL, joined, resting=True)
     decision = consumer.decide(raw, cluster, memory, consumer.policy(policy), 0, zlib.crc32(group.encode()))
     assert not isinstance(decision, Refusal), decision

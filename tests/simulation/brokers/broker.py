@@ -88,9 +88,9 @@ class Broker:
 
     def serve(self, at: int, client_id: str, request: c.Request, reply: Reply) -> None:
         if isinstance(request, c.FindCoordinator):
-            found = self.coordinator
-            error = Code.COORDINATOR_NOT_AVAILABLE if found is None else Code.NONE
-            reply(CoordinatorAnswer(0, error, None if found is None else node(found)))
+            coordinator = self.coordinator
+            error = Code.COORDINATOR_NOT_AVAILABLE if coordinator is None else Code.NONE
+            reply(CoordinatorAnswer(0, error, None if coordinator is None else node(coordinator)))
         elif at != self.coordinator:
             reply(_refusal(request, Code.NOT_COORDINATOR))
         elif self.loading:

@@ -44,8 +44,8 @@ class Topics:
 
     def read(self, asked: tuple[str, ...], reported: Sizes) -> MetadataRead:
         """What one look has told of these topics, as a reader of metadata puts it."""
-        found = self._of({topic: n for topic, n in reported.items() if topic in asked})[0]
-        return replace(found, read_at=self._clock.now, absent=frozenset(asked) - frozenset(found.topics))
+        metadata = self._of({topic: n for topic, n in reported.items() if topic in asked})[0]
+        return replace(metadata, read_at=self._clock.now, absent=frozenset(asked) - frozenset(metadata.topics))
 
     def refresh(self) -> ClusterView:
         """One look at everything, as the assignors see it."""

@@ -138,8 +138,8 @@ class Evacuation:
     def seen(self) -> "Evacuation":
         """After one more look at the group."""
         if self.world.broker.at_work and not self.back:
-            found = absence_update(self._order, self._absence, self._listed(), self.world.own_wall_ms())
-            self._absence, self.back = found.absence, bool(found.ended)
+            update = absence_update(self._order, self._absence, self._listed(), self.world.own_wall_ms())
+            self._absence, self.back = update.absence, bool(update.ended)
             if self.back:
                 self._remove_left_behind()
         return self

@@ -61,13 +61,13 @@ class Ghosts:
     def _dead(self) -> tuple[str, ...]:
         """Members of an earlier life of a process, of which a thread of the present one is listed."""
         listed = [m.member_id for m in self.world.broker.group.describe().members]
-        found: list[str] = []
+        dead: list[str] = []
         for process in self.world.processes:
             alive = {thread.member_id for thread in process.threads if thread.running}
-            known = {name for thread in process.threads for name in self._names(thread.name, listed)}
+            of_process = {name for thread in process.threads for name in self._names(thread.name, listed)}
             if alive & set(listed):
-                found += sorted(known - alive)
-        return tuple(found)
+                dead += sorted(of_process - alive)
+        return tuple(dead)
 
     @staticmethod
     def _names(thread: str, listed: list[str]) -> list[str]:

@@ -16,8 +16,8 @@ SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "200")) // 5
 
 def applications(count: int) -> list[int]:
     """The first seeds of applications with several processes."""
-    found = (seed for seed in range(1_000) if (w := World(seed)).streams and len(w.processes) > 1)
-    return [seed for seed, _ in zip(found, range(count), strict=False)]
+    several = (seed for seed in range(1_000) if (w := World(seed)).streams and len(w.processes) > 1)
+    return [seed for seed, _ in zip(several, range(count), strict=False)]
 
 
 def lived_through(seed: int) -> World:
@@ -59,7 +59,7 @@ def test_an_evacuated_task_always_has_a_caught_up_copy(seed: int) -> None:
 
 def test_a_guard_that_takes_others_members_for_its_own_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client id that several processes have proves nothing; without that check live members are removed."""
-    monkeypatch.setattr(members, "_unless_shared", lambda found, *_: found)
+    monkeypatch.setattr(members, "_unless_shared", lambda answers, *_: answers)
     with pytest.raises(ViolationError, match=r"the guard of .* removes"):
         all_lived_through(40)
 
@@ -85,7 +85,9 @@ def test_a_guard_that_polls_after_the_end_is_noticed(monkeypatch: pytest.MonkeyP
 
 
 def test_an_order_that_removes_the_successors_too_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(absences, "left_behind", lambda _order, _known, seen: tuple(m.member_id for m in seen.members))
+    monkeypatch.setattr(
+        absences, "left_behind", lambda _order, _order_before, seen: tuple(m.member_id for m in seen.members)
+    )
     with pytest.raises(ViolationError, match=r"the order to empty .* removes"):
         all_restarted(8)
 
