@@ -38,6 +38,7 @@ PROTOCOL = "cooperative-sticky"
 SIZES = (3, 30, 300)
 TURNS = 20
 GROUPS = 200
+HEARTBEAT_MS = 1_000
 QUIET_S = 60.0
 PAUSE_S = 0.5  # between a member's heartbeats
 REST_S = 10.0  # the same where only Bellwether's count
@@ -167,7 +168,7 @@ def shares(cluster: KafkaCluster, group: str, least_members: int) -> list[int]:
     return found
 
 
-def groups(cluster: KafkaCluster, count: int) -> Figures:
+def groups(cluster: KafkaCluster, count: int, heartbeat_ms: int) -> Figures:
     """One process leads so many groups with one member each, which come in waves, as deployments do; a quiet minute.
     The members' heartbeats are as rare as their sessions allow, and no watchdog runs in the process: what is measured
     is Bellwether."""
@@ -175,7 +176,8 @@ def groups(cluster: KafkaCluster, count: int) -> Figures:
     with Bellwether(cluster, names[:1], command=COMMAND) as one:
         alone_mb = resident_mb(one.pid)
     with ExitStack() as stack:
-        lead = stack.enter_context(Bellwether(cluster, names, command=COMMAND))
+        options = {"heartbeat_interval_ms": heartbeat_ms}
+        lead = stack.enter_context(Bellwether(cluster, names, command=COMMAND, options=options))
         for begin in range(0, count, WAVE):
             stack.enter_context(followers(cluster, names[begin : begin + WAVE], REST_S))
         time.sleep(REST_S)
@@ -194,8 +196,9 @@ def groups(cluster: KafkaCluster, count: int) -> Figures:
     return {
         "row": f"{count} groups led by one process, {QUIET_S:.0f} quiet seconds",
         "outcome": (
-            f"between heartbeats (1,000 ms wanted) p50 {gaps[len(gaps) // 2]:,} ms, p99 {gaps[int(len(gaps) * 0.99)]:,}"
-            f" ms, most {gaps[-1]:,} ms; {memory:.0f} MB resident, {(memory - alone_mb) * 1024 / count:.0f} KB a group;"
+            f"between heartbeats ({heartbeat_ms:,} ms wanted) p50 {gaps[len(gaps) // 2]:,} ms,"
+            f" p99 {gaps[int(len(gaps) * 0.99)]:,} ms, most {gaps[-1]:,} ms; {memory:.0f} MB resident,"
+            f" {(memory - alone_mb) * 1024 / count:.0f} KB a group;"
             f" {share_of_core:.1%} of a core, {share_of_core / count:.3%} a group"
         ),
         **stamp(),
@@ -260,6 +263,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.bench.live", description=__doc__)
     parser.add_argument("--only", choices=("share", "groups", "start"))
     parser.add_argument("--groups", type=int, default=GROUPS)
+    parser.add_argument("--heartbeat-ms", type=int, default=HEARTBEAT_MS)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     options = parser.parse_args()
@@ -280,7 +284,9 @@ def main() -> int:
                 share(c, size, leader, options.turns) for size in options.sizes for leader in ("java", "bellwether")
             )
         ),
-        "groups": lambda: _with_cluster(lambda c: print_result(groups(c, options.groups)), requests_logged=True),
+        "groups": lambda: _with_cluster(
+            lambda c: print_result(groups(c, options.groups, options.heartbeat_ms)), requests_logged=True
+        ),
     }
     try:
         for name, part in parts.items():
