@@ -25,7 +25,8 @@ NAMES = st.one_of(
 # Modules that put topic names of others into requests, and those whose names are settings of Bellwether's own.
 DOORS = ("kafka/metadata.py", "kafka/cluster.py", "kafka/offset_reader.py", "topology/live.py")
 DOORS += ("kafka/node_requests.py", "kafka/many_groups.py", "topology/internal_topics.py")
-OWN = ("control/topic.py", "telemetry/publish.py", "telemetry/weight_reader.py", "telemetry/history_reader.py")
+OWN = ("control/topic.py", "control/topic_faults.py", "telemetry/publish.py", "telemetry/weight_reader.py")
+OWN += ("telemetry/history_reader.py",)
 READ_BEFORE = ("telemetry/samples.py",)  # topics of a plan, which exist
 ASKS = re.compile(r"list_topics\((?!timeout)|ConfigResource\(ConfigResource\.Type\.TOPIC|NewTopic\(|describe_topics\(")
 
