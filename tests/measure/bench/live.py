@@ -3,6 +3,7 @@
 * share: from JoinGroup answered to SyncGroup received, by the broker's log, under us and under a Java leader of the
   same group, while a member comes and goes;
 * groups: many groups led by one process: how punctual its heartbeats are, memory and CPU;
+* applications: Streams applications led by one process: its memory and CPU at rest;
 * start: from the start of the process to its first JoinGroup at the broker: compiled as an installation leaves it, with
   no file of it in memory and with all; and without compiled Python files, which no installation does.
 
@@ -31,13 +32,16 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.raw import RawError, RawMember
+from tests.interop.support.rebalances import last_rebalance
+from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_led import application, settings_of
 from tests.measure.bench.report import Figures, save_live, stamp
 
 TOPIC, PARTITIONS = "orders", 300
 PROTOCOL = "cooperative-sticky"
 SIZES = (3, 30, 300)
 TURNS = 20
-GROUPS = 200
+GROUPS, APPLICATIONS = 200, 5
 HEARTBEAT_MS = 1_000
 QUIET_S = 60.0
 PAUSE_S = 0.5  # between a member's heartbeats
@@ -181,11 +185,9 @@ def groups(cluster: KafkaCluster, count: int, heartbeat_ms: int) -> Figures:
         for begin in range(0, count, WAVE):
             stack.enter_context(followers(cluster, names[begin : begin + WAVE], REST_S))
         time.sleep(REST_S)
-        began, cpu = time.monotonic(), cpu_s(lead.pid)
         from_ms = _now_ms()
-        time.sleep(QUIET_S)
+        share_of_core = _at_rest(lead)
         until_ms = _now_ms()
-        share_of_core = (cpu_s(lead.pid) - cpu) / (time.monotonic() - began)
         memory = resident_mb(lead.pid)
     heartbeats: dict[str, list[int]] = defaultdict(list)
     for at_ms, line in logged(cluster):
@@ -203,6 +205,34 @@ def groups(cluster: KafkaCluster, count: int, heartbeat_ms: int) -> Figures:
         ),
         **stamp(),
     }
+
+
+def applications(cluster: KafkaCluster, count: int) -> Figures:
+    """One process leads so many Streams applications with an instance of two threads each, which process nothing."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bellwether-applications-")))
+        apps = [application(cluster, f"led-{n}", threads=2, standbys=1) for n in range(count)]
+        own = {app.application_id: settings_of(app, folder) for app in apps}
+        lead = stack.enter_context(Bellwether(cluster, [*own], command=COMMAND, own=own))
+        for running in [stack.enter_context(StreamsApp(cluster, app)) for app in apps]:
+            running.add("one")
+            running.wait_settled()
+        for app in apps:
+            assert last_rebalance(cluster, app.application_id).leader.startswith(INSTANCE), app.application_id
+        time.sleep(REST_S)
+        share_of_core, memory = _at_rest(lead), resident_mb(lead.pid)
+    return {
+        "row": f"{count} Streams applications led by one process, {QUIET_S:.0f} quiet seconds",
+        "outcome": f"{memory:.0f} MB resident, {share_of_core:.1%} of a core",
+        **stamp(),
+    }
+
+
+def _at_rest(lead: Bellwether) -> float:
+    """The share of a core that a process takes for QUIET_S."""
+    began, cpu = time.monotonic(), cpu_s(lead.pid)
+    time.sleep(QUIET_S)
+    return (cpu_s(lead.pid) - cpu) / (time.monotonic() - began)
 
 
 def start(cluster: KafkaCluster) -> Iterator[Figures]:
@@ -261,8 +291,9 @@ def _day_ms(hours: int, minutes: int, seconds: int, milliseconds: int) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.bench.live", description=__doc__)
-    parser.add_argument("--only", choices=("share", "groups", "start"))
+    parser.add_argument("--only", choices=("share", "groups", "applications", "start"))
     parser.add_argument("--groups", type=int, default=GROUPS)
+    parser.add_argument("--applications", type=int, default=APPLICATIONS)
     parser.add_argument("--heartbeat-ms", type=int, default=HEARTBEAT_MS)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
@@ -287,6 +318,7 @@ def main() -> int:
         "groups": lambda: _with_cluster(
             lambda c: print_result(groups(c, options.groups, options.heartbeat_ms)), requests_logged=True
         ),
+        "applications": lambda: _with_cluster(lambda c: print_result(applications(c, options.applications))),
     }
     try:
         for name, part in parts.items():
