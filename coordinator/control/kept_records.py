@@ -2,7 +2,9 @@
 they remain in force, and without them no command would show or withdraw them.
 
 An instance that had not read a withdrawal before the topic was deleted writes the record again, so the others withdraw
-it again. One that none of them had read is lost. Any thread may call this."""
+it again. A withdrawal that none of them had read is lost; so is the newest version of a record if an instance that had
+read only an older one writes that, since the clocks of operators cannot tell which is newer. Any thread may call
+this."""
 
 import threading
 
@@ -21,6 +23,7 @@ class KeptRecords:
         self._withdrawn: dict[str, Record] = {}
         self._attempts = 0
         self._due_ms = 0
+        self._withdrawn_again: dict[str, tuple[int, int]] = {}  # by key: how often, and when last
         self._lock = threading.Lock()
 
     def take(self, key: str, record: Record | None) -> None:
@@ -44,6 +47,7 @@ class KeptRecords:
         """Begins a new log. Call this when the log is read from its start again."""
         with self._lock:
             self._lacking, self._attempts, self._due_ms = dict(self._records), 0, 0
+            self._withdrawn_again.clear()
 
     def due(self, now_ms: int) -> list[tuple[str, Record | None]]:
         """Returns, at the end of a log, what is to be written: records by key, None for those to withdraw again."""
@@ -60,7 +64,16 @@ class KeptRecords:
             return [record for record in self._lacking.values() if now_ms < record.expires_ms]
 
     def written_again(self, now_ms: int) -> list[str]:
-        """Returns the keys of withdrawn records that another instance has written again."""
+        """Returns the keys of withdrawn records that another instance has written again; each again after AGAIN_MS,
+        until the withdrawal is read, or ATTEMPTS_MAX times."""
         with self._lock:
             self._withdrawn = {key: record for key, record in self._withdrawn.items() if now_ms < record.expires_ms}
-            return [key for key, record in self._withdrawn.items() if self._records.get(key) == record]
+            back = [key for key, record in self._withdrawn.items() if self._records.get(key) == record]
+            due = [key for key in back if self._is_due(key, now_ms)]
+            for key in due:
+                self._withdrawn_again[key] = (self._withdrawn_again.get(key, (0, 0))[0] + 1, now_ms)
+            return due
+
+    def _is_due(self, key: str, now_ms: int) -> bool:
+        times, last_ms = self._withdrawn_again.get(key, (0, now_ms - AGAIN_MS))
+        return times < ATTEMPTS_MAX and not 0 <= now_ms - last_ms < AGAIN_MS

@@ -49,12 +49,14 @@ class BrokerRebalances:
         self._retry_s = tuple(retry_s)
         self._topologies: dict[str, kafka.SentTopology] = {}  # by group: the one that its broker has accepted
         self._causes: dict[str, list[_Cause]] = {}  # of groups in which a rebalance is to be begun
+        self._news: dict[str, asyncio.Event] = {}  # set when another cause comes
         self._begun: set[asyncio.Task[None]] = set()
 
     def begin(self, group: str, protocol: kafka.BrokerProtocol, cause: str) -> None:
         """Begins a rebalance. One that is still to be begun in this group is for this cause, too."""
         waiting = self._causes.setdefault(group, [])
         waiting.append(_Cause(protocol, cause))
+        self._news.setdefault(group, asyncio.Event()).set()
         if len(waiting) == 1:
             task = asyncio.create_task(self._begin(group, waiting))
             self._begun.add(task)
@@ -68,11 +70,12 @@ class BrokerRebalances:
             while waiting and self.transport is not None and self._needed(group):
                 await self._begin_for(group, waiting, self.transport)
         finally:
-            del self._causes[group]
+            del self._causes[group], self._news[group]
 
     async def _begin_for(self, group: str, waiting: list[_Cause], transport: kafka.Transport) -> None:
         """Makes the next attempt for all causes that wait, and removes them if it succeeds or is the last one. A cause
         that comes during the attempt waits for another one: the broker may have asked before."""
+        self._news[group].clear()
         tried, cause = tuple(waiting), "; ".join(dict.fromkeys(each.sentence for each in waiting))
         failed = await self._tried(group, tried[-1].protocol, transport)
         attempts = tried[-1].attempts
@@ -87,7 +90,9 @@ class BrokerRebalances:
             del waiting[: len(tried)]
             return
         tried[-1].attempts += 1
-        await asyncio.sleep(again_in_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(again_in_s):
+                await self._news[group].wait()  # a new order is tried at once
 
     async def _tried(self, group: str, protocol: kafka.BrokerProtocol, transport: kafka.Transport) -> _Failed | None:
         try:
@@ -129,7 +134,7 @@ class BrokerRebalances:
         with suppress(kafka.TransportError):
             now = await transport.describe_by_broker(group, "streams")
             if not now.error and not now.members and now.epoch < epoch:
-                del self._topologies[group]
+                self._topologies.pop(group, None)  # the group may have been forgotten meanwhile
                 why = "it was deleted when a temporary member joined, which created it with a likely topology"
                 log.warning("group_created", group=group, reason=why, remedy="delete it if its application is refused")
 

@@ -150,7 +150,7 @@ WRONG: dict[str, tuple[Callable[[bytes], bytes], str]] = {  # and the reason tha
     "nonsense": (lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n", "the answer claims 1213486160 bytes"),
     "nonsense in a frame": (lambda _: framed(b"\x01\x00" + bytes(range(200))), "the answer is to another request"),
     "nothing in a frame": (lambda _: framed(b""), "BufferUnderflowException"),
-    "another version": (lambda sent: sent[:4] + b"\x02" + sent[5:], "answers in version 2, this jar knows version 1"),
+    "another version": (lambda sent: sent[:4] + b"\x02" + sent[5:], "version 2 instead of 1; use the jar"),
     "another request": (lambda sent: sent[:6] + b"\x7f\x00\x00\x00" + sent[10:], "the answer is to another request"),
     "a task without an owner": (lambda sent: _with(sent, 0, -1), "the plan gives task 0_0 to no member"),
     "an owner that is no member": (lambda sent: _with(sent, 0, 1_000), "the plan gives task 0_0 to no member"),

@@ -2,6 +2,7 @@
 path."""
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,7 +116,10 @@ def test_orders_on_placement_hold_in_an_application_that_the_broker_assigns(brok
 
         without_rack = evacuated("rack:az1", "a", "b")
         others = {task: owner for task, owner in owners.items() if owner not in "ab"}
-        assert {task: without_rack[task] for task in others} == others, "what runs elsewhere stays"
+        moved = [task for task, owner in others.items() if without_rack[task] != owner]
+        loads = Counter(owner for task, owner in without_rack.items() if not task.startswith("0"))
+        assert len(moved) <= 1, "the broker asks again when the temporary member leaves, and that plan may even out"
+        assert all(loads[others[task]] >= loads[without_rack[task]] for task in moved), (others, without_rack)
         withdrawn()
         evacuated("member:c", "c")
         withdrawn()

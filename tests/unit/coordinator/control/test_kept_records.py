@@ -81,6 +81,17 @@ def test_a_withdrawn_order_that_another_instance_writes_again_is_withdrawn_again
     assert slow.lacking(10_000) == []
 
 
+def test_a_withdrawal_is_written_again_now_and_then_until_it_is_read() -> None:
+    """It was written at each poll, five times a second, while the new topic did not take it."""
+    records = kept(replace(LEAVE, expires_ms=10**9))
+    again = replace(LEAVE, expires_ms=10**9)
+    records.take(LEAVE.key, None)
+    records.begin_anew()
+    records.take(LEAVE.key, again)
+    written = [len(records.written_again(tenth * 100)) for tenth in range(600 * 10)]
+    assert (sum(written), written[0], sum(written[1:50]), written[50]) == (12, 1, 0, 1)
+
+
 def test_a_new_order_after_a_withdrawn_one_remains() -> None:
     records = kept(LEAVE)
     records.take(LEAVE.key, None)

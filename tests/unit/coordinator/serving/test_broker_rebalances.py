@@ -268,3 +268,42 @@ def test_a_group_that_was_deleted_just_before_a_temporary_member_created_it_is_r
     assert begun == "rebalance_begun"
     left = Streams(replace(shown(), epoch=7))
     assert ordered_in_application(tmp_path, left) == ["rebalance_begun"], "its members remain"
+
+
+def test_a_group_that_is_forgotten_meanwhile_is_reported_as_well(tmp_path: Path) -> None:
+    """The rebalance ended with a KeyError, and with it the causes that waited."""
+    served = quick_to_retry(tmp_path)
+
+    class Forgotten(Deleted):
+        async def describe_by_broker(self, group: str, protocol: str) -> BrokerGroup:
+            if self.joined:
+                served.on_gone("skewed")
+            return await super().describe_by_broker(group, protocol)
+
+    def order() -> None:
+        served.on_observation(replace(SKEWED, group_id="skewed", kind="streams"))
+        served.begin_rebalance("skewed", "eve has ordered it")
+
+    with capture_logs() as logs:
+        asyncio.run(rebalances_are_begun(served, Forgotten(replace(shown(), epoch=7)), order))
+    assert [entry["event"] for entry in logs if entry["event"].startswith(("group_c", "rebal"))] == [
+        "group_created",
+        "rebalance_begun",
+    ]
+
+
+def test_another_order_is_tried_at_once_while_a_failed_one_waits(tmp_path: Path) -> None:
+    """It waited with it for up to half a minute, and its command ended before that."""
+    path = f"unix:{tmp_path}/a.sock"
+    served = PlansForBrokers(path, lambda _: None, CollectorRegistry(), lambda _: None, retry_s=(3_600.0,))
+    coordinator = Coordinator(Code.COORDINATOR_NOT_AVAILABLE, 1, errors=1)
+
+    def orders() -> None:
+        served.on_observation(replace(SKEWED, group_id="skewed", kind="consumer"))
+        served.begin_rebalance("skewed", "eve has ordered it")
+        asyncio.get_running_loop().call_later(0.05, served.begin_rebalance, "skewed", "ann has ordered it")
+
+    with capture_logs() as logs:
+        asyncio.run(asyncio.wait_for(rebalances_are_begun(served, coordinator, orders), 60))
+    (begun,) = [entry["cause"] for entry in logs if entry["event"] == "rebalance_begun"]
+    assert begun == "eve has ordered it; ann has ordered it"
