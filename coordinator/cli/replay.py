@@ -2,6 +2,7 @@
 and `bellwether replay` plan them again. `coordinator/replay` documents what is not recorded."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -146,7 +147,8 @@ def replay_history(history: Path, group: str | None, policies: Sequence[str], ou
     wanted = tuple(policies or stock)
     unknown = sorted(set(wanted) - set(stock))
     if unknown:
-        fail(f"The policy {unknown[0]} is not known; stock ones are {', '.join(stock)}.")
+        of = "consumer groups; name an application to replay it" if consumers else "applications"
+        fail(f"The policy {unknown[0]} is not known for {of}; stock ones are {', '.join(stock)}.")
     began = time.perf_counter()
     weights = recorded.weights()
     outcomes = [
@@ -159,11 +161,14 @@ def replay_history(history: Path, group: str | None, policies: Sequence[str], ou
         )
     ]
     took_s = time.perf_counter() - began
+    unplanned = Counter(outcome.failed for outcome in outcomes)
     for reason, count in sorted(recorded.refused.items()):
         echo(f"{count} records were left out: {reason}.", err=True)
     left_out = sorted(set(names) - set(consumers)) if consumers else []
     if left_out:
         echo(f"Left out, as applications have other policies; name one of {', '.join(left_out)}.", err=True)
+    if outcomes and not unplanned[""]:
+        fail(f"No recorded rebalance could be planned by {', '.join(wanted)}: {unplanned.most_common(1)[0][0]}.")
     if output.is_document:
         print_document(summary(outcomes), output)
         return

@@ -97,7 +97,8 @@ def write_state(path: Path, text: str) -> None:
     aside.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        with suppress(OSError):  # some file systems refuse this of a folder
+            os.fsync(folder)
     finally:
         os.close(folder)
 
@@ -122,6 +123,8 @@ class LocalOrders:
         self._records: dict[str, Record] = {}
         self._on_record: OnRecord = lambda _key, _record: None
         self._listening: asyncio.Task[None] | None = None
+        self._written_one_by_one = asyncio.Lock()
+        self._writing: set[asyncio.Task[None]] = set()
 
     def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -135,16 +138,25 @@ class LocalOrders:
     def write(self, record: Record) -> None:
         self._set(record.key, record)
         if isinstance(record, HandedBack):
-            self._file.write(record)
+            task = asyncio.get_running_loop().create_task(self._write(record))
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
 
     def withdraw(self, key: str) -> None:
         self._set(key, None)
 
     async def close(self) -> None:
+        if self._writing:
+            await asyncio.wait(self._writing, timeout=ANSWER_TIMEOUT_S)
         if self._listening is not None:
             self._listening.cancel()
             with suppress(asyncio.CancelledError):
                 await self._listening
+
+    async def _write(self, record: HandedBack) -> None:
+        """Writes to the file in a thread, because a disk may be slow."""
+        async with self._written_one_by_one:
+            await asyncio.to_thread(self._file.write, record)
 
     def _set(self, key: str, record: Record | None) -> None:
         self._records.pop(key, None)

@@ -280,7 +280,8 @@ class GroupObserver:
         """Returns the key under which a plan is reused, None if each refresh needs a new plan: weights and the lags of
         Streams tasks change all the time."""
         answer = described.answer
-        varies = self._weights is not None or answer.protocol in (STREAMS_PROTOCOL, STATEFUL_PROTOCOL)
+        by_load = self._weights is not None or self._policy_of(described.by_broker).name == LOAD_AWARE
+        varies = by_load or answer.protocol in (STREAMS_PROTOCOL, STATEFUL_PROTOCOL)
         if varies or self._sources.shared is None:
             return None
         try:
@@ -299,7 +300,7 @@ class GroupObserver:
             return Planner(group_id, kind, dialect=dialect, solver=self._solver, racks=self._racks)
         rules = self._rules(group)
         if answer.protocol != STREAMS_PROTOCOL:
-            policy = self._policy if group is None else planning.served_policy(group, self._policy)
+            policy = self._policy_of(group)
             weights = self._weights or (self._lags.weights if policy.name == LOAD_AWARE else None)
             consumers = planning.ConsumerKind(
                 sources.reader, policy.with_rules(rules) if rules else policy, weights=weights
@@ -314,6 +315,10 @@ class GroupObserver:
                 assignors = config.stock_assignors
         streams = StreamsKind(group_id, config, sources.reader, sources.offsets, topology, assignors)
         return Planner(group_id, streams, solver=self._solver, racks=self._racks)
+
+    def _policy_of(self, group: BrokerGroup | None) -> Policy:
+        """Returns the policy for plain consumers: the configured one, or that in the name of a broker's assignor."""
+        return self._policy if group is None else planning.served_policy(group, self._policy)
 
     def _rules(self, group: BrokerGroup | None) -> tuple[Rule, ...]:
         """Returns the orders in a group whose broker asks Bellwether."""

@@ -59,7 +59,7 @@ def served_policy(group: BrokerGroup, configured: consumer.Policy) -> consumer.P
     name = group.assignor.removeprefix(f"{OWN_ASSIGNORS}-")
     if not asks_bellwether(group) or name not in consumer.POLICIES:
         return configured
-    return replace(configured.stock(name), stages=configured.stages)
+    return configured.stock(name).with_rules(configured.rules)
 
 
 def served_application(group: BrokerGroup, configured: StreamsConfig) -> StreamsConfig:

@@ -39,18 +39,21 @@ def recommendation(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRIC
         f"Recommended: {best['policy']}. Over {best['snapshots']} recorded rebalances its fullest member had on average"
         f" {best['imbalance']:.2f} times the mean, {best['cross_share']:.1%} of the load crossed racks"
         f" ({_money(best)} at {price_per_gb} per GB),"
-        f" {_moved(best)}."
+        f" {_moved(best)}{_failed(best)}."
     )
     return "\n".join([first, *map(_sentence, table[1:])])
 
 
 def _sentence(row: PolicySummary) -> str:
-    failed = f", no plan in {row['failed']} rebalances" if row["failed"] else ""
     return (
         f"{row['policy']}: {row['imbalance']:.2f} times the mean,"
         f" {row['cross_share']:.1%} across racks ({_money(row)}),"
-        f" {_moved(row)}{failed}."
+        f" {_moved(row)}{_failed(row)}."
     )
+
+
+def _failed(row: PolicySummary) -> str:
+    return f", no plan in {row['failed']} rebalances" if row["failed"] else ""
 
 
 def _moved(row: PolicySummary) -> str:
@@ -97,7 +100,7 @@ def rank(row: PolicySummary) -> tuple[float, ...]:
 
 def _sum(values: Sequence[int | None]) -> int | None:
     counts = [value for value in values if value is not None]
-    return sum(counts) if len(counts) == len(values) else None
+    return sum(counts) if values and len(counts) == len(values) else None
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -42,7 +42,10 @@ NAMELESS_MAX = 1_000
 MEMBERS_KEPT = 3  # of a plan's members: enough to recognise their group, and few to look up
 UNREADABLE = "unreadable"
 ORDERS_UNREAD = "the control topic has not been read yet, so orders on placement are unknown"
-UNOBSERVED = "no observed group has these members yet, so orders on placement in it are unknown"
+UNOBSERVED = (
+    "no observed group has these members yet, or the control topic has not been read yet, so orders on placement in it"
+    " are unknown"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ involved. The number of connections is limited; a new one replaces the one that 
 
 import errno
 import ipaddress
+import os
 import socket
 import stat
 import threading
@@ -27,6 +28,8 @@ REQUEST_S_MAX = 5.0  # between the first byte of a request and the last one of i
 PLANS_AT_ONCE = {wire.CONSUMERS: 2, wire.TASKS: 1}
 ACCEPT_AGAIN_S = 0.1
 SOCKET_MODE = 0o660
+# What a connection ends with where a process listens, if only to datagrams.
+LISTENS = (0, errno.EAGAIN, errno.EINPROGRESS, errno.EPROTOTYPE)
 
 Answer = Callable[[bytes], tuple[bytes, Callable[[bool], None]]]
 
@@ -153,8 +156,11 @@ def _unix(path: Path) -> socket.socket:
     if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
         with socket.socket(socket.AF_UNIX) as probe:
             probe.setblocking(False)  # a stopped process accepts nothing
-            if probe.connect_ex(str(path)) != errno.ECONNREFUSED:
+            code = probe.connect_ex(str(path))
+            if code in LISTENS:
                 raise ValueError("another process listens there")
+            if code not in (errno.ECONNREFUSED, errno.ENOENT):
+                raise OSError(code, os.strerror(code))
         path.unlink()
     listening = socket.socket(socket.AF_UNIX)
     try:

@@ -4,6 +4,7 @@ What a stream must have written follows from the records alone: every window tha
 closing events push to half an hour before `now_ms`, and none of the windows of the closing events themselves.
 """
 
+import math
 import os
 import signal
 import subprocess
@@ -14,10 +15,11 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
+from bellwether_kafka.coordinator.events import ERROR_HEADER
 from bellwether_kafka.pipeline.jobs import DEAD_LETTERS
 from bellwether_kafka.pipeline.session import PARQUET
 from bellwether_kafka.pipeline.source import dead_letters
@@ -199,8 +201,23 @@ def weights_differ(
     closed = table.where(F.col("window_end") <= F.timestamp_millis(F.lit(now_ms - WATERMARK_MS))).cache()
     wanted = {f"{row['topic']}-{row['partition']}": row.asDict() for row in weights(closed).collect()}
     sent = read_until(kafka, weights_topic, lambda found: {m.key() for m in found} >= {k.encode() for k in wanted}, 60)
-    last = {bytes(m.key() or b"").decode(): SCHEMAS.decode(bytes(m.value() or b""))[1] for m in sent}
-    return {key: (last.get(key), wanted.get(key)) for key in wanted | last if last.get(key) != wanted.get(key)}
+    last = {bytes(m.key() or b"").decode(): _weight_in(m) for m in sent}
+    pairs = {key: (last.get(key), wanted.get(key)) for key in wanted | last}
+    return {key: pair for key, pair in pairs.items() if not _alike(*pair)}
+
+
+def _weight_in(message: Message) -> dict[str, object]:
+    """The fields of the record, with the error of its header, None if it has none."""
+    error = dict(message.headers() or ()).get(ERROR_HEADER)
+    return {**SCHEMAS.decode(bytes(message.value() or b""))[1], "error": None if error is None else float(error)}
+
+
+def _alike(sent: dict[str, object] | None, wanted: dict[str, object] | None) -> bool:
+    """Whether two weights are the same. Their errors are of sums, whose last bits depend on the order of rows."""
+    if sent is None or wanted is None or None in (sent["error"], wanted["error"]):
+        return sent == wanted
+    one, other = ({name: value for name, value in weight.items() if name != "error"} for weight in (sent, wanted))
+    return one == other and math.isclose(float(str(sent["error"])), float(str(wanted["error"])), rel_tol=1e-9)
 
 
 def _difference(name: str, wanted: DataFrame, written: DataFrame, open_rows: int = CLOSING_ROWS) -> Difference:

@@ -114,7 +114,8 @@ class OrderService:
         ):
             return ""
         settings, _ = settings_for(self.bootstrap, self.config, order.target)
-        return unfollowed_by_broker(settings, order.target, lambda: self._is_reported(order.target))
+        objection = unfollowed_by_broker(settings, order.target, lambda: self._is_reported(order.target))
+        return objection and objection + control.clocks_may_differ(self.read(), order.target, now_ms())
 
     def _is_reported(self, group: str) -> bool:
         """Returns whether a live process reports within REPORTED_WITHIN_S that the group's broker assigns by plans of

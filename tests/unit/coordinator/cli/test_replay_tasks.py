@@ -120,9 +120,19 @@ def test_simulate_compares_the_policies_of_applications(tmp_path: Path) -> None:
     (row,) = json.loads(as_json.stdout)
     assert (row["policy"], row["failed"], row["paused"]) == ("streams-ha", 0, None)
     unknown = RUNNER.invoke(command, [*asked, "--policy", "rack-first"])
-    assert "The policy rack-first is not known; stock ones are kafka, streams-ha" in unknown.stderr
+    assert "The policy rack-first is not known for applications; stock ones are kafka, streams-ha" in unknown.stderr
     missing = RUNNER.invoke(command, ["simulate", "--history", str(tmp_path / "h"), "nowhere"])
     assert "The history has no group nowhere; it has shop." in missing.stderr
+
+
+def test_no_policy_is_recommended_of_which_no_rebalance_could_be_planned(tmp_path: Path) -> None:
+    """It recommended the first one, with 0.00 times the mean and nothing moved."""
+    round_of = {"event": "round", "group": "shop", "inputs": "00"}
+    lines = [json.dumps({**round_of, "generation": n, "decided_at_ms": n}) for n in (1, 2)]
+    (tmp_path / "h.jsonl").write_text("\n".join(lines))
+    ended = RUNNER.invoke(command, ["simulate", "shop", "--history", str(tmp_path / "h.jsonl")])
+    assert (ended.exit_code, ended.stdout) == (Exit.INPUT, ""), ended.output
+    assert ended.stderr.startswith("No recorded rebalance could be planned by kafka, streams-ha"), ended.stderr
 
 
 def test_applications_beside_consumer_groups_are_replayed_by_name(tmp_path: Path) -> None:
