@@ -127,8 +127,8 @@ def test_simulate_compares_the_policies_of_applications(tmp_path: Path) -> None:
 
 def test_no_policy_is_recommended_of_which_no_rebalance_could_be_planned(tmp_path: Path) -> None:
     """It recommended the first one, with 0.00 times the mean and nothing moved."""
-    round_of = {"event": "round", "group": "shop", "inputs": "00"}
-    lines = [json.dumps({**round_of, "generation": n, "decided_at_ms": n}) for n in (1, 2)]
+    recorded_event = {"event": "round", "group": "shop", "inputs": "00"}
+    lines = [json.dumps({**recorded_event, "generation": n, "decided_at_ms": n}) for n in (1, 2)]
     (tmp_path / "h.jsonl").write_text("\n".join(lines))
     ended = RUNNER.invoke(command, ["simulate", "shop", "--history", str(tmp_path / "h.jsonl")])
     assert (ended.exit_code, ended.stdout) == (Exit.INPUT, ""), ended.output
