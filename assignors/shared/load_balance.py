@@ -97,7 +97,8 @@ def excess(load: FloatArray, capacity: FloatArray, weight: FloatArray, owner: In
     """Returns by how much a place exceeds its target by more than `band`, as a share of the target, at most."""
     if not len(load) or load.sum() <= 0:
         return 0.0
-    target = Targets.of(load, capacity, weight).of_places(owner, len(load))
+    placed = owner >= 0  # the others are in no load
+    target = Targets.of(load, capacity, weight[placed]).of_places(owner[placed], len(load))
     return max(0.0, float((load / capacity / target).max()) - (1 + band))
 
 
@@ -232,8 +233,10 @@ class Balancer:
         if gain[gain.argmax()] <= 0:
             return None
         full = np.where(gain > 0, (load + self.weight[item]) / self.capacity, np.inf)
-        if full.min() <= target:
-            return [(item, source, int(full.argmin()))]
+        place = int(full.argmin())
+        alone = load[place] <= 0 and full[place] <= load[source] / self.capacity[source]  # an item cannot be divided
+        if full[place] <= target or alone:
+            return [(item, source, place)]
         if not pairs:
             return None
         here, there = terms.place[source], terms.place[self.owner]

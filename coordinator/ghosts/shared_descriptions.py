@@ -15,13 +15,13 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, Failure, Nod
 GROUPS_MAX = 50  # in one request
 LARGE_BYTES = 100_000  # a group with so large an answer is described alone
 
-Described = dict[str, DescribeAnswer]
+Described = dict[str, DescribeAnswer | TransportError]
 
 
 class Describes(Protocol):
     """The part of `Transport` that this module uses."""
 
-    def describe_groups(self, node: Node, group_ids: Sequence[str]) -> Awaitable[Described]: ...
+    def describe_groups(self, node: Node, group_ids: Sequence[str]) -> Awaitable[dict[str, DescribeAnswer]]: ...
 
 
 class SharedDescriptions:
@@ -31,24 +31,32 @@ class SharedDescriptions:
     def __init__(self, transport: Describes) -> None:
         self._transport = transport
         self._nodes: dict[Node, Batches[Described]] = {}
-        self._large: set[str] = set()
+        self._alone_from_now: set[str] = set()  # groups with large or unreadable answers
 
     async def describe(self, node: Node, group_id: str) -> DescribeAnswer:
         """Returns the description of a group that this node coordinates. Raises TransportError; an error code of the
         broker is in the answer."""
-        if group_id in self._large:
+        if group_id in self._alone_from_now:
             answer = await self._alone(node, group_id)
         else:
             batches = self._nodes.setdefault(node, Batches(partial(self._together, node)))
             shared = (await batches.ask([group_id])).get(group_id)
+            if isinstance(shared, TransportError):
+                raise shared
             # One group whose answer cannot be read, or that is left out, fails no other.
             answer = shared if shared is not None else await self._alone(node, group_id)
         size = sum(len(m.metadata) + len(m.assignment) for m in answer.members)
-        (self._large.add if size > LARGE_BYTES else self._large.discard)(group_id)
+        change = self._alone_from_now.add if size > LARGE_BYTES else self._alone_from_now.discard
+        change(group_id)
         return answer
 
     async def _alone(self, node: Node, group_id: str) -> DescribeAnswer:
-        answers = await self._transport.describe_groups(node, [group_id])
+        try:
+            answers = await self._transport.describe_groups(node, [group_id])
+        except TransportError as error:
+            if error.failure is Failure.MALFORMED:
+                self._alone_from_now.add(group_id)  # else all in its request would be asked alone each time
+            raise
         if group_id not in answers:
             raise TransportError(Failure.MALFORMED, "the broker's answer leaves the group out")
         return answers[group_id]
@@ -63,8 +71,6 @@ class SharedDescriptions:
 
     async def _part(self, node: Node, group_ids: list[str]) -> Described:
         try:
-            return await self._transport.describe_groups(node, group_ids)
+            return dict(await self._transport.describe_groups(node, group_ids))
         except TransportError as error:
-            if error.failure is Failure.MALFORMED:
-                return {}
-            raise
+            return {} if error.failure is Failure.MALFORMED else dict.fromkeys(group_ids, error)

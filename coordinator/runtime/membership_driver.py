@@ -153,4 +153,5 @@ def _is_quiet(step: DriverStep, before: membership.MembershipView) -> bool:
     """Returns whether the step is a heartbeat, or its answer, and changes nothing. A thousand groups at rest have two
     thousand of these a second, each of which would wake the loop of the process."""
     of_heartbeats = isinstance(step.event, (membership.Wake, membership.HeartbeatAnswer))
-    return of_heartbeats and step.view == before and all(isinstance(c, membership.Heartbeat) for c in step.commands)
+    unchanged = step.error is None and step.view == before
+    return of_heartbeats and unchanged and all(isinstance(c, membership.Heartbeat) for c in step.commands)

@@ -230,7 +230,7 @@ class EventPublisher:
             return
         self._count(event, DELIVERED)
         self._troubles.clear()
-        self._topic_missing = False
+        self._topic_missing, self._not_created = False, ""
 
     def _trouble(self, what: str, reason: str) -> None:
         if what not in self._troubles:

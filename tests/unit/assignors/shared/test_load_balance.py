@@ -92,6 +92,12 @@ def test_an_item_without_a_place_fills_none() -> None:
     assert targets.of_places(np.array([0, 1, 2]), 3).tolist() == [9, 1, 1]
 
 
+def test_an_item_without_a_place_is_in_no_load() -> None:
+    """Its weight was taken from the loads of the others, whose mean was nothing then."""
+    owner, weight = np.array([0, 1, 2, -1]), np.array([1.0, 1.0, 1.0, 5.0])
+    assert excess(np.ones(3), np.ones(3), weight, owner, 0.1) == 0.0
+
+
 def test_a_place_that_joins_gets_its_share_also_beside_an_item_that_outweighs_the_mean() -> None:
     """The five others are within the band of the heavy item, so that nothing would have to move for them."""
     of = balancer([13.0, *[2.0] * 24], [0, *[1 + n % 4 for n in range(24)]], [1.0] * 6)
@@ -200,6 +206,14 @@ def test_an_item_comes_home_where_there_is_room() -> None:
     of = balancer([2.0, 2.0, 2.0], [1, 0, 1], [1.0, 2.0], [[HERE, ACROSS], [HERE, HERE], [HERE, HERE]])
     assert of.run(Rules(moves_max=9)) >= 1
     assert price(of, 0) == HERE
+
+
+def test_an_item_comes_home_to_an_empty_place_where_items_are_fewer_than_places() -> None:
+    """Each of them outweighs the mean, and that of all others was nothing."""
+    prices: list[list[int | None]] = [[HERE, ACROSS, ACROSS], [ACROSS, ACROSS, HERE]]
+    of = balancer([2.0, 2.0], [0, 1], [1.0] * 3, prices)
+    assert of.run(Rules()) == 1
+    assert of.owner.tolist() == [0, 2]
 
 
 def test_two_items_come_home_in_exchange_where_there_is_no_room() -> None:

@@ -64,6 +64,42 @@ def test_a_group_whose_answer_is_bad_fails_no_other(bad: str) -> None:
     asyncio.run(scenario())
 
 
+def test_an_unreadable_group_is_asked_alone_from_then_on() -> None:
+    """All that shared its request were asked alone, each time."""
+
+    async def scenario() -> None:
+        brokers = Brokers()
+        shared = SharedDescriptions(brokers)
+        for _ in range(3):
+            await asyncio.gather(
+                *(shared.describe(HERE, group) for group in ("first", "a", UNREADABLE, "b")), return_exceptions=True
+            )
+        assert sum(UNREADABLE in asked and len(asked) > 1 for asked in brokers.asked) == 1
+        assert brokers.asked.count(["a"]) == brokers.asked.count(["b"]) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_fails_does_so_for_its_own_groups_alone() -> None:
+    class Failing(Brokers):
+        async def describe_groups(self, node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
+            if "g-060" in group_ids:
+                raise TransportError(Failure.TIMED_OUT, "no answer in time")
+            return await super().describe_groups(node, group_ids)
+
+    async def scenario() -> None:
+        shared, groups = SharedDescriptions(Failing()), [f"g-{n:03d}" for n in range(2 * GROUPS_MAX)]
+        first = asyncio.create_task(shared.describe(HERE, "first"))
+        await asyncio.sleep(0)
+        answers = await asyncio.gather(*(shared.describe(HERE, group) for group in groups), return_exceptions=True)
+        await first
+        assert [group for group, answer in zip(groups, answers, strict=True) if isinstance(answer, TransportError)] == [
+            f"g-{n:03d}" for n in range(GROUPS_MAX, 2 * GROUPS_MAX)
+        ]
+
+    asyncio.run(scenario())
+
+
 def test_a_node_that_is_silent_delays_no_group_of_another() -> None:
     async def scenario() -> None:
         shared = SharedDescriptions(Brokers(silent=THERE))
