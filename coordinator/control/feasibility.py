@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.control.records import (
     recent_heartbeats,
     traits_of,
 )
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
+from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, asks_bellwether
 from bellwether_kafka.coordinator.names import for_shell
 
 WITHIN = f"within {HEARTBEAT_AGE_MS_MAX // 1000} s"
@@ -92,7 +92,7 @@ def unfollowed(group: str, protocol: str, assignor: str, *, served: bool) -> str
     if protocol == "streams" and not assignor:  # before 4.4
         remedy = f"'bellwether convert {for_shell(group)}' has the way back to a group that Bellwether leads"
         return f"The broker of '{group}' places its tasks (group.protocol=streams) and follows no orders; {remedy}."
-    if not assignor.startswith(OWN_ASSIGNORS):
+    if not asks_bellwether(assignor):
         remedy = "let its members name one that asks Bellwether, such as group.remote.assignor=bellwether-rack-first"
         if protocol == "streams":
             remedy = f"give the group the configuration streams.assignor.name={OWN_ASSIGNORS}"

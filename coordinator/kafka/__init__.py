@@ -42,6 +42,8 @@ if TYPE_CHECKING:
         ListedGroup,
         RemoveStreamsMember,
         SentTopology,
+        asks_bellwether,
+        policy_in,
     )
     from bellwether_kafka.coordinator.kafka.librdkafka_clients import LoginError, librdkafka_client
     from bellwether_kafka.coordinator.kafka.log_requests import (
@@ -117,6 +119,8 @@ else:
             "OWN_ASSIGNORS",
             "RemoveStreamsMember",
             "SentTopology",
+            "asks_bellwether",
+            "policy_in",
         ),
         "librdkafka_clients": ("LoginError", "librdkafka_client"),
         "log_requests": ("FindLeader", "ReadRecords"),

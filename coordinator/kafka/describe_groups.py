@@ -42,6 +42,16 @@ class StreamsGroupHeartbeatResponse(ApiMessage, load_json=schemas):  # type: ign
     pass
 
 
+def asks_bellwether(assignor: str) -> bool:
+    """Returns whether a broker with this assignor asks the Bellwether beside it for plans."""
+    return assignor.startswith(OWN_ASSIGNORS)
+
+
+def policy_in(assignor: str) -> str:
+    """Returns the policy in the name of such an assignor; the name itself where it has none."""
+    return assignor.removeprefix(f"{OWN_ASSIGNORS}-")
+
+
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
     """A group in a list. `type` is "classic", "consumer", "streams" or "share", "" from old brokers."""
@@ -134,6 +144,12 @@ class BrokerGroup:
     members: tuple[BrokerMember, ...] = ()
     subtopologies: tuple[BrokerSubtopology, ...] = ()
     topology: SentTopology | None = None
+
+    @property
+    def asks_bellwether(self) -> bool:
+        """Whether its broker asks the Bellwether beside it. Brokers before 4.4 do not show this of an application, and
+        cannot ask for its tasks."""
+        return asks_bellwether(self.assignor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -310,7 +310,7 @@ class GroupObserver:
         topology = self._keeper if group is None else GivenTopology(topology_of(group))
         if group is not None:
             config = planning.served_application(group, config)
-            if planning.asks_bellwether(group):
+            if group.asks_bellwether:
                 config = config.with_rules(rules) if rules else config
                 assignors = config.stock_assignors
         streams = StreamsKind(group_id, config, sources.reader, sources.offsets, topology, assignors)
@@ -322,7 +322,7 @@ class GroupObserver:
 
     def _rules(self, group: BrokerGroup | None) -> tuple[Rule, ...]:
         """Returns the orders in a group whose broker asks Bellwether."""
-        if group is None or self._rules_of is None or not planning.asks_bellwether(group):
+        if group is None or self._rules_of is None or not group.asks_bellwether:
             return ()
         return self._rules_of(self.group_id) or ()
 

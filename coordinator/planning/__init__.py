@@ -4,7 +4,6 @@ from bellwether_kafka.coordinator.planning.applications import Application, Appl
 from bellwether_kafka.coordinator.planning.broker_assigned import (
     BROKER_ASSIGNS,
     UNIFORM,
-    asks_bellwether,
     assignor_of,
     classic_view,
     served_application,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from bellwether_kafka.assignors import consumer
 from bellwether_kafka.assignors.streams.application import PINNED, Subtopology, Topology
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, BrokerGroup, BrokerMember
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, policy_in
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.protocol import messages
@@ -43,21 +43,15 @@ def classic_view(group: BrokerGroup) -> DescribeAnswer:
 
 
 def assignor_of(group: BrokerGroup) -> str:
-    """Returns the name of the broker's assignor for display; `classic_view` has the most similar protocol instead."""
+    """Returns the protocol that an observation of the group has; `classic_view` has the most similar classic one."""
     return group.assignor if group.protocol == "consumer" else STREAMS_PROTOCOL
-
-
-def asks_bellwether(group: BrokerGroup) -> bool:
-    """Returns whether the group's broker asks the Bellwether beside it. Brokers before 4.4 do not show this of an
-    application, and cannot ask for its tasks."""
-    return group.assignor.startswith(OWN_ASSIGNORS)
 
 
 def served_policy(group: BrokerGroup, configured: consumer.Policy) -> consumer.Policy:
     """Returns the policy of the plans that the broker of a `consumer` group gets: the one in the assignor's name, else
     the `configured` one, with its orders and capacities in either case."""
-    name = group.assignor.removeprefix(f"{OWN_ASSIGNORS}-")
-    if not asks_bellwether(group) or name not in consumer.POLICIES:
+    name = policy_in(group.assignor)
+    if not group.asks_bellwether or name not in consumer.POLICIES:
         return configured
     return configured.stock(name).with_rules(configured.rules)
 
@@ -67,7 +61,7 @@ def served_application(group: BrokerGroup, configured: StreamsConfig) -> Streams
     the broker's. One that asks Bellwether gets plans by `streams-ha`, and warm-ups are its own, so that every copy
     counts as caught up."""
     config = replace(configured, standbys_unknown=True)
-    if not asks_bellwether(group):
+    if not group.asks_bellwether:
         return config
     return replace(config, policy=STREAMS_HA, configs=replace(config.configs, acceptable_recovery_lag=PINNED))
 

@@ -16,7 +16,7 @@ from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray, Plan, Refusal, Rule, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
+from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, policy_in
 from bellwether_kafka.coordinator.planning import (
     Cause,
     Chosen,
@@ -232,7 +232,7 @@ class Answers:
     def _policy(self, assignor: str, group: str) -> Policy:
         """Returns the policy in the assignor's name, with the group's capacities; that of the group if there is none in
         the name."""
-        name = assignor.removeprefix(f"{OWN_ASSIGNORS}-")
+        name = policy_in(assignor)
         configured = (self._policy_of(group) if group else None) or Policy()
         if assignor == OWN_ASSIGNORS:
             policy = configured

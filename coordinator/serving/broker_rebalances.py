@@ -7,7 +7,7 @@ A broker does this by itself only for members that join, leave or change, and fo
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 import structlog
@@ -38,6 +38,14 @@ class _Cause:
     attempts: int = 0
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """The causes that wait in one group. `news` is set when another one comes."""
+
+    causes: list[_Cause] = field(default_factory=list)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class BrokerRebalances:
     """Begins rebalances, in the event loop in which `begin` is called. `transport` is set once the process has one.
     `retry_s`: when a rebalance is tried again that could not be begun, in seconds after each failure. `needed` returns
@@ -48,16 +56,15 @@ class BrokerRebalances:
         self._needed = needed
         self._retry_s = tuple(retry_s)
         self._topologies: dict[str, kafka.SentTopology] = {}  # by group: the one that its broker has accepted
-        self._causes: dict[str, list[_Cause]] = {}  # of groups in which a rebalance is to be begun
-        self._news: dict[str, asyncio.Event] = {}  # set when another cause comes
+        self._waiting: dict[str, _Waiting] = {}  # by group in which a rebalance is to be begun
         self._begun: set[asyncio.Task[None]] = set()
 
     def begin(self, group: str, protocol: kafka.BrokerProtocol, cause: str) -> None:
         """Begins a rebalance. One that is still to be begun in this group is for this cause, too."""
-        waiting = self._causes.setdefault(group, [])
-        waiting.append(_Cause(protocol, cause))
-        self._news.setdefault(group, asyncio.Event()).set()
-        if len(waiting) == 1:
+        waiting = self._waiting.setdefault(group, _Waiting())
+        waiting.causes.append(_Cause(protocol, cause))
+        waiting.news.set()
+        if len(waiting.causes) == 1:
             task = asyncio.create_task(self._begin(group, waiting))
             self._begun.add(task)
             task.add_done_callback(self._begun.discard)
@@ -65,18 +72,19 @@ class BrokerRebalances:
     def forget(self, group: str) -> None:
         self._topologies.pop(group, None)
 
-    async def _begin(self, group: str, waiting: list[_Cause]) -> None:
+    async def _begin(self, group: str, waiting: _Waiting) -> None:
         try:
-            while waiting and self.transport is not None and self._needed(group):
+            while waiting.causes and self.transport is not None and self._needed(group):
                 await self._begin_for(group, waiting, self.transport)
         finally:
-            del self._causes[group], self._news[group]
+            del self._waiting[group]
 
-    async def _begin_for(self, group: str, waiting: list[_Cause], transport: kafka.Transport) -> None:
+    async def _begin_for(self, group: str, waiting: _Waiting, transport: kafka.Transport) -> None:
         """Makes the next attempt for all causes that wait, and removes them if it succeeds or is the last one. A cause
         that comes during the attempt waits for another one: the broker may have asked before."""
-        self._news[group].clear()
-        tried, cause = tuple(waiting), "; ".join(dict.fromkeys(each.sentence for each in waiting))
+        waiting.news.clear()
+        tried = tuple(waiting.causes)
+        cause = "; ".join(dict.fromkeys(each.sentence for each in tried))
         failed = await self._tried(group, tried[-1].protocol, transport)
         attempts = tried[-1].attempts
         again_in_s = (
@@ -87,12 +95,12 @@ class BrokerRebalances:
         elif failed.reason:
             log.warning("rebalance_not_begun", group=group, cause=cause, reason=failed.reason, again_in_s=again_in_s)
         if again_in_s is None:
-            del waiting[: len(tried)]
+            del waiting.causes[: len(tried)]
             return
         tried[-1].attempts += 1
         with suppress(TimeoutError):
             async with asyncio.timeout(again_in_s):
-                await self._news[group].wait()  # a new order is tried at once
+                await waiting.news.wait()  # a new order is tried at once
 
     async def _tried(self, group: str, protocol: kafka.BrokerProtocol, transport: kafka.Transport) -> _Failed | None:
         try:
@@ -109,7 +117,7 @@ class BrokerRebalances:
         shown = await transport.describe_by_broker(group, "streams")
         if shown.error or not shown.members:
             return _failed(group, "streams", shown.error)
-        if not shown.assignor.startswith(kafka.OWN_ASSIGNORS):
+        if not shown.asks_bellwether:
             now = f"its broker assigns with {shown.assignor or 'its own assignor'} now"
             return _Failed(
                 f"{now}, which would give a temporary member tasks; set streams.assignor.name={kafka.OWN_ASSIGNORS}",

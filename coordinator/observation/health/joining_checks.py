@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS
+from bellwether_kafka.coordinator.kafka import asks_bellwether, policy_in
 from bellwether_kafka.coordinator.membership import (
     PROVEN_FROM,
     STREAMS_SESSION_MS_MAX,
@@ -212,9 +212,9 @@ def _assignor(facts: DoctorFacts) -> list[Check]:
     """Checks that every broker has the assignor of Bellwether that a group's members name: any of them may become the
     group's coordinator node, and one without it refuses the members."""
     name = facts.seen.protocol
-    if facts.seen.kind != "consumer" or not name.startswith(OWN_ASSIGNORS):
+    if facts.seen.kind != "consumer" or not asks_bellwether(name):
         return []
-    policy = name.removeprefix(f"{OWN_ASSIGNORS}-")  # or the name itself, which stands for the configured policy
+    policy = policy_in(name)  # or the name itself, which stands for the configured policy
     class_name = f"bellwether.broker.{''.join(map(str.capitalize, policy.split('-')))}Assignor"
     lists = {node: setting.split(",") for node, setting in facts.assignors.items() if isinstance(setting, str)}
     without = sorted(node for node, classes in lists.items() if class_name not in map(str.strip, classes))
