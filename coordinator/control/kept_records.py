@@ -7,11 +7,30 @@ read only an older one writes that, since the clocks of operators cannot tell wh
 this."""
 
 import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Record
 
 AGAIN_MS = 5_000  # a producer may not know a new topic yet, so what is not read back is written again
 ATTEMPTS_MAX = 12
+
+
+@dataclass(slots=True)
+class _Writes:
+    """How often each key has been written to a log, and when last, in epoch milliseconds."""
+
+    _made: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def due(self, keys: Iterable[str], now_ms: int) -> list[str]:
+        """Returns the keys to write now, and counts them: each again after AGAIN_MS, ATTEMPTS_MAX times."""
+        due = []
+        for key in keys:
+            times, last_ms = self._made.get(key, (0, now_ms - AGAIN_MS))
+            if times < ATTEMPTS_MAX and not 0 <= now_ms - last_ms < AGAIN_MS:
+                self._made[key] = times + 1, now_ms
+                due.append(key)
+        return due
 
 
 class KeptRecords:
@@ -21,9 +40,7 @@ class KeptRecords:
         self._records: dict[str, Record] = {}
         self._lacking: dict[str, Record] = {}  # of the new log, as far as it was read
         self._withdrawn: dict[str, Record] = {}
-        self._attempts = 0
-        self._due_ms = 0
-        self._withdrawn_again: dict[str, tuple[int, int]] = {}  # by key: how often, and when last
+        self._written, self._withdrawn_again = _Writes(), _Writes()
         self._lock = threading.Lock()
 
     def take(self, key: str, record: Record | None) -> None:
@@ -46,8 +63,8 @@ class KeptRecords:
     def begin_anew(self) -> None:
         """Begins a new log. Call this when the log is read from its start again."""
         with self._lock:
-            self._lacking, self._attempts, self._due_ms = dict(self._records), 0, 0
-            self._withdrawn_again.clear()
+            self._lacking = dict(self._records)
+            self._written, self._withdrawn_again = _Writes(), _Writes()
 
     def due(self, now_ms: int) -> list[tuple[str, Record | None]]:
         """Returns, at the end of a log, what is to be written: records by key, None for those to withdraw again."""
@@ -58,10 +75,8 @@ class KeptRecords:
         """Returns, at the end of a new log, the records that it lacks and that have not expired; the same again after
         AGAIN_MS, until they are read, or ATTEMPTS_MAX times."""
         with self._lock:
-            if not self._lacking or self._attempts >= ATTEMPTS_MAX or 0 < self._due_ms - now_ms <= AGAIN_MS:
-                return []
-            self._attempts, self._due_ms = self._attempts + 1, now_ms + AGAIN_MS
-            return [record for record in self._lacking.values() if now_ms < record.expires_ms]
+            lacking = {key: record for key, record in self._lacking.items() if now_ms < record.expires_ms}
+            return [lacking[key] for key in self._written.due(lacking, now_ms)]
 
     def written_again(self, now_ms: int) -> list[str]:
         """Returns the keys of withdrawn records that another instance has written again; each again after AGAIN_MS,
@@ -69,11 +84,4 @@ class KeptRecords:
         with self._lock:
             self._withdrawn = {key: record for key, record in self._withdrawn.items() if now_ms < record.expires_ms}
             back = [key for key, record in self._withdrawn.items() if self._records.get(key) == record]
-            due = [key for key in back if self._is_due(key, now_ms)]
-            for key in due:
-                self._withdrawn_again[key] = (self._withdrawn_again.get(key, (0, 0))[0] + 1, now_ms)
-            return due
-
-    def _is_due(self, key: str, now_ms: int) -> bool:
-        times, last_ms = self._withdrawn_again.get(key, (0, now_ms - AGAIN_MS))
-        return times < ATTEMPTS_MAX and not 0 <= now_ms - last_ms < AGAIN_MS
+            return self._withdrawn_again.due(back, now_ms)
