@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -151,15 +152,12 @@ def replay_history(history: Path, group: str | None, policies: Sequence[str], ou
         fail(f"The policy {unknown[0]} is not known for {of}; stock ones are {', '.join(stock)}.")
     began = time.perf_counter()
     weights = recorded.weights()
-    outcomes = [
-        outcome
-        for name in consumers or names
-        for outcome in (
-            replay_policies(recorded.snapshots[name], wanted, weights)
-            if consumers
-            else replay_task_policies(recorded.rebalances[name], wanted, weights)
-        )
-    ]
+    replays = (
+        [replay_policies(recorded.snapshots[name], wanted, weights) for name in consumers]
+        if consumers
+        else [replay_task_policies(recorded.rebalances[name], wanted, weights) for name in names]
+    )
+    outcomes = [*chain.from_iterable(replays)]
     took_s = time.perf_counter() - began
     unplanned = Counter(outcome.failed for outcome in outcomes)
     for reason, count in sorted(recorded.refused.items()):

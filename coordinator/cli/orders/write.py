@@ -77,8 +77,10 @@ class OrderService:
     ) -> None:
         """Writes an order and follows it for `wait_s`. Ends the process if the order cannot be carried out, unless
         `force` is set. With `dry_run` it only prints the plan."""
-        objection = "" if force else self._unfollowed(order)
-        records = self.read()
+        records, objection = self.read(), ""
+        if not force and self._may_be_served(order, records):
+            objection = self._unfollowed(order)
+            records = self.read()  # it may have waited for a report
         objection = objection or control.objection(order, records, now_ms())
         placed = None
         if (control.traits_of(order).places or dry_run) and not (objection and not force):
@@ -106,13 +108,14 @@ class OrderService:
         if done is False:
             raise typer.Exit(Exit.UNEXPECTED)
 
+    def _may_be_served(self, order: control.AnyOrder, records: Mapping[str, control.Record]) -> bool:
+        """Returns whether the order is one that a broker could follow, for a group that Bellwether does not lead."""
+        living = control.recent_heartbeats(records, now_ms())
+        return control.traits_of(order).served and not any(order.target in heartbeat.leads for heartbeat in living)
+
     def _unfollowed(self, order: control.AnyOrder) -> str:
         """Returns why the group's broker would not follow an order for the next plan, "" if it would or no broker
-        assigns. Nothing is asked about a group that Bellwether leads."""
-        if not control.traits_of(order).served or any(
-            order.target in heartbeat.leads for heartbeat in control.recent_heartbeats(self.read(), now_ms())
-        ):
-            return ""
+        assigns."""
         settings, _ = settings_for(self.bootstrap, self.config, order.target)
         objection = unfollowed_by_broker(settings, order.target, lambda: self._is_reported(order.target))
         return objection and objection + control.clocks_may_differ(self.read(), order.target, now_ms())
