@@ -229,11 +229,11 @@ class TakeoverPolicy:
                 f"{self._fragile.member_id} looks like kafka-python, whose round robin raises KeyError in its leader"
                 " when a member without topics joins, as Bellwether does; give the members range or sticky"
             )
-        if self._forecast(answer, possible).begins:
+        foreseen, named = self._forecast(answer, possible), self._named_ms or None
+        if foreseen.begins:
             return ""
-        named, usual = self._named_ms or None, self._answer_time_ms
         as_named = blocked(self._forecast(answer, possible, named), self.size_limit, named)
-        return as_named or blocked(self._forecast(answer, possible), self.size_limit, usual)
+        return as_named or blocked(foreseen, self.size_limit, self._answer_time_ms)
 
     def _waited(self, answer: DescribeAnswer, now: float) -> float:
         """Returns for how many seconds the same members have been in an open rebalance."""
