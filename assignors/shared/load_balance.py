@@ -92,14 +92,19 @@ class Targets:
         target[of_items[of_items >= 0]] = self.heaviest
         return target
 
+    def excess(self, load: FloatArray, capacity: FloatArray, owner: IntArray, band: float) -> float:
+        """Returns by how much a place exceeds its target by more than `band`, as a share of the target, at most."""
+        if not len(load) or load.sum() <= 0:
+            return 0.0
+        return max(0.0, float((load / capacity / self.of_places(owner, len(load))).max()) - (1 + band))
+
 
 def excess(load: FloatArray, capacity: FloatArray, weight: FloatArray, owner: IntArray, band: float) -> float:
-    """Returns by how much a place exceeds its target by more than `band`, as a share of the target, at most."""
-    if not len(load) or load.sum() <= 0:
+    """Does the same as `Targets.excess`, with the targets of these loads."""
+    if not len(load):
         return 0.0
     placed = owner >= 0  # the others are in no load
-    target = Targets.of(load, capacity, weight[placed]).of_places(owner[placed], len(load))
-    return max(0.0, float((load / capacity / target).max()) - (1 + band))
+    return Targets.of(load, capacity, weight[placed]).excess(load, capacity, owner[placed], band)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,7 +156,7 @@ class Balancer:
         targets = Targets.of(load, self.capacity, self.weight)
         budget, settled = rules.limit(len(self.weight)), targets.mean * (1 + (rules.settle + rules.band) / 2)
         moved = self._localise(settled, budget, load) if home_first else 0
-        if excess(load, self.capacity, self.weight, self.owner, rules.band) > 0:
+        if targets.excess(load, self.capacity, self.owner, rules.band) > 0:
             moved += self._even_out(targets, 1 + rules.settle, budget - moved, load)
         return moved if home_first else moved + self._localise(settled, budget - moved, load)
 
