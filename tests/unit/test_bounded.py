@@ -188,11 +188,24 @@ def test_texts_as_people_write_them_are_read() -> None:
 # ---- HTTP --------------------------------------------------------------------------------------------------------
 
 
+class Pages(HTTPServer):
+    """`received` has the path and the login of each request."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Page)
+        self.received: list[tuple[str, str | None]] = []
+
+    def handle_error(self, *_: object) -> None:
+        """Readers that go are the test."""
+
+
 class Page(BaseHTTPRequestHandler):
     """Answers what its path says."""
 
+    server: Pages
+
     def do_GET(self) -> None:
-        self.server.received.append((self.path, self.headers.get("X-Login")))  # type: ignore[attr-defined]
+        self.server.received.append((self.path, self.headers.get("X-Login")))
         self.send_response(302 if self.path == "/moved" else 200)
         self.send_header("Location", "/there")
         self.end_headers()
@@ -206,10 +219,8 @@ class Page(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def pages() -> Iterator[HTTPServer]:
-    server = HTTPServer(("127.0.0.1", 0), Page)
-    server.received = []  # type: ignore[attr-defined]
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # readers that go are the test
+def pages() -> Iterator[Pages]:
+    server = Pages()
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
@@ -218,7 +229,7 @@ def pages() -> Iterator[HTTPServer]:
     thread.join()
 
 
-def test_answers_have_limits_of_bytes_and_time(pages: HTTPServer) -> None:
+def test_answers_have_limits_of_bytes_and_time(pages: Pages) -> None:
     base = f"http://127.0.0.1:{pages.server_port}"
     assert bounded.fetched(f"{base}/", 10, 60) == b"x" * 10
     with pytest.raises(OutsideReadError, match="more than 999 bytes"):
@@ -229,9 +240,9 @@ def test_answers_have_limits_of_bytes_and_time(pages: HTTPServer) -> None:
         bounded.fetched("file:///etc/hostname", 10, 1)
 
 
-def test_a_request_with_headers_follows_no_redirect(pages: HTTPServer) -> None:
+def test_a_request_with_headers_follows_no_redirect(pages: Pages) -> None:
     base = f"http://127.0.0.1:{pages.server_port}"
     assert bounded.fetched(f"{base}/moved", 10, 60) == b"x" * 10
     with pytest.raises(OSError, match="302"):
         bounded.fetched(f"{base}/moved", 10, 60, headers={"X-Login": "secret"})
-    assert pages.received == [("/moved", None), ("/there", None), ("/moved", "secret")]  # type: ignore[attr-defined]
+    assert pages.received == [("/moved", None), ("/there", None), ("/moved", "secret")]

@@ -1,47 +1,24 @@
 """A Streams application whose 4.4 broker asks Bellwether, by `group.protocol=streams`, with the assignor on its class
 path."""
 
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import missing_tool
 from tests.interop.support.bellwether import Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.jvm import BROKER_44, MissingToolError, java
 from tests.interop.support.members import wait_until
 from tests.interop.support.scenes.served import address_in
 from tests.interop.support.scenes.served_tasks import (
     GROUP,
     SETTLE_S,
-    asking_cluster,
     counting_application,
-    create_topics,
     in_one_rack,
     settled,
     started,
 )
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="bellwether-assignor-") as name:
-        yield Path(name)
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest, folder: Path) -> Iterator[KafkaCluster]:
-    try:
-        java(BROKER_44)
-    except MissingToolError as missing:
-        missing_tool(request.config, f"{missing}: no real broker")
-    with asking_cluster(folder) as cluster:
-        create_topics(cluster)
-        yield cluster
 
 
 def test_a_broker_places_tasks_by_rack_while_bellwether_answers_and_keeps_them_while_it_does_not(

@@ -4,7 +4,6 @@ broker does not show everything. The rest is in test_broker_task_assignor_live.p
 import os
 import re
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import missing_tool
 from tests.interop.support.bellwether import Bellwether, ordered, run_to_end
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.jvm import BROKER_44, MissingToolError, java
 from tests.interop.support.members import wait_until
 from tests.interop.support.scenes.served import address_in
 from tests.interop.support.scenes.served_tasks import (
@@ -25,9 +22,7 @@ from tests.interop.support.scenes.served_tasks import (
     PARTITIONS,
     SETTLE_S,
     application,
-    asking_cluster,
     counting_application,
-    create_topics,
     settled,
 )
 from tests.interop.support.streams_app import StreamsApp
@@ -40,23 +35,6 @@ CONTROL = "served-tasks-control"
 OTHER = f"{GROUP}-other"
 REFUSED = r"its broker refused \d+ possible topologies, so it asks when the group changes"
 RACK_OF = {"a": "az1", "c": "az2", "e": "az3"}
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="bellwether-assignor-") as name:
-        yield Path(name)
-
-
-@pytest.fixture
-def broker(request: pytest.FixtureRequest, folder: Path) -> Iterator[KafkaCluster]:
-    try:
-        java(BROKER_44)
-    except MissingToolError as missing:
-        missing_tool(request.config, f"{missing}: no real broker")
-    with asking_cluster(folder) as cluster:
-        create_topics(cluster)
-        yield cluster
 
 
 @contextmanager
