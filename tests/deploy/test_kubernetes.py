@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from bellwether_kafka.coordinator.settings import load
+from tests.deploy.conftest import KUBERNETES
 from tests.module_files import module_at
 from tests.paths import ROOT
 
@@ -20,7 +21,6 @@ pytestmark = pytest.mark.timeout(900)  # other programs, on a machine that may b
 
 CHART = ROOT / "deploy" / "helm" / "bellwether"
 TOOLS = f"{ROOT / '.cache' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-KUBERNETES = "1.31"
 VERSION = ("--kube-version", "1.31.0")
 FOREIGN = {
     "ServiceMonitor",
@@ -47,20 +47,6 @@ def run(tool: str, *arguments: str, standard_input: str = "") -> str:
     )
     assert done.returncode == 0, done.stderr or done.stdout
     return done.stdout
-
-
-@pytest.fixture(scope="module")
-def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Kubernetes' schemas as kubeconform reads them from files: kubernetes-validate brings them along, but they refer
-    to one another by addresses of a server."""
-    validator = pytest.importorskip("kubernetes_validate", reason="make check-deploy installs it")
-    kept = Path(validator.__file__).parent / "kubernetes-json-schema" / f"v{KUBERNETES}.0-local-strict"
-    made = tmp_path_factory.mktemp("schemas")
-    for file in kept.glob("*.json"):
-        schema = json.loads(file.read_text().replace('"/api/_definitions.json', '"_definitions.json'))
-        schema.pop("$id", None)
-        (made / file.name).write_text(json.dumps(schema))
-    return made
 
 
 def checked(text: str, schemas: Path) -> list[Manifest]:
@@ -268,6 +254,8 @@ def test_a_pod_of_a_stateful_set_is_gone_before_its_successor_starts() -> None:
         ({"config": LEADS_ALONE} | BESIDE, "3 pods would lead under one instance id"),
         ({"config": LEADS_ALONE} | application(replicas=1), "or application.strategy.type to Recreate"),
         ({"config": LEADS_ALONE} | application(kind="StatefulSet"), "3 pods would lead under one instance id"),
+        (application(volumeClaimTemplates=[{"metadata": {"name": "state"}}]), "set application.kind to StatefulSet"),
+        (application(podManagementPolicy="Parallel"), "set application.kind to StatefulSet"),
         (
             {"serviceAccount": {"create": True}}
             | application(podSpec=BESIDE["application"]["podSpec"] | {"serviceAccountName": "theirs"}),

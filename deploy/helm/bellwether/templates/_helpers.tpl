@@ -86,7 +86,7 @@ volumeMounts:
   configMap: { name: {{ include "bellwether.name" . }} }
 {{- if .Values.secretName }}
 - name: bellwether-secrets
-  {{- /* Files of a Secret belong to root, and we run as 65532. Nobody else mounts the volume; an fsGroup would be the whole pod's. */}}
+  {{- /* Files of a Secret belong to root, and the container runs as 65532. No other container mounts the volume; an fsGroup would be the whole pod's. */}}
   secret: { secretName: {{ .Values.secretName }}, defaultMode: 0444 }
 {{- end }}
 {{- with .Values.extraVolumes }}
