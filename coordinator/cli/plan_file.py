@@ -12,6 +12,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.bounded import OutsideTextError, json_of, read_file
+from bellwether_kafka.coordinator.control import write_state
 from bellwether_kafka.coordinator.observation import Observation, Shadow
 
 FORMAT = 1
@@ -115,8 +116,15 @@ def _owners(shadow: Shadow, owner: IntArray) -> dict[str, str]:
 
 
 def write_plan_file(path: Path, plan: PlanFile) -> None:
-    """Writes the plan as JSON, over an existing file. Raises OSError."""
-    path.write_text(json.dumps(asdict(plan), indent=1) + "\n", encoding="utf-8")
+    """Writes the plan as JSON, over an existing file, which stays as it was if the plan cannot be written whole. Raises
+    OSError."""
+    text = json.dumps(asdict(plan), indent=1) + "\n"
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")  # a pipe or a device, which cannot be replaced
+        return
+    target = path.resolve()  # a link goes on leading to the file
+    target.parent.stat()  # a folder that is a mistake is not made
+    write_state(target, text)
 
 
 def read_plan_file(path: Path) -> PlanFile:

@@ -90,11 +90,14 @@ def write_state(path: Path, text: str) -> None:
     it is for a restart, perhaps of the machine. Raises OSError."""
     aside = path.with_suffix(f".{os.getpid()}")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with aside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+    try:
+        with aside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)  # of a write that failed, as on a full disk
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         with suppress(OSError):  # some file systems refuse this of a folder

@@ -1,7 +1,10 @@
 """What `plan --out` writes, and that the digest follows the state of the group."""
 
+import errno
 import json
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -86,6 +89,41 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     write_plan_file(file, written())
     assert read_plan_file(file) == written()
+
+
+def test_a_plan_that_cannot_be_written_whole_leaves_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reviewed plan was half overwritten where the disk was full."""
+    file = tmp_path / "plan.json"
+    write_plan_file(file, written())
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_plan_file(file, replace(written(), version="0.3.0"))
+    assert read_plan_file(file) == written()
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_link_goes_on_leading_to_the_file_of_the_plan(tmp_path: Path) -> None:
+    (tmp_path / "plans").mkdir()
+    link = tmp_path / "plan.json"
+    link.symlink_to(tmp_path / "plans" / "7.json")
+    write_plan_file(link, written())
+    assert link.is_symlink()
+    assert read_plan_file(tmp_path / "plans" / "7.json") == written()
+
+
+def test_a_plan_is_written_to_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as threads:
+        reads = threads.submit(pipe.read_bytes)
+        write_plan_file(pipe, written())
+        assert parsed(reads.result(10)) == written()
 
 
 def document_with(**changes: object) -> bytes:
