@@ -76,9 +76,11 @@ def _new_topology(path: Path, settings: Settings, group: str) -> Topology:
 
 async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFacts:
     async with connected(settings.properties) as sources:
-        seen = await observe_twice(observer_for(settings, group, sources), caught_up=True)
+        given = await asyncio.to_thread(leader.given_orders, settings, group)
+        rules = leader.rules_of(given.records, group, given.now_ms) if given is not None else ()
+        leading = leader.configured(settings, group, rules=rules)
+        seen = await observe_twice(observer_for(settings, group, sources, leading), caught_up=True)
         group_config = group_settings(settings, group)
-        leading = leader.configured(settings, group)
         application = leading.application
         config = group_config.membership(settings.instance_id)
         config = application.membership(config) if application is not None else config
@@ -110,6 +112,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
             else {},
             answer_time_ms=await _answer_time_ms(sources.transport, group) if seen.members else None,
             weights_topic=settings.weights.topic if settings.weights is not None else "",
+            given=given,
         )
         if not facts.by_load or facts.weights_topic:
             return facts

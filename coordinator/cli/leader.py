@@ -15,8 +15,10 @@ from bellwether_kafka.coordinator.control import (
     OrderState,
     Record,
     TopicChannel,
+    local_processes,
 )
 from bellwether_kafka.coordinator.membership import MembershipConfig
+from bellwether_kafka.coordinator.observation import GivenOrders
 from bellwether_kafka.coordinator.settings import Leader, Settings, leader_of
 
 
@@ -71,3 +73,24 @@ def rules_in_force(
         echo(f"Pins, bans, evacuations and applied plans are left out: {error}", err=True)
         return ()
     return rules_of(records, group, int(time.time() * 1000))
+
+
+def given_orders(
+    settings: Settings, group: str, channel: Callable[..., TopicChannel] = TopicChannel
+) -> GivenOrders | None:
+    """Returns what operators have ordered: in the configured control topic, else from processes on this machine with
+    the group, or in the topic of the default name. None if there is no such topic, or if it is not configured and may
+    not be read."""
+    processes = [] if settings.control_topic else local_processes(settings.properties["bootstrap.servers"])
+    records: Mapping[str, Record] = {
+        key: record for process in processes if process.serves(group) for key, record in process.records.items()
+    }
+    unread = ""
+    if not records:
+        try:
+            records = channel(settings.properties, settings.control_topic or DEFAULT_TOPIC).read()
+        except ControlTopicError as error:
+            if not settings.control_topic:
+                return None
+            unread = str(error)
+    return GivenOrders(records=records, now_ms=int(time.time() * 1000), unread=unread)

@@ -34,7 +34,7 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
     living, traits = recent_heartbeats(records, now_ms), traits_of(order)
     if traits.of_instance:
         absent = _clocks(records, now_ms, lambda heartbeat: order.target in (heartbeat.instance, EVERYBODY))
-        return _nobody_to_drain(order.target, living, absent)
+        return _nobody_to_drain(order, living, absent, now_ms)
     served = any(order.target in heartbeat.serves for heartbeat in living)
     if served and not traits.served:
         if traits.places:
@@ -51,7 +51,9 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
             f"No Bellwether with the group '{order.target}' has reported in the control topic {WITHIN}; {groups}."
         )
         return reported + clocks_may_differ(records, order.target, now_ms)
-    leads = any(order.target in heartbeat.leads for heartbeat in keepers)
+    leading = [heartbeat for heartbeat in keepers if order.target in heartbeat.leads]
+    if ended := _ended_there(order, leading or keepers, now_ms):
+        return ended
     not_following = [
         heartbeat for heartbeat in keepers if heartbeat.policies and order.target not in heartbeat.orders_for
     ]
@@ -59,7 +61,7 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
         policy = not_following[0].policies.get(order.target, "another")
         remedy = f'which ignores pins, bans, evacuations and applied plans; set policy = "{STREAMS_HA}"'
         return f"'{order.target}' is planned by the policy {policy}, {remedy}."
-    if not (leads or served) and traits.needs_lead:
+    if not (leading or served) and traits.needs_lead:
         why = "'bellwether top --url http://HOST:9790' shows why"
         return f"Bellwether does not lead '{order.target}' now; {why}. Repeat the order when it leads."
     return ""
@@ -67,18 +69,30 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
 
 def clocks_may_differ(records: Mapping[str, Record], group: str, now_ms: int) -> str:
     """Returns a sentence, after a space, on when the last process with the group has reported and what time it is here,
-    "" if none has or one does: heartbeats are judged by two clocks."""
+    "" if none has or it is about the same time: heartbeats and orders are judged by two clocks."""
     return _clocks(records, now_ms, lambda heartbeat: group in (*heartbeat.groups, *heartbeat.serves))
 
 
 def _clocks(records: Mapping[str, Record], now_ms: int, has: Callable[[InstanceHeartbeat], bool]) -> str:
     reports = [each for each in records.values() if isinstance(each, InstanceHeartbeat) and has(each)]
     last = max(reports, key=lambda heartbeat: heartbeat.at_ms, default=None)
-    if last is None or last.at_ms >= now_ms - HEARTBEAT_AGE_MS_MAX:
+    if last is None or abs(last.at_ms - now_ms) <= HEARTBEAT_AGE_MS_MAX:
         return ""
     return (
         f" {last.instance} has last reported at {_time(last.at_ms)} by its clock, and by this one it is"
         f" {_time(now_ms)}: if it runs, synchronise the clocks."
+    )
+
+
+def _ended_there(order: AnyOrder, heartbeats: Iterable[InstanceHeartbeat], now_ms: int) -> str:
+    """Returns a sentence if the order has ended by the clock of each of these instances, which ignore it then; "" if it
+    has not."""
+    last = min(heartbeats, key=lambda heartbeat: heartbeat.at_ms)
+    if last.at_ms < order.expires_ms:
+        return ""
+    return (
+        f"The order has ended already by the clock of {last.instance}: it is {_time(last.at_ms)} there, and by this"
+        f" clock {_time(now_ms)}; synchronise the clocks."
     )
 
 
@@ -103,11 +117,14 @@ def unfollowed(group: str, protocol: str, assignor: str, *, served: bool) -> str
     return f"The broker of '{group}' assigns with {assignor}, but no Bellwether reports that it was asked; {remedy}."
 
 
-def _nobody_to_drain(target: str, living: list[InstanceHeartbeat], absent: str) -> str:
+def _nobody_to_drain(order: AnyOrder, living: list[InstanceHeartbeat], absent: str, now_ms: int) -> str:
+    target = order.target
     named = [heartbeat for heartbeat in living if target in (heartbeat.instance, EVERYBODY)]
     if not named:
         instances = _listed({heartbeat.instance for heartbeat in living}, "instances that have reported")
         return f"No instance of Bellwether '{target}' has reported in the control topic {WITHIN}; {instances}.{absent}"
+    if ended := _ended_there(order, named, now_ms):
+        return ended
     led = {group: heartbeat for heartbeat in named for group in heartbeat.leads}
     if not led:
         return "It leads no group now, so there is nothing to hand over; see 'bellwether orders'."

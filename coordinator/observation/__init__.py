@@ -21,6 +21,7 @@ from bellwether_kafka.coordinator.observation.health import (
     Check,
     CheckVerdict,
     DoctorFacts,
+    GivenOrders,
     examine,
     worst,
 )

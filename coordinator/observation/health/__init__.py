@@ -6,5 +6,6 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     Check,
     CheckVerdict,
     DoctorFacts,
+    GivenOrders,
 )
 from bellwether_kafka.coordinator.observation.health.examine import examine, worst

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.streams.application import Topology
+from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.ghosts import GhostOptions
 from bellwether_kafka.coordinator.kafka import SettingOfBroker
 from bellwether_kafka.coordinator.membership import NOT_READ, STREAMS_PROTOCOL, MembershipConfig, SizeLimit
@@ -38,6 +39,21 @@ class Check:
     details: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenOrders:
+    """The records of the control topic at `now_ms`, or those of processes on this machine that have none. `unread` is
+    why they are not known, as a sentence; "" if they are."""
+
+    records: Mapping[str, control.Record] = field(default_factory=dict)
+    now_ms: int
+    unread: str = ""
+
+    def in_force(self, group: str) -> list[control.AnyOrder]:
+        """Returns the orders on the group that have not expired, sorted by key."""
+        given = (record for _, record in sorted(self.records.items()) if isinstance(record, control.AnyOrder))
+        return [order for order in given if order.target == group and self.now_ms < order.expires_ms]
+
+
 @dataclass(frozen=True, slots=True)
 class DoctorFacts:
     """The facts that the checks use.
@@ -50,7 +66,8 @@ class DoctorFacts:
     `assignors` are group.consumer.assignors or group.streams.assignors of each broker, read if the group's broker
     assigns. `weights_topic` is the topic of weights, "" without one. `log_sizes` is whether brokers report the sizes of
     the group's logs, None if that is not known; `log_sizes_unread` is why. `answer_time_ms` is
-    how long the broker takes to answer DescribeGroups, None if that is not known.
+    how long the broker takes to answer DescribeGroups, None if that is not known. `given` are operators' orders, None
+    if there is no control topic.
     """
 
     seen: Observation
@@ -72,6 +89,7 @@ class DoctorFacts:
     log_sizes: bool | None = None
     log_sizes_unread: str = "that was not asked"
     answer_time_ms: float | None = None
+    given: GivenOrders | None = None
 
     @property
     def by_load(self) -> bool:

@@ -11,13 +11,14 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import Check, 
 from bellwether_kafka.coordinator.observation.health.joining_checks import joining_checks
 from bellwether_kafka.coordinator.observation.health.lead_checks import lead_checks, plan_checks
 from bellwether_kafka.coordinator.observation.health.member_checks import member_checks
+from bellwether_kafka.coordinator.observation.health.order_checks import order_checks
 
 OF_LEADERS = (
     *("group ACL", "protocols", "instance id", "session timeout", "group size", "broker version"),
     *("adoption", "versions", "topology", "plan", "not visible", "removals"),
 )
 # In the order in which to fix what they find.
-CHECKS = (joining_checks, member_checks, lead_checks, application_checks, plan_checks)
+CHECKS = (joining_checks, member_checks, lead_checks, application_checks, plan_checks, order_checks)
 
 
 def examine(facts: DoctorFacts) -> tuple[Check, ...]:

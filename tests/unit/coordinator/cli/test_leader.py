@@ -13,9 +13,10 @@ from bellwether_kafka.assignors.shared.memory import Memory
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.cli import leader as leader_module
-from bellwether_kafka.coordinator.cli.leader import configured, rules_in_force, rules_of
+from bellwether_kafka.coordinator.cli.leader import configured, given_orders, rules_in_force, rules_of
+from bellwether_kafka.coordinator.control.local import LocalProcess
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
-from bellwether_kafka.coordinator.control.records import Order, PlacementOrder, Record
+from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, PlacementOrder, Record
 from bellwether_kafka.coordinator.control.topic import NoControlTopicError
 from bellwether_kafka.coordinator.settings.leaders import Leader
 from bellwether_kafka.coordinator.settings.process_settings import Settings, load
@@ -105,6 +106,30 @@ def test_where_nobody_has_ever_ordered_anything_nothing_is_left_out(
     monkeypatch.setattr(leader_module, "DEFAULT_TOPIC", "none")
     assert rules_in_force(settings(tmp_path, 'name = "g"'), "g", cast("Any", Channel)) == ()
     assert capsys.readouterr().err == ""
+
+
+def test_doctor_reads_orders_where_commands_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_module, "local_processes", lambda _: [])
+    unnamed = settings(tmp_path, 'name = "g"')
+    given = given_orders(unnamed, "g", cast("Any", Channel))
+    assert given is not None
+    assert [order.key for order in given.in_force("g")] == ["pin/g/orders-0"]
+    named = given_orders(unnamed.model_copy(update={"control_topic": "other"}), "g", cast("Any", Channel))
+    assert named is not None
+    assert (named.unread, dict(named.records)) == ("There is no control topic 'other'.", {})
+    monkeypatch.setattr(leader_module, "DEFAULT_TOPIC", "none")
+    assert given_orders(unnamed, "g", cast("Any", Channel)) is None
+
+
+def test_doctor_reads_orders_of_a_process_on_this_machine_that_has_the_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = {record.key: record for record in (InstanceHeartbeat("a", leads=("g",)), pin("g", "t", "rack:a", 2**60))}
+    process = LocalProcess("bellwether-1", "127.0.0.1:1", records)
+    monkeypatch.setattr(leader_module, "local_processes", lambda _: [process])
+    given = given_orders(settings(tmp_path, 'name = "g"'), "g", cast("Any", None))
+    assert given is not None
+    assert given.records == records
 
 
 @pytest.mark.parametrize(("policy", "followed"), [("streams-ha", True), ("kafka", False)])

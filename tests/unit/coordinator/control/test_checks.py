@@ -1,5 +1,7 @@
 """Who could obey an order, as far as beats tell."""
 
+from dataclasses import replace
+
 import pytest
 
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
@@ -56,6 +58,19 @@ def test_a_refusal_for_want_of_a_recent_report_names_both_clocks(given: Order) -
         " if it runs, synchronise the clocks."
     )
     assert "clock" not in objection(given, {}, NOW_MS)
+
+
+@pytest.mark.parametrize("given", [order(OrderKind.REBALANCE), order(OrderKind.DRAIN, "a")])
+def test_an_order_that_has_ended_by_the_clock_of_its_instance_is_refused(given: Order) -> None:
+    """With an instance five minutes ahead the order was written, and expired before it was read."""
+    standby = InstanceHeartbeat("b", standby_for=("orders", "wordcount"))
+    ahead = topic(LEADER, standby, age_ms=-300_000)
+    assert objection(given, ahead, NOW_MS) == (
+        "The order has ended already by the clock of a: it is 1970-01-01 00:21:40 UTC there, and by this clock"
+        " 1970-01-01 00:16:40 UTC; synchronise the clocks."
+    )
+    assert objection(replace(given, expires_ms=NOW_MS + 300_001), ahead, NOW_MS) == ""
+    assert "it is 1970-01-01 00:21:40" not in objection(given, topic(LEADER, standby), NOW_MS)
 
 
 def test_a_typo_is_answered_with_the_groups_that_there_are() -> None:

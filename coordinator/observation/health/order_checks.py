@@ -1,0 +1,78 @@
+"""Checks the operators' orders on the group: which are in force, and whether they can be followed."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS
+from bellwether_kafka.coordinator.names import for_shell
+from bellwether_kafka.coordinator.observation.health.doctor_facts import (
+    Check,
+    CheckVerdict,
+    DoctorFacts,
+    GivenOrders,
+    sentence,
+)
+
+NAME = "orders"
+
+
+def order_checks(facts: DoctorFacts) -> list[Check]:
+    """Returns the check of orders; none if no control topic is configured and none has the default name."""
+    given = facts.given
+    if given is None:
+        return []
+    if given.unread:
+        remedy = "Until then this check and the plans of commands leave orders out."
+        return [Check(NAME, CheckVerdict.WARN, sentence(given.unread), remedy)]
+    group = facts.seen.group_id
+    in_force = given.in_force(group)
+    details = tuple(f"{order.sentence}, {_end(order)}" for order in in_force)
+    many = {0: "No order is", 1: "One order is"}.get(len(in_force), f"{len(in_force)} orders are")
+    message = f"{many} in force for this group."
+    unfollowed = dict.fromkeys(reason for order in in_force if (reason := _unfollowed(order, facts, given)))
+    reasons = [*unfollowed] or _ahead(group, given)
+    if not reasons:
+        return [Check(NAME, CheckVerdict.PASS, message, details=details)]
+    remedy = sentence(reasons[0].rpartition("; ")[2])
+    if in_force:
+        remedy += f" Or withdraw it: bellwether unpin {for_shell(group)} or bellwether resume {for_shell(group)}."
+    return [Check(NAME, CheckVerdict.WARN, " ".join([message, *reasons]), remedy, details)]
+
+
+def _ahead(group: str, given: GivenOrders) -> list[str]:
+    """Returns a sentence if the clock of a live instance with the group is ahead of this one."""
+    living = {heartbeat.key: heartbeat for heartbeat in control.recent_heartbeats(given.records, given.now_ms)}
+    clocks = control.clocks_may_differ(living, group, given.now_ms).strip()
+    return [clocks] if clocks else []
+
+
+def _unfollowed(order: control.AnyOrder, facts: DoctorFacts, given: GivenOrders) -> str:
+    """Returns why the order is not followed now, as sentences; "" if it is."""
+    seen, group = facts.seen, facts.seen.group_id
+    if seen.kind in BROKER_PROTOCOLS and control.traits_of(order).served:
+        living = control.recent_heartbeats(given.records, given.now_ms)
+        served = any(group in heartbeat.serves for heartbeat in living)
+        if reason := control.unfollowed(group, seen.kind, seen.assignor, served=served):
+            return reason
+    return control.objection(order, given.records, given.now_ms) or "".join(_infeasible(order, facts, given))
+
+
+def _infeasible(order: control.AnyOrder, facts: DoctorFacts, given: GivenOrders) -> Iterator[str]:
+    """Yields why no plan for the present members can follow a pin, ban or evacuation."""
+    shadow = facts.seen.shadow
+    if shadow is None or not isinstance(order, control.PlacementOrder):
+        return
+    others = [
+        other.rule
+        for other in given.in_force(facts.seen.group_id)
+        if isinstance(other, control.PlacementOrder) and other != order
+    ]
+    if reason := shadow.decision.plan.infeasible(order.rule, others):
+        yield sentence(f"{order.kind.value} of {order.item} at {order.where}: {reason}")
+
+
+def _end(order: control.AnyOrder) -> str:
+    if order.expires_ms >= control.NO_END_MS:
+        return "until members join or change"
+    return f"until {datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec='seconds')}"

@@ -1,0 +1,81 @@
+"""What `doctor` says of operators' orders on the group."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
+from bellwether_kafka.coordinator.control.records import NO_END_MS, InstanceHeartbeat, Order, PlacementOrder, Record
+from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, DoctorFacts, GivenOrders, examine
+from tests.unit.coordinator.observation.doctor_groups import check, consumers
+
+NOW_MS = 1_000_000
+LEADER = InstanceHeartbeat("a", leads=("g",), policies={"g": "rack-first"}, orders_for=("g",), at_ms=NOW_MS)
+
+
+def pin(where: str = "member:m0", expires_ms: int = NOW_MS + 60_000) -> PlacementOrder:
+    return PlacementOrder(PlacementKind.PIN, "g", "orders-0", where, "eve", NOW_MS, expires_ms, "test")
+
+
+def facts(*records: Record) -> DoctorFacts:
+    return replace(consumers(3, 3), given=GivenOrders(records=by_key(records), now_ms=NOW_MS))
+
+
+def by_key(records: Iterable[Record]) -> dict[str, Record]:
+    return {record.key: record for record in records}
+
+
+def orders(*records: Record) -> Check:
+    return check(facts(*records), "orders")
+
+
+def test_orders_in_force_are_listed_and_those_of_others_or_that_have_ended_are_not() -> None:
+    """An operator whose order had no effect looked in `doctor` for it."""
+    other = replace(pin(), target="other")
+    leave = Order(OrderKind.LEAVE, "g", "bob", NOW_MS, NOW_MS)
+    answer = orders(LEADER, pin(), other, leave)
+    assert (answer.verdict, answer.message) == (CheckVerdict.PASS, "One order is in force for this group.")
+    assert answer.details == (
+        "eve has ordered pin of orders-0, member:m0 in 'g' (test), until 1970-01-01T00:17:40+00:00",
+    )
+    assert orders(LEADER).message == "No order is in force for this group."
+
+
+def test_an_order_that_lasts_until_members_join_says_so() -> None:
+    (line,) = orders(LEADER, Order(OrderKind.RELEASE, "g", "bob", NOW_MS, NO_END_MS)).details
+    assert line == "bob has ordered release of 'g', until members join or change"
+
+
+def test_an_order_that_nobody_follows_is_a_warning_with_the_reason_and_the_way_out() -> None:
+    answer = orders(pin())
+    assert answer.verdict is CheckVerdict.WARN
+    assert "No Bellwether with the group 'g' has reported in the control topic within 10 s" in answer.message
+    assert answer.remedy.endswith("Or withdraw it: bellwether unpin g or bellwether resume g.")
+
+
+def test_a_pin_that_no_member_can_follow_is_a_warning() -> None:
+    answer = orders(LEADER, pin("rack:az9"))
+    assert answer.verdict is CheckVerdict.WARN
+    assert "Pin of orders-0 at rack:az9: " in answer.message
+
+
+def test_an_order_that_the_assignor_of_the_broker_ignores_is_a_warning() -> None:
+    served = replace(facts(pin()).seen, kind="consumer", assignor="uniform")
+    answer = check(replace(facts(pin()), seen=served), "orders")
+    assert "The broker of 'g' assigns with uniform, which follows no orders" in answer.message
+    assert answer.remedy.startswith("Let its members name one that asks Bellwether")
+
+
+def test_a_clock_that_is_minutes_ahead_or_behind_is_a_warning() -> None:
+    """Orders end by the clock of each instance, so that one given for an hour ended after 55 minutes."""
+    ahead, behind = (replace(LEADER, at_ms=NOW_MS + minutes * 60_000) for minutes in (5, -5))
+    for answer in (orders(ahead), orders(ahead, pin(expires_ms=NOW_MS + 600_000)), orders(behind, pin())):
+        assert (answer.verdict, "synchronise the clocks" in answer.message) == (CheckVerdict.WARN, True)
+    for answer in (orders(replace(LEADER, at_ms=NOW_MS + 5_000)), orders(behind)):
+        assert answer.verdict is CheckVerdict.PASS
+
+
+def test_a_control_topic_that_cannot_be_read_is_a_warning_and_without_one_there_is_no_check() -> None:
+    unread = GivenOrders(now_ms=NOW_MS, unread="The control topic 'c' cannot be reached: no broker.")
+    answer = check(replace(consumers(3), given=unread), "orders")
+    assert (answer.verdict, answer.message) == (CheckVerdict.WARN, unread.unread)
+    assert not [each for each in examine(consumers(3)) if each.name == "orders"]
