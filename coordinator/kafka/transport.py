@@ -384,7 +384,9 @@ class Transport:
 
 
 def _control_key(node: Node) -> str:
-    return f"control-{node.node_id}"
+    """The key has the address: requests to the former one of a broker, or to another of its listeners, would otherwise
+    close the connection of all others."""
+    return f"control-{node.node_id}-{node.host}-{node.port}"
 
 
 def _join_key(group_id: str, number: int, lane: int) -> str:

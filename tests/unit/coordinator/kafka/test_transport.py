@@ -221,6 +221,25 @@ def test_a_parked_join_blocks_nobody_and_its_connection_can_be_dropped(mute: Mut
     asyncio.run(scenario())
 
 
+def test_a_request_to_another_address_of_a_broker_ends_no_other_request(mute: Mute) -> None:
+    """As to the former address of a broker that was replaced, or to another of its listeners: the requests that were
+    on their way, such as heartbeats, failed."""
+    properties = {"bootstrap.servers": f"127.0.0.1:{mute.address[1]}", "bellwether.api.version": "2.3"}
+
+    async def scenario() -> None:
+        transport = Transport(properties)
+        await transport.start(1_000)
+        here, there = (Node(1, host, mute.address[1]) for host in ("127.0.0.1", "localhost"))
+        first = asyncio.create_task(transport.request(Heartbeat(1, here, "g", 600, "m", None, 1)))
+        await asyncio.sleep(0.1)
+        await transport.request(Heartbeat(2, there, "g", 200, "m", None, 1))
+        failed = await first
+        assert failed == RequestFailed(1, Failure.TIMED_OUT, failed.reason)
+        await transport.close()
+
+    asyncio.run(scenario())
+
+
 def test_the_next_search_asks_the_next_bootstrap_server(mute: Mute) -> None:
     other = Mute()
     servers = f"127.0.0.1:{mute.address[1]},127.0.0.1:{other.address[1]}"
