@@ -1,10 +1,13 @@
 """The records of the control topic that were read last. A topic that was deleted and created again gets them again:
 they remain in force, and without them no command would show or withdraw them.
 
+A log that is read from its start again, which may also be one that lost its end, has records that were replaced or
+withdrawn later. They must not come into force for a moment, so only the last of each key counts, at the log's end.
+
 An instance that had not read a withdrawal before the topic was deleted writes the record again, so the others withdraw
-it again. A withdrawal that none of them had read is lost; so is the newest version of a record if an instance that had
-read only an older one writes that, since the clocks of operators cannot tell which is newer. Any thread may call
-this."""
+it again, and such a record does not count for them. A withdrawal that none of them had read is lost; so is the newest
+version of a record if an instance that had read only an older one writes that, since the clocks of operators cannot
+tell which is newer. Any thread may call this."""
 
 import threading
 from collections.abc import Iterable
@@ -34,23 +37,36 @@ class _Writes:
 
 
 class KeptRecords:
-    """All records but heartbeats, which are written anew in any case."""
+    """All records but heartbeats, which are written anew in any case. Methods return what counts for the process."""
 
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
         self._lacking: dict[str, Record] = {}  # of the new log, as far as it was read
         self._withdrawn: dict[str, Record] = {}
+        self._pending: dict[str, Record | None] | None = None  # of a log that is read again, until its end
         self._written, self._withdrawn_again = _Writes(), _Writes()
         self._lock = threading.Lock()
 
-    def take(self, key: str, record: Record | None) -> None:
-        """Takes one record in the order of the log; None for one that withdraws the key."""
+    def take(self, key: str, record: Record | None) -> dict[str, Record | None]:
+        """Takes one record in the order of the log; None for one that withdraws the key. Returns what counts now."""
         if record is None:
             self.withdraw(key)
-        elif not isinstance(record, InstanceHeartbeat):
-            with self._lock:
+        with self._lock:
+            if record is not None and not isinstance(record, InstanceHeartbeat):
                 self._lacking.pop(key, None)
                 self._records[key] = record
+                record = None if self._withdrawn.get(key) == record else record
+            if self._pending is None:
+                return {key: record}
+            self._pending.pop(key, None)
+            self._pending[key] = record
+            return {}
+
+    def at_end(self) -> dict[str, Record | None]:
+        """Returns, at the end of a log that was read again, what counts of it."""
+        with self._lock:
+            pending, self._pending = self._pending, None
+            return pending or {}
 
     def withdraw(self, key: str) -> None:
         """Withdraws a key at once: the log may be deleted before its tombstone is written."""
@@ -63,7 +79,7 @@ class KeptRecords:
     def begin_anew(self) -> None:
         """Begins a new log. Call this when the log is read from its start again."""
         with self._lock:
-            self._lacking = dict(self._records)
+            self._lacking, self._pending = dict(self._records), {}
             self._written, self._withdrawn_again = _Writes(), _Writes()
 
     def due(self, now_ms: int) -> list[tuple[str, Record | None]]:

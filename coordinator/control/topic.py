@@ -46,6 +46,7 @@ REPLICAS_MAX = 3
 DELIVERY_TIMEOUT_MS = 3_000
 FLUSH_S = 2.0
 NAMED_MAX = 100  # characters of a key
+READING, WRITING = "reading", "writing"
 READ_S = WRITE_S = 10.0  # time limits of a command, which reads the whole topic and writes one record
 TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
@@ -141,7 +142,7 @@ class ControlTopic:
         self._writer: Renewed[Producer] | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._trouble = ""
+        self._reported: dict[str, set[str]] = {READING: set(), WRITING: set()}  # reasons, until one succeeds again
         # Used in the thread only:
         self._at = 0
         self._caught_up = False
@@ -184,16 +185,18 @@ class ControlTopic:
         try:
             self._writer.client.produce(self.topic, key=key, value=value, partition=0, on_delivery=self._delivered)
         except (BufferError, KafkaException) as error:
-            self._troubled(f"cannot be written: {error}")
+            self._troubled(WRITING, f"cannot be written: {error}")
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
-            self._troubled(f"cannot be written: {with_remedy(error, 'WRITE', self.topic)}")
+            self._troubled(WRITING, f"cannot be written: {with_remedy(error, 'WRITE', self.topic)}")
+        else:
+            self._reported[WRITING].clear()
 
-    def _troubled(self, reason: str) -> None:
-        """Logs a problem, unless it is the same as the last one. A record read in between resets this."""
-        if reason != self._trouble:
-            self._trouble = reason
+    def _troubled(self, what: str, reason: str) -> None:
+        """Logs a problem once until the next success of its kind: what is read says nothing of what can be written."""
+        if reason not in self._reported[what]:
+            self._reported[what].add(reason)
             log.warning("control_topic", topic=self.topic, reason=reason)
 
     # ---- in the thread -------------------------------------------------------------------------------------------
@@ -208,7 +211,7 @@ class ControlTopic:
         try:
             ensure_topic(self._properties, self.topic)
         except ControlTopicError as error:
-            self._troubled(str(error))
+            self._troubled(READING, str(error))
             return False
         return True
 
@@ -222,7 +225,7 @@ class ControlTopic:
                 await self._read_on(Transport(self._given), call_back, on_record, on_caught_up)
             except (ClientConfigError, TransportError, TopicLogError) as trouble:
                 if self._failed:
-                    self._troubled(f"cannot be read: {_why(trouble, self.topic)}")
+                    self._troubled(READING, f"cannot be read: {_why(trouble, self.topic)}")
                     if getattr(trouble, "code", None) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         self._is_ensured()
                 self._failed = True
@@ -249,6 +252,8 @@ class ControlTopic:
                 self._tend_writer()
                 if part.error or topic_log.at < part.end_offset:
                     continue
+                for name, last in self._kept.at_end().items():
+                    call_back(on_record, name, last)
                 for key, record in self._kept.due(int(time.time() * 1000)):  # the topic was created again
                     log.warning("control_record_written_again", topic=self.topic, key=key, withdrawn=record is None)
                     self._produce(*((key.encode(), None) if record is None else encode(record)))
@@ -268,7 +273,7 @@ class ControlTopic:
         for unread in part.unread:
             log.warning("control_record_ignored", topic=self.topic, reason=unread.sentence(self.topic))
         for key, value in part.records:
-            self._trouble = ""
+            self._reported[READING].clear()
             try:
                 record = None if value is None else decode(key or b"", value)
             except RecordError as error:
@@ -276,8 +281,8 @@ class ControlTopic:
                 continue
             if value is None or record is not None:
                 name = (key or b"").decode(errors="replace")
-                self._kept.take(name, record)
-                call_back(on_record, name, record)
+                for counts, last in self._kept.take(name, record).items():
+                    call_back(on_record, counts, last)
 
 
 def _named(key: bytes | None) -> str:

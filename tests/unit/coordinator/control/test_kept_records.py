@@ -81,6 +81,26 @@ def test_a_withdrawn_order_that_another_instance_writes_again_is_withdrawn_again
     assert slow.lacking(10_000) == []
 
 
+def test_a_withdrawn_order_that_another_instance_writes_again_does_not_count() -> None:
+    """It was in force until its withdrawal was read: Bellwether left the group, and came back."""
+    records = kept(LEAVE)
+    records.take(LEAVE.key, None)
+    assert records.take(LEAVE.key, LEAVE) == {LEAVE.key: None}
+    assert records.written_again(0) == [LEAVE.key]
+    newer = replace(LEAVE, at_ms=1)
+    assert records.take(LEAVE.key, newer) == {LEAVE.key: newer}
+
+
+def test_of_a_log_that_is_read_again_the_last_record_of_each_key_counts_at_its_end() -> None:
+    records, alive = kept(LEAVE), InstanceHeartbeat("pod-1")
+    assert records.at_end() == {}
+    records.begin_anew()
+    for key, record in ((PAUSE.key, PAUSE), (LEAVE.key, LEAVE), (PAUSE.key, None), (alive.key, alive)):
+        assert records.take(key, record) == {}
+    assert list(records.at_end().items()) == [(LEAVE.key, LEAVE), (PAUSE.key, None), (alive.key, alive)]
+    assert records.take(PAUSE.key, replace(PAUSE, at_ms=1)) == {PAUSE.key: replace(PAUSE, at_ms=1)}
+
+
 def test_a_withdrawal_is_written_again_now_and_then_until_it_is_read() -> None:
     """It was written at each poll, five times a second, while the new topic did not take it."""
     records = kept(replace(LEAVE, expires_ms=10**9))

@@ -1,0 +1,72 @@
+"""A control topic that is read from its start again, and one that can be read but not written."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaError
+from structlog.testing import capture_logs
+
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind
+from bellwether_kafka.coordinator.control.record_codec import encode
+from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, Record
+from bellwether_kafka.coordinator.control.topic import ControlTopic, write_now
+from tests.support.embedded_brokers import EmbeddedCluster
+from tests.unit.coordinator.control.test_controller import kafka, until
+
+pytestmark = pytest.mark.embedded
+
+FETCH, PRODUCE = 1, 0  # Kafka's keys of the requests
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(brokers=1) as cluster:
+        cluster.create_topic("control", 1)
+        yield cluster
+
+
+def test_what_was_withdrawn_does_not_come_into_force_while_a_log_is_read_again(brokers: EmbeddedCluster) -> None:
+    """A broker that lost the end of the log after a power failure refuses the offset, too. Bellwether left each group
+    that it had once been ordered to leave, for a moment."""
+    now_ms = int(time.time() * 1000)
+    leave = Order(OrderKind.LEAVE, "orders", "eve", now_ms, now_ms + 600_000)
+    for key, value in (encode(leave), (leave.key.encode(), None), encode(InstanceHeartbeat("pod-1"))):
+        write_now(kafka(brokers), "control", key, value)
+
+    async def run() -> None:
+        received: list[tuple[str, Record | None]] = []
+        caught_up = asyncio.Event()
+        control = ControlTopic(kafka(brokers), "control")
+        control.start(lambda key, record: received.append((key, record)), caught_up.set)
+        await caught_up.wait()
+        assert len(received) == 3
+        brokers.push_errors(FETCH, KafkaError.OFFSET_OUT_OF_RANGE)
+        await until(lambda: len(received) > 3)
+        await control.close()
+        assert received[3:] == [(leave.key, None), ("beat/pod-1", InstanceHeartbeat("pod-1"))]
+
+    asyncio.run(run())
+
+
+def test_a_topic_that_may_be_read_but_not_written_is_reported_once(brokers: EmbeddedCluster) -> None:
+    """It was reported once a second: the heartbeats of other instances were read between."""
+
+    async def run() -> None:
+        received: list[str] = []
+        control = ControlTopic(kafka(brokers), "control")
+        with capture_logs() as logs:
+            control.start(lambda key, _: received.append(key), lambda: None)
+            await until(lambda: bool(received))
+            for number in range(3):
+                brokers.push_errors(PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+                control.write(InstanceHeartbeat("pod-1"))
+                await asyncio.sleep(1.0)
+                other = encode(InstanceHeartbeat(f"pod-2-{number}"))
+                await asyncio.to_thread(write_now, kafka(brokers), "control", *other)
+                await until(lambda number=number: f"beat/pod-2-{number}" in received)
+            await control.close()
+        assert len([line for line in logs if line["event"] == "control_topic"]) == 1
+
+    asyncio.run(run())
