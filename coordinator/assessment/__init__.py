@@ -1,10 +1,12 @@
 """Assessments: the costs of groups, now and in a past period, and which of these Bellwether would avoid."""
 
 from bellwether_kafka.coordinator.assessment.conversion import (
+    ASSIGNORS_LISTED,
     MIGRATION_POLICY,
     ConversionFacts,
     ConversionPlan,
     plan_conversion,
+    protocol_of,
 )
 from bellwether_kafka.coordinator.assessment.conversion_watch import (
     ConversionFollower,

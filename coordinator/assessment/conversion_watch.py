@@ -4,15 +4,16 @@ when the group has settled in the other protocol. Pure: time is that of the obse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.coordinator.assessment.conversion import ConversionFacts, compared
+from bellwether_kafka.coordinator.assessment.conversion import ConversionFacts
 from bellwether_kafka.coordinator.assessment.model import PolicyRow, Prices
-from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS
+from bellwether_kafka.coordinator.assessment.policies import rows_of
+from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS, OWN_ASSIGNORS, asks_bellwether, policy_in
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 CLASSIC = "classic"
-ASSIGNORS = {"consumer": "broker-uniform", "streams": "broker-sticky"}  # the default of a broker
+DEFAULTS = {"consumer": "uniform", "streams": "sticky"}  # the assignors of a broker whose list was not changed
 THREAD = "-StreamThread-"  # in the client id of a Streams thread, after that of its process
 SETTLED_REFRESHES = 3  # in a row: between two rebalances a group is stable for a moment
 
@@ -152,10 +153,25 @@ class ConversionFollower:
 
 
 def _prediction(facts: ConversionFacts) -> tuple[str, PlacementCounts | None]:
-    """Returns what a broker's assignor makes of the present assignment; nothing for a converted group."""
-    policy = ASSIGNORS[facts.protocol]
-    row = next((row for row in compared(facts, Prices()) if row.policy == policy), None)
-    return (policy, _of_row(row)) if row is not None and not facts.converted else ("", None)
+    """Returns what the broker's assignor makes of the present assignment; nothing for a converted group, or if the
+    brokers use one that is not known here."""
+    if facts.converted:
+        return "", None
+    policy = _predicted_policy(facts)
+    rows = rows_of(facts.seen, Prices(), restarts=True)
+    row = next((row for row in rows if row.policy == policy), None)
+    return (policy, _of_row(row)) if row is not None else ("", None)
+
+
+def _predicted_policy(facts: ConversionFacts) -> str:
+    """Returns the policy of the assignor that brokers use unless members name another: Kafka's own if it is not known
+    or differs between brokers. What Bellwether plans for an application whose instances were all stopped is not
+    predicted."""
+    name = next(iter(facts.defaults)) if len(facts.defaults) == 1 else DEFAULTS[facts.protocol]
+    if not asks_bellwether(name):
+        return f"broker-{name}"
+    configured = facts.seen.shadow.decision.policy if facts.seen.shadow is not None else ""
+    return "" if facts.protocol == "streams" else configured if name == OWN_ASSIGNORS else policy_in(name)
 
 
 def _of_row(row: PolicyRow) -> PlacementCounts:

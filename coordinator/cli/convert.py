@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from bellwether_kafka.coordinator.assessment import (
+    ASSIGNORS_LISTED,
     MIGRATION_POLICY,
     ConversionFacts,
     ConversionFollower,
@@ -20,6 +21,7 @@ from bellwether_kafka.coordinator.assessment import (
     modelled_release,
     plan_conversion,
     policy_grid,
+    protocol_of,
 )
 from bellwether_kafka.coordinator.cli.assess import draw_grid, prices_of
 from bellwether_kafka.coordinator.cli.cost import scales_for
@@ -39,6 +41,7 @@ from bellwether_kafka.coordinator.cli.output import (
 )
 from bellwether_kafka.coordinator.cli.read_groups import connected, observer_for, of_a_group, run_to_end
 from bellwether_kafka.coordinator.ghosts import conversion
+from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, policy_in
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.observation import CheckVerdict, worst
 from bellwether_kafka.coordinator.settings import Settings
@@ -92,13 +95,20 @@ async def _facts(settings: Settings, group: str) -> ConversionFacts:
         seen = of_a_group(await observer.observe())
         of_group = group_settings(settings, group)
         ready = conversion(answers[-1]) if answers else None
+        admin, application = sources.reader.admin, leader.application
+        protocol = protocol_of(seen, application=of_group.streams is not None)
         return ConversionFacts(
             seen=seen,
             obstacles=None if ready is None else ready.obstacles,
             led=of_group.mode == "lead",
             blocked=of_group.mode == "lead" and of_group.online_conversion == "block",
+            application=of_group.streams is not None,
+            patterns=application is not None
+            and application.topology is not None
+            and bool(application.topology.patterns),
             broker_version=sources.transport.broker_version,
-            migration=await asyncio.to_thread(settings_of_brokers, sources.reader.admin, MIGRATION_POLICY),
+            migration=await asyncio.to_thread(settings_of_brokers, admin, MIGRATION_POLICY),
+            assignors=await asyncio.to_thread(settings_of_brokers, admin, ASSIGNORS_LISTED[protocol]),
         )
 
 
@@ -152,9 +162,12 @@ def progress_in_words(progress: ConversionProgress) -> str:
 
 
 def _predicted_for_another(progress: ConversionProgress) -> list[str]:
-    """Returns a clause if the members chose another assignor than the broker's default, which was predicted."""
+    """Returns a clause if the members chose another assignor than the brokers' default, which was predicted."""
     by, chosen = progress.predicted_by, progress.assignor
-    if progress.predicted is None or progress.protocol != "consumer" or not chosen or by == f"broker-{chosen}":
+    if progress.predicted is None or progress.protocol != "consumer" or not chosen:
+        return []
+    own = chosen == OWN_ASSIGNORS and not by.startswith("broker-")  # by the configured policy
+    if own or by in (f"broker-{chosen}", policy_in(chosen)):
         return []
     return [f"predicted for {by}, but its assignor is {chosen}"]
 
@@ -174,4 +187,5 @@ def _draw(plan: ConversionPlan, currency: str) -> None:
         draw_grid(console, policy_grid(title, plan.policies, currency))
     if plan.steps:
         draw_steps(console, "Steps:", plan.steps)
-    draw_steps(console, "The way back:", plan.way_back)
+    if plan.way_back:
+        draw_steps(console, "The way back:", plan.way_back)

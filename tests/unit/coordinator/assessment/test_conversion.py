@@ -118,7 +118,84 @@ def test_an_application_is_stopped_before_it_is_converted() -> None:
     assert planned(seen=replace(crossed(), protocol="stream"), led=False).steps[1].startswith("Start all instances")
 
 
-def test_other_groups_are_not_converted() -> None:
-    plan = planned(seen=replace(crossed(), kind="other", trouble="it is of type connect"))
+def test_a_group_without_members_is_converted_by_the_first_that_joins() -> None:
+    """Of such a group it was said that it is not stable, and one of its members was to be restarted."""
+    empty = replace(crossed(), state="Empty", members=(), shadow=None)
+    plan = planned(seen=empty, obstacles=None)
+    assert (check(plan, "assignments").verdict, plan.to) == (CheckVerdict.PASS, "consumer")
+    assert plan.steps[0].startswith("Free the group")
+    assert plan.steps[1].startswith("Start all members with group.protocol=consumer")
+    application = planned(seen=empty, obstacles=None, application=True, led=False)
+    assert application.to == "streams"
+    assert application.steps[0].startswith("Start all instances with group.protocol=streams")
+
+
+@pytest.mark.parametrize("changes", [{"migration": {1: "downgrade"}}, {"obstacles": ("a has userData",)}])
+def test_a_group_that_the_broker_would_not_convert_while_it_runs_is_stopped_first(changes: dict[str, Any]) -> None:
+    """The steps restarted one member, which the broker refuses."""
+    steps = planned(**changes).steps
+    assert steps[0] == "Stop all members, and wait until the group is empty."
+    assert "bellwether release" in steps[1]
+    assert steps[2] == "Start all members with group.protocol=consumer. Offsets stay."
+
+
+def test_a_conversion_that_bellwether_blocks_begins_with_the_setting_that_allows_it() -> None:
+    steps = planned(blocked=True, obstacles=("the assignment of bellwether carries userData",)).steps
+    assert steps[0].startswith('Set online_conversion = "allow"')
+    assert steps[1].startswith("Restart one member")
+
+
+def test_the_way_back_follows_the_policy_of_the_brokers() -> None:
+    """With upgrade a group whose members were restarted one by one stayed as it was."""
+    converted = replace(crossed(), kind="consumer", protocol="uniform")
+    (step,) = planned(seen=converted, migration={1: "bidirectional", 2: "upgrade"}).way_back
+    assert step.startswith(
+        "Stop all members, wait until the group is empty, and start them with group.protocol=classic"
+    )
+    for policy in ("bidirectional", "downgrade"):
+        assert planned(seen=converted, migration={1: policy}).way_back[0].startswith("Restart the members one after")
+
+
+@pytest.mark.parametrize(
+    ("listing", "verdict", "words"),
+    [
+        ({1: "uniform,range", 2: "uniform"}, CheckVerdict.PASS, "by uniform, the first of group.consumer.assignors"),
+        ({1: "org.apache.kafka.coordinator.group.assignor.RangeAssignor"}, CheckVerdict.PASS, "assigns by range"),
+        ({1: "bellwether.broker.RackFirstAssignor,uniform"}, CheckVerdict.PASS, "assigns by bellwether-rack-first"),
+        ({1: "com.example.Ours"}, CheckVerdict.PASS, "assigns by com.example.Ours"),
+        ({1: "bellwether.broker.BellwetherAssignor", 2: "uniform"}, CheckVerdict.WARN, "differs between brokers: bell"),
+    ],
+)
+def test_the_assignor_of_the_broker_is_named(listing: dict[int, str], verdict: CheckVerdict, words: str) -> None:
+    one = check(planned(assignors=listing), "assignor")
+    assert (one.verdict, words in one.message) == (verdict, True), one
+
+
+def test_an_assignor_of_brokers_that_is_not_known_is_not_named() -> None:
+    for listing in ({}, {1: "uniform", 2: DENIED}, {1: None}):
+        assert not [one for one in planned(assignors=listing).checks if one.name == "assignor"]
+
+
+def test_what_keeps_an_application_from_starting_with_the_protocol_is_named() -> None:
+    seen = replace(crossed(), protocol="stream", shadow=None)
+    tasks = {1: "bellwether.broker.BellwetherTaskAssignor,sticky"}
+    assert (
+        "assigns by bellwether, the first of group.streams"
+        in check(planned(seen=seen, assignors=tasks), "assignor").message
+    )
+    assert check(planned(seen=seen, patterns=True), "application").verdict is CheckVerdict.FAIL
+    static = replace(seen, members=(replace(seen.members[0], instance_id="a-1"), *seen.members[1:]))
+    one = check(planned(seen=static), "application")
+    assert (one.verdict, "(a-1), with which Kafka Streams starts from 4.4 on only" in one.message) == (
+        CheckVerdict.WARN,
+        True,
+    )
+
+
+@pytest.mark.parametrize("kind", ["other", "unknown"])
+def test_other_groups_are_not_converted(kind: str) -> None:
+    """A share group and a cluster of Kafka Connect had steps to convert them, too."""
+    plan = planned(seen=replace(crossed(), kind=kind, trouble="it is of type connect"))
     assert [check.verdict for check in plan.checks] == [CheckVerdict.FAIL]
+    assert (plan.steps, plan.way_back) == ((), ())
     assert STOP_FIRST not in plan.checks[0].remedy

@@ -48,6 +48,20 @@ def test_the_present_counts_are_beside_what_the_brokers_assignor_was_predicted_t
     assert progress.pending == ""
 
 
+@pytest.mark.parametrize(
+    ("listing", "by"),
+    [
+        ("range,uniform", "broker-range"),
+        ("bellwether.broker.RackFirstAssignor,uniform", "rack-first"),
+        ("com.example.Own", ""),
+    ],
+)
+def test_what_is_predicted_is_by_the_first_assignor_that_the_brokers_list(listing: str, by: str) -> None:
+    """It was by uniform, whatever the brokers listed first."""
+    start = ConversionStart.of(replace(READY, seen=BEFORE, assignors={1: listing, 2: listing}))
+    assert (start.predicted_by, start.predicted is not None) == (by, bool(by))
+
+
 def test_of_an_application_the_assignor_of_its_broker_is_shown() -> None:
     """It was "stream", the protocol of a classic application."""
     assert START.progress(converted(kind="streams", protocol="stream", assignor="sticky")).assignor == "sticky"

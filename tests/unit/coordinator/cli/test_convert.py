@@ -104,5 +104,8 @@ def test_a_line_has_the_counts_beside_the_predicted_ones() -> None:
     )
     other = progress_in_words(replace(PROGRESS, assignor="bellwether-rack-first"))
     assert "; predicted for broker-uniform, but its assignor is bellwether-rack-first; pending" in other
+    for chosen, by in (("bellwether-rack-first", "rack-first"), ("bellwether", "load-aware")):
+        line = progress_in_words(replace(PROGRESS, assignor=chosen, predicted_by=by))
+        assert "predicted for" not in line
     unpredicted = replace(PROGRESS, protocol="classic", members={"classic": 2}, epoch=None, predicted=None, pending="")
     assert progress_in_words(unpredicted) == ("classic, Reconciling: 2 members; 0 unowned; 4 cross rack; unknown moved")
