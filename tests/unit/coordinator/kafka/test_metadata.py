@@ -96,8 +96,8 @@ def test_a_million_partitions_become_a_view_in_a_moment() -> None:
     placements = [(p % 60, (p % 60, (p + 1) % 60, (p + 2) % 60)) for p in range(2_000)]
     for t in range(500):
         cache.see_topic(f"t{t:03}", 1.0, *distinct_placements(placements))
-    began = time.perf_counter()
+    began = time.process_time()
     view = cluster_view(cache.read([f"t{t:03}" for t in range(500)], now=1.0))
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert view.partition_total == 1_000_000
     assert np.unique(view.signature).tolist() == [0]  # three consecutive brokers always stand in all three racks

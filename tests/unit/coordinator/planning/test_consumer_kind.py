@@ -147,7 +147,7 @@ def test_a_plan_that_ends_after_that_of_the_next_generation_does_not_replace_it(
 def test_a_plan_that_hangs_is_replaced_by_a_cheap_one_in_time(hanging: Hanging) -> None:
     policy = Policy(name="hanging", assignors={"hanging": hanging})
     planner = Planner("orders", ConsumerKind(Reader(), policy))
-    command = order(seconds=2.0)
+    command = order(seconds=4.0)
     planned = run(planner.plan(command))
     assert time.monotonic() < command.deadline
     assert planned.chosen.source is Source.CHEAP

@@ -6,18 +6,19 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Failure, NotLeading, Obstacle
 from bellwether_kafka.coordinator.runtime.group_runner import BEFORE_REMOVAL_S, GroupRunner
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
+from tests.patience import PATIENCE
 from tests.unit.coordinator.membership.takeover.takeover_scenes import BAD, GOOD, GROUP, LEADER, client
 from tests.unit.coordinator.runtime.alone import BrokersOfOne
 
 GUARD = Obstacle(NotLeading.MEMBER_LEADS, "it is exactly once")
 CONFIG = membership.MembershipConfig("orders", takeover_obstacle=GUARD, roll_ms_max=300)
+WAITED_S = CONFIG.roll_ms_max / 1000 + BEFORE_REMOVAL_S
+BUSY_S = 0.5 * PATIENCE
 OPEN = DescribeAnswer(0, 0, "PreparingRebalance", "consumer", "", GROUP)
 
 
@@ -98,20 +99,20 @@ def test_the_dead_are_removed_when_the_broker_lists_bellwether_in_front() -> Non
     took_s, in_front = waited(brokers)
     assert in_front == GOOD
     assert brokers.refreshes == brokers.listed_at
-    assert took_s < CONFIG.roll_ms_max / 1000 + BEFORE_REMOVAL_S
+    assert took_s < WAITED_S + BUSY_S
 
 
 def test_where_no_id_is_found_in_time_the_removal_goes_on() -> None:
     took_s, in_front = waited(Brokers(BAD))
     assert in_front == ""
-    assert took_s < CONFIG.roll_ms_max / 1000 + BEFORE_REMOVAL_S + 0.5
+    assert took_s < WAITED_S + BUSY_S
 
 
 def test_a_broker_that_never_lists_it_holds_nobody_up() -> None:
     took_s, _ = waited(Brokers(GOOD, listed_at=10_000))
-    assert took_s == pytest.approx(CONFIG.roll_ms_max / 1000 + BEFORE_REMOVAL_S, abs=0.5)
+    assert WAITED_S - 0.5 < took_s < WAITED_S + BUSY_S
 
 
 def test_who_does_not_try_holds_nobody_up() -> None:
     took_s, in_front = waited(Brokers(GOOD), replace(CONFIG, adopt="when-empty"))
-    assert (in_front, took_s < 0.5) == ("", True)
+    assert (in_front, took_s < WAITED_S) == ("", True)

@@ -193,14 +193,14 @@ def test_who_only_stops_asking_is_answered() -> None:
 def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest stay; those that have been idle for longest make way."""
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
-    monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 1)
+    monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 3)
 
     async def talk(ask: Ask) -> None:
         began = time.monotonic()
         ended = [asyncio.create_task(ends_after(ask, began)) for _ in range(5)]
         took = sorted(await asyncio.gather(*ended))
-        assert took[2] < 0.8, "three of five have made way at once"
-        assert took[3] > 0.8, "two have stayed for their time"
+        assert took[2] < 2.5, "three of five have made way at once"
+        assert took[3] > 2.5, "two have stayed for their time"
 
     async def ends_after(ask: Ask, began: float) -> float:
         assert await ask(b"") == ""
