@@ -141,7 +141,8 @@ def test_nobody_contradicts_another_of_consumers(kafka: KafkaCluster, tmp_path: 
     kafka.create_topic(group, PARTITIONS, rf=3)
     expected = partitions_of({group: PARTITIONS})
     lease = PortLease()
-    options = {"adopt": "take-over", "policy": "sticky-min-churn", "leave_on_stop": False}
+    # It is restarted within its session.
+    options = {"adopt": "take-over", "policy": "sticky-min-churn", "session_timeout_ms": 60_000}
     voices = _voices(kafka, tmp_path, group, lease, control, options)
 
     def order(*arguments: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.interop.support.bellwether import Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import without_members_in_the_way
 from tests.interop.support.jvm import BROKER_39
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.page import Page, served
@@ -50,11 +51,13 @@ def test_a_conversion_to_kip_848_and_back_loses_nothing_that_is_known(
         Flock(kafka.bootstrap) as flock,
     ):
         page, members = Page(address, name), pair(flock, name)
+        # They keep their member ids through both conversions, and a take-over follows.
+        without_members_in_the_way(kafka, members, name, partitions_of({name: PARTITIONS}))
         wait_until(lambda: bool(lead.log("online_conversion", group=name, ready=True)), 20, lead.tail)
         wait_until(lambda: page.held() == names, 30, lead.tail)
         assert converting(kafka, name) == ("consumer", False, 0)
         newcomer = flock.member("java", name, [name], [], protocol="consumer")
-        wait_settled([*members, newcomer], partitions_of({name: PARTITIONS}))
+        wait_settled([*members, newcomer], partitions_of({name: PARTITIONS}), spread=1)
         wait_until(lambda: page.row().get("type") == "consumer", 60, lead.tail)
         wait_until(lambda: page.row()["members"] == 3 and page.held() == names, 60, lambda: str(page.row()))
         row = page.row()

@@ -14,7 +14,7 @@ from tests.interop.support.jvm import BROKER_44, MissingToolError, java
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.scenes.conversions import PROPERTIES, SETTLE_S, ConvertibleGroup, RecordSource, watched
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import application, led, sending
+from tests.interop.support.streams_led import application, led, sending, until_app_is_led
 from tests.interop.support.streams_load import Load
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
@@ -86,6 +86,7 @@ def test_an_application_is_converted_while_it_is_down_and_back(request: pytest.F
                     instances.wait_settled()
                 last = json.loads(lines[-1])
                 assert (last["protocol"], last["settled"], last["placement"]["unowned"]) == (to, True, 0)
-            wait_until(lambda: lead.is_member(app.application_id), SETTLE_S, lead.tail)
+            # Generations began again with each conversion, so the last rebalance is not known by its number.
+            until_app_is_led(cluster, instances, lead, SETTLE_S, lambda: lead.is_member(app.application_id))
             load.stop()
             instances.wait_counted(load.expected, exactly_once=False)

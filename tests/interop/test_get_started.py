@@ -380,8 +380,9 @@ def test_a_ghost_is_removed_when_its_successor_has_joined(kafka: KafkaCluster, t
             return at_rest(kafka, WORDCOUNT, 2) and len(ids(kafka, WORDCOUNT) & before) == 1
 
         assert app.instances["one"].stop() == 0
-        began = time.monotonic()
         app.start("one", settings=dict(app.application.settings))
+        app.wait_started("one")
+        began = time.monotonic()
         wait_until(renewed, SESSION_MS / 1000, app.send)
         took_s = time.monotonic() - began
         print(f"the restarted instance was in the group at rest after {took_s:.1f} s")

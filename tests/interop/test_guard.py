@@ -171,7 +171,7 @@ def test_tasks_of_a_lost_instance_run_again_at_once_and_its_transactions_are_end
         load.produce(1_000)
         app.add("one", settings=DEFAULT_CLIENT_ID, launcher=launcher)
         app.add("two", settings=DEFAULT_CLIENT_ID)
-        app.wait_settled(limit_s=SETTLE_S)
+        app.wait_shared(limit_s=SETTLE_S)
         app.wait_counted(load.expected, limit_s=SETTLE_S)
         load.start(100)
         one, two = app.instances["one"], app.instances["two"]
@@ -210,7 +210,7 @@ def test_tasks_of_a_killed_instance_run_again_at_once_where_the_broker_assigns(k
         load.produce(1_000)
         app.add("one", settings=DEFAULT_CLIENT_ID, launcher=under_guard(kafka, common.application_id))
         app.add("two", settings=DEFAULT_CLIENT_ID)
-        app.wait_settled(limit_s=SETTLE_S)
+        app.wait_shared(limit_s=SETTLE_S)
         app.wait_counted(load.expected, limit_s=SETTLE_S)
         load.start(100)
         one, two = app.instances["one"], app.instances["two"]

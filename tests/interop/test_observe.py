@@ -318,12 +318,13 @@ def test_the_output_of_kafkas_own_tool_is_printed_column_for_column(kafka: Kafka
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
     consumer.commit(offsets=committed, asynchronous=False)
     consumer.close()
-    asked = ["--bootstrap-server", kafka.bootstrap, "--describe", "--group", group]
+    # Its own limit is five seconds, in which its JVM may still be warming up.
+    asked = ["--bootstrap-server", kafka.bootstrap, "--describe", "--group", group, "--timeout", "60000"]
     tool = java().command("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", *asked)
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("java", group, [group], ["range"]) for _ in range(2)]
         wait_settled(members, partitions_of({group: 3}))
-        kafkas = subprocess.run(tool, capture_output=True, text=True, timeout=60, check=True).stdout
+        kafkas = subprocess.run(tool, capture_output=True, text=True, timeout=240, check=True).stdout
         printed = run_to_end(["describe", group, "--bootstrap", kafka.bootstrap, "--output", "kafka"])
     assert printed.code == 0, printed.text
     assert lines_of(printed.stdout) == lines_of(kafkas)

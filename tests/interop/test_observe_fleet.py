@@ -77,7 +77,7 @@ def test_groups_are_found_by_a_pattern_and_the_file_is_read_again(kafka: KafkaCl
             assert "is not valid TOML" in fleet.logged("configuration_refused")[0]["reason"]
             fleet.write(fleet.text_of({"match": "fleet-b-*"}, {"name": LED, "mode": "lead"}))
             wait_until(lambda: fleet.shown() == {TEAM_B: "stable"}, 60, fleet.tail)
-            (waits,) = fleet.log("restart_needed")
+            (waits,) = fleet.logged("restart_needed")
             assert waits["reason"].startswith(f"Group {LED} is to be led, which begins at a start only")
         assert rebalances(kafka, TEAM_A) == before
     lease.release()

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.broker
 
 TOPIC = "scripted-orders"
 SUBSCRIPTION = ConsumerProtocolSubscription(version=1, topics=(TOPIC,)).encode()
-PATIENCE_MS = 280_000  # a group waits this long for the leader that never sends its plan
+PATIENCE_MS = 1_200_000  # a group waits this long for the leader that never sends its plan
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from tests.interop.support.scenes.served import (
     TOPIC,
     address_in,
     asking_cluster,
+    begun_for_orders,
     create_topic,
     crossing,
     joined,
@@ -112,9 +113,6 @@ def test_orders_on_placement_hold_in_a_group_that_the_broker_assigns(brokers: Ka
     settings = {"assignor_address": address, "control_topic": control}
     bellwether = Bellwether(brokers, [group], options={"mode": "observe"}, **settings)
 
-    def begun() -> int:
-        return len(bellwether.log("rebalance_begun"))
-
     with Flock(brokers.bootstrap) as flock, ExitStack() as ends:
         ends.push(bellwether)
         started(bellwether)
@@ -130,8 +128,8 @@ def test_orders_on_placement_hold_in_a_group_that_the_broker_assigns(brokers: Ka
         settled(members)
         took_s = empty_after(lambda: ordered(brokers, control, "evacuate", group, "rack:az1", "--wait", "60"))
         settled(members)
-        print(f"the rack was empty {took_s:.1f} s after the command began; {begun()} rebalance")
-        assert begun() == 1
+        print(f"the rack was empty {took_s:.1f} s after the command began; {begun_for_orders(bellwether)} rebalance")
+        assert begun_for_orders(bellwether) == 1
 
         others[0].stop()
         settled([m for m in members if m is not others[0]])

@@ -8,7 +8,7 @@ import pytest
 from tests.interop.support.bellwether import Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
-from tests.interop.support.scenes.served import address_in
+from tests.interop.support.scenes.served import address_in, begun_for_orders
 from tests.interop.support.scenes.served_tasks import (
     GROUP,
     SETTLE_S,
@@ -73,12 +73,12 @@ def test_orders_on_placement_hold_in_an_application_that_the_broker_assigns(brok
         bellwether.logged("group_observed", group=GROUP, members=5)
 
         def evacuated(place: str, *names: str) -> dict[str, str]:
-            begun = len(bellwether.log("rebalance_begun"))
+            begun = begun_for_orders(bellwether)
             ordered(broker, control, "evacuate", GROUP, place, "--wait", "60")
             wait_until(lambda: not any(app.instances[name].running for name in names), SETTLE_S, bellwether.tail)
             after = settled(app)
             assert not {*after.values()} & {*names}, bellwether.tail()
-            assert len(bellwether.log("rebalance_begun")) == begun + 1
+            assert begun_for_orders(bellwether) == begun + 1
             return after
 
         def withdrawn() -> None:
@@ -87,7 +87,7 @@ def test_orders_on_placement_hold_in_an_application_that_the_broker_assigns(brok
             settled(app)
 
         ordered(broker, control, "rebalance", GROUP)
-        wait_until(lambda: len(bellwether.log("rebalance_begun")) == 1, SETTLE_S, bellwether.tail)
+        wait_until(lambda: begun_for_orders(bellwether) == 1, SETTLE_S, bellwether.tail)
         assert settled(app) == owners, "nobody is disturbed"
 
         without_rack = evacuated("rack:az1", "a", "b")

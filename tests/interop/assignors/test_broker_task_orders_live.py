@@ -16,7 +16,7 @@ import pytest
 from tests.interop.support.bellwether import Bellwether, ordered, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
-from tests.interop.support.scenes.served import address_in
+from tests.interop.support.scenes.served import address_in, begun_for_orders
 from tests.interop.support.scenes.served_tasks import (
     GROUP,
     PARTITIONS,
@@ -87,11 +87,11 @@ def test_a_topology_of_which_a_broker_hides_details_is_sent_until_the_broker_acc
     merged = replace(application(), topics=(f"{GROUP}-in", f"{GROUP}-second"))
     with served(broker, folder, merged) as (app, bellwether):
         for place, name in (("rack:az1", "a"), ("member:c", "c")):
-            begun = len(bellwether.log("rebalance_begun"))
+            begun = begun_for_orders(bellwether)
             ordered(broker, CONTROL, "evacuate", GROUP, place, "--wait", "60")
             wait_until(lambda name=name: not app.instances[name].running, SETTLE_S, bellwether.tail)
             assert name not in settled(app).values()
-            assert len(bellwether.log("rebalance_begun")) == begun + 1, bellwether.tail()
+            assert begun_for_orders(bellwether) == begun + 1, bellwether.tail()
             ordered(broker, CONTROL, "unpin", GROUP, "--all")
             wait_until(lambda name=name: bool(app.instances[name].running), SETTLE_S, bellwether.tail)
             settled(app)

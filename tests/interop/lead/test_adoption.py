@@ -75,8 +75,8 @@ def test_round_robin_in_kafka_python_is_left_alone(kafka: KafkaCluster, topic: s
     with Flock(kafka.bootstrap) as flock:
         members = start(kafka, flock, group, ["kafka-python"] * 2, "roundrobin", topic)
         with InstanceHarness(properties(kafka), config(group)) as led:
-            led.wait_until(lambda: bool(led.message(NoteKind.WATCHING)), "the reason")
-            assert "looks like kafka-python" in led.message(NoteKind.WATCHING)[-1]
+            why = "looks like kafka-python"
+            led.wait_until(lambda: any(why in reason for reason in led.message(NoteKind.WATCHING)), why)
             time.sleep(4)
             assert set(led.states) == {State.WATCHING}
         wait_settled(members, EXPECTED)

@@ -17,6 +17,7 @@ LIMIT_S = 60.0
 PARTITIONS = 18
 RACKS = ("az1", "az2", "az3")
 BY_RACK = {"policy": "rack-first"}
+UNHURRIED = {"session_timeout_ms": 60_000}  # in which another process takes its place
 
 
 @pytest.mark.timeout(600)
@@ -36,10 +37,10 @@ def test_six_members_without_racks_read_from_leaders_in_their_racks(kafka: Kafka
         def settled() -> Mapping[TopicPartition, Member]:
             return wait_settled(members, partitions_of({group: PARTITIONS}))
 
-        with Bellwether(kafka, [group], options=BY_RACK) as process:
+        with Bellwether(kafka, [group], options=BY_RACK | UNHURRIED) as process:
             wait_until(lambda: bool(process.log("decision", group=group)), LIMIT_S, process.tail)
             before = elsewhere(settled())
-        with Bellwether(kafka, [group], options=BY_RACK, **racks) as process:
+        with Bellwether(kafka, [group], options=BY_RACK | UNHURRIED, **racks) as process:
             wait_until(lambda: elsewhere(settled()) == 0, LIMIT_S, process.tail)
             after = settled()
             counts = [sum(owner is member for owner in after.values()) for member in members]

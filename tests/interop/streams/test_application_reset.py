@@ -26,6 +26,7 @@ from tests.interop.support.streams_led import (
     led,
     led_by_java,
     sending,
+    until_app_is_led,
 )
 from tests.interop.support.streams_load import Load
 
@@ -138,7 +139,7 @@ def test_a_version_after_a_reset_that_nobody_reported_is_left_to_java(kafka: Kaf
             assert "in the topology file" in contradicted["reason"]
             assert not led_by_bellwether(kafka, group), "it was led by the old topology"
         with led(kafka, new, tmp_path, **options) as lead, sending(lead, app):
-            wait_until(lambda: led_by_bellwether(kafka, group), RETURN_S, app.send)
+            until_app_is_led(kafka, app, lead, RETURN_S)
             app.wait_settled()
             load.produce(500)
             app.wait_counted(load.expected, exactly_once=False)

@@ -12,7 +12,14 @@ from tests.interop.support.members import wait_until
 from tests.interop.support.rebalances import last_rebalance
 from tests.interop.support.scenes.exactly_once_adoption import adopt
 from tests.interop.support.streams_app import StreamsApp
-from tests.interop.support.streams_led import app_without_members_in_the_way, application, failures, led, sending
+from tests.interop.support.streams_led import (
+    app_without_members_in_the_way,
+    application,
+    failures,
+    led,
+    sending,
+    until_app_is_led,
+)
 from tests.interop.support.streams_load import Load
 
 pytestmark = pytest.mark.timeout(300)
@@ -120,7 +127,7 @@ def test_a_new_application_is_led_once_a_java_member_has_made_its_topics(kafka: 
         app.add("one")
         (refused, *_) = lead.logged("membership", limit_s=60, what="REFUSED")
         assert "instead of its bare name under StateChangelogTopics" in refused["reason"]
-        wait_until(lambda: last_rebalance(kafka, common.application_id).leader.startswith(INSTANCE), 60, app.send)
+        until_app_is_led(kafka, app, lead)
         app.wait_settled()
         load.produce(500)
         app.wait_counted(load.expected, exactly_once=False)  # what the removed leader had not committed comes again

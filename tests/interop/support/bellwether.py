@@ -17,6 +17,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.raw import RawError, describe
 from tests.paths import ROOT
+from tests.patience import PATIENCE
 from tests.support.documented import check_answer
 from tests.watched_process import MARK
 
@@ -47,15 +48,15 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 def run_to_end(
     arguments: Sequence[str], *, environment: Mapping[str, str] | None = None, limit_s: float = 180.0
 ) -> Ended:
-    """Runs `bellwether` with these arguments and expects it to end. Raises subprocess.TimeoutExpired if it does not,
-    and AssertionError if it prints JSON that differs from its schema."""
+    """Runs `bellwether` with these arguments and expects it to end. Raises subprocess.TimeoutExpired if it does not
+    within `limit_s` or more, and AssertionError if it prints JSON that differs from its schema."""
     done = subprocess.run(
         [*COMMAND, *arguments],
         cwd=ROOT,
         env=clean_environment(environment),
         capture_output=True,
         text=True,
-        timeout=limit_s,
+        timeout=limit_s * PATIENCE,
         check=False,
     )
     check_answer(arguments, done.stdout)

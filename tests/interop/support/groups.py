@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.membership.broker_order import (
 )
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.table_growth import forecast
-from tests.interop.support.bellwether import INSTANCE
+from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, wait_settled, wait_until
 from tests.interop.support.raw import GroupMember, describe
@@ -144,6 +144,37 @@ def until_unrivalled(
         for member in ahead:
             restart(member)
     raise AssertionError("no group with such a leader and without a rival")
+
+
+def until_led(
+    kafka: KafkaCluster,
+    group: str,
+    lead: Bellwether,
+    restart: Callable[[GroupMember], object],
+    limit_s: float = 60.0,
+    led: Callable[[], bool] | None = None,
+) -> None:
+    """Waits until Bellwether has led the last rebalance, or for `led`. Whenever it reports that it is blocked, restarts
+    what `unpassed` names, or any member: of 60 groups of two or three members one cannot be taken over
+    (docs/guides/adoption.md#safeguards)."""
+    reported = 0
+
+    def led_last() -> bool:
+        return last_rebalance(kafka, group).leader.startswith(f"{INSTANCE}-")
+
+    def done() -> bool:
+        nonlocal reported
+        blocked = len(lead.log("role", group=group, reason="blocked"))
+        if (led or led_last)():
+            return True
+        if blocked > reported:
+            reported = blocked
+            present = [m for m in describe(kafka.bootstrap, group).members if m.instance_id != INSTANCE]
+            for member in unpassed(kafka, group) or present[:1]:
+                restart(member)
+        return False
+
+    wait_until(done, limit_s, lambda: lead.log_of(group))
 
 
 def without_members_in_the_way(

@@ -30,7 +30,7 @@ from tests.interop.support.streams_timeline import Happening, Timeline
 from tests.paths import ROOT
 from tests.patience import PATIENCE
 
-RUNNING = "RUNNING"
+NEW, RUNNING = "NEW", "RUNNING"
 
 
 DEFAULT_CLIENT_ID = {"client.id": ""}  # for settings: Kafka Streams makes it from the process id, not from the name
@@ -56,7 +56,7 @@ class Instance:
         self.topology = ""
         self.version = ""
         self.launcher: tuple[str, ...] = ()  # words in front of its command
-        self._state = "NEW"
+        self._state = NEW
         self._running: set[str] = set()
         self._dumps: list[Mapping[str, Any]] = []
         self._changed_at = time.monotonic()
@@ -104,7 +104,7 @@ class Instance:
         temporary = self.home / "tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        self._state = "NEW"
+        self._state = NEW
         self._stderr = (self.home / "stderr.log").open("ab")
         self._received({"event": "launched", "t_ms": _now_ms()})
         self._process = subprocess.Popen(
@@ -277,6 +277,10 @@ class StreamsApp:
                 owners[task] = instance.name
         return owners
 
+    def wait_started(self, name: str) -> None:
+        """Until the newest process of an instance has started Streams. A busy machine takes long to get so far."""
+        wait_until(lambda: self.instances[name].state != NEW, START_TIMEOUT_S, self.send)
+
     def wait_running(self, *names: str, limit_s: float = START_TIMEOUT_S) -> None:
         """Until these instances (all live ones if none is named) are RUNNING."""
         chosen = [self.instances[name] for name in names] or self.live
@@ -304,6 +308,11 @@ class StreamsApp:
 
         wait_until(settled, limit_s, self.send)
         return self.owners()
+
+    def wait_shared(self, *, limit_s: float = START_TIMEOUT_S) -> None:
+        """Until every live instance runs a task and nothing changes: one that starts late may have none at first."""
+        wait_until(lambda: all(instance.running for instance in self.live), limit_s, self.send)
+        self.wait_settled(limit_s=limit_s)
 
     def complete(self) -> bool:
         """Whether every task runs on exactly one instance at this moment."""

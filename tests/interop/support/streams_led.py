@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.streams.application.topology import InternalTopi
 from bellwether_kafka.coordinator.topology.file import write_topology
 from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.groups import until_unrivalled
+from tests.interop.support.groups import until_led, until_unrivalled
 from tests.interop.support.raw import GroupMember
 from tests.interop.support.rebalances import Rebalance, rebalances
 from tests.interop.support.streams_app import StreamsApp
@@ -103,15 +103,31 @@ def led(
 
 def app_without_members_in_the_way(cluster: KafkaCluster, app: StreamsApp) -> None:
     """`until_unrivalled` of an application, whose tasks are settled then."""
+    group = app.application.application_id
+    until_unrivalled(cluster, group, lambda: app.wait_settled(spread=1), _restarting(app))
+
+
+def until_app_is_led(
+    cluster: KafkaCluster,
+    app: StreamsApp,
+    lead: Bellwether,
+    limit_s: float = 60.0,
+    led: Callable[[], bool] | None = None,
+) -> None:
+    """`until_led` of an application."""
+    until_led(cluster, app.application.application_id, lead, _restarting(app), limit_s, led)
+
+
+def _restarting(app: StreamsApp) -> Callable[[GroupMember], None]:
+    """Restarts any instance: with two, the next turn restarts the other one."""
     instances = itertools.cycle(app.instances)
 
     def restart(_: GroupMember) -> None:
-        """Restarts any instance: with two, the next turn restarts the other one."""
         name = next(instances)
         assert app.instances[name].stop() == 0, app.send()
         app.start(name, settings=dict(app.application.settings))
 
-    until_unrivalled(cluster, app.application.application_id, lambda: app.wait_settled(spread=1), restart)
+    return restart
 
 
 @contextmanager

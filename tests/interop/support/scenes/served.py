@@ -81,6 +81,11 @@ def started(bellwether: Bellwether) -> None:
     time.sleep(PROBED_S * PATIENCE)
 
 
+def begun_for_orders(bellwether: Bellwether) -> int:
+    """How many rebalances were begun for an order; not those for a plan that came late on a busy machine."""
+    return sum("has ordered" in entry["cause"] for entry in bellwether.log("rebalance_begun"))
+
+
 def settled_with_shares(members: Sequence[Member]) -> None:
     wait_until(lambda: all(member.owned() for member in members), SETTLE_S, lambda: str(members))
     settled(members)
