@@ -5,9 +5,9 @@ A log that is read from its start again, which may also be one that lost its end
 withdrawn later. They must not come into force for a moment, so only the last of each key counts, at the log's end.
 
 An instance that had not read a withdrawal before the topic was deleted writes the record again, so the others withdraw
-it again, and such a record does not count for them. A withdrawal that none of them had read is lost; so is the newest
-version of a record if an instance that had read only an older one writes that, since the clocks of operators cannot
-tell which is newer. Any thread may call this."""
+it again, and such a record does not count for them. The same holds for an older version of a record: those that had
+read a newer one write that again. They recognise the older one because they have read it, since the clocks of operators
+cannot tell which is newer. A withdrawal or a version that none of them had read is lost. Any thread may call this."""
 
 import threading
 from collections.abc import Iterable
@@ -17,6 +17,7 @@ from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Reco
 
 AGAIN_MS = 5_000  # a producer may not know a new topic yet, so what is not read back is written again
 ATTEMPTS_MAX = 12
+REPLACED_MAX = 8  # versions of a record
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ class KeptRecords:
         self._records: dict[str, Record] = {}
         self._lacking: dict[str, Record] = {}  # of the new log, as far as it was read
         self._withdrawn: dict[str, Record] = {}
+        self._replaced: dict[str, tuple[Record, ...]] = {}  # older versions of each key
+        self._deleted = False  # the log was, at least once
         self._pending: dict[str, Record | None] | None = None  # of a log that is read again, until its end
         self._written, self._withdrawn_again = _Writes(), _Writes()
         self._lock = threading.Lock()
@@ -53,14 +56,26 @@ class KeptRecords:
             self.withdraw(key)
         with self._lock:
             if record is not None and not isinstance(record, InstanceHeartbeat):
-                self._lacking.pop(key, None)
-                self._records[key] = record
-                record = None if self._withdrawn.get(key) == record else record
+                record = self._counts(key, record)
             if self._pending is None:
                 return {key: record}
             self._pending.pop(key, None)
             self._pending[key] = record
             return {}
+
+    def _counts(self, key: str, record: Record) -> Record | None:
+        """Returns what counts after this record: a newer version if it is an older one that is written again."""
+        last, older = self._records.get(key), self._replaced.get(key, ())
+        if self._deleted and record in older:
+            if last is not None:
+                self._lacking[key] = last
+                return last
+            self._withdrawn[key] = record
+        elif last is not None and last != record:
+            self._replaced[key] = (*older, last)[-REPLACED_MAX:]
+        self._lacking.pop(key, None)
+        self._records[key] = record
+        return None if self._withdrawn.get(key) == record else record
 
     def at_end(self) -> dict[str, Record | None]:
         """Returns, at the end of a log that was read again, what counts of it."""
@@ -79,11 +94,12 @@ class KeptRecords:
     def begin_anew(self) -> None:
         """Begins a new log. Call this when the log is read from its start again."""
         with self._lock:
-            self._lacking, self._pending = dict(self._records), {}
+            self._lacking, self._pending, self._deleted = dict(self._records), {}, True
             self._written, self._withdrawn_again = _Writes(), _Writes()
 
     def due(self, now_ms: int) -> list[tuple[str, Record | None]]:
         """Returns, at the end of a log, what is to be written: records by key, None for those to withdraw again."""
+        self._expire(now_ms)
         again: list[tuple[str, Record | None]] = [(key, None) for key in self.written_again(now_ms)]
         return [*again, *((record.key, record) for record in self.lacking(now_ms))]
 
@@ -101,3 +117,10 @@ class KeptRecords:
             self._withdrawn = {key: record for key, record in self._withdrawn.items() if now_ms < record.expires_ms}
             back = [key for key, record in self._withdrawn.items() if self._records.get(key) == record]
             return self._withdrawn_again.due(back, now_ms)
+
+    def _expire(self, now_ms: int) -> None:
+        with self._lock:
+            in_force = (
+                (key, [each for each in older if now_ms < each.expires_ms]) for key, older in self._replaced.items()
+            )
+            self._replaced = {key: tuple(older) for key, older in in_force if older}

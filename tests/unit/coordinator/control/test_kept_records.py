@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bellwether_kafka.coordinator.control.kept_records import KeptRecords
+from bellwether_kafka.coordinator.control.kept_records import AGAIN_MS, KeptRecords
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, Record
 
@@ -99,6 +99,40 @@ def test_of_a_log_that_is_read_again_the_last_record_of_each_key_counts_at_its_e
         assert records.take(key, record) == {}
     assert list(records.at_end().items()) == [(LEAVE.key, LEAVE), (PAUSE.key, None), (alive.key, alive)]
     assert records.take(PAUSE.key, replace(PAUSE, at_ms=1)) == {PAUSE.key: replace(PAUSE, at_ms=1)}
+
+
+def test_an_older_version_that_another_instance_writes_again_gives_way_to_the_newest() -> None:
+    """An instance that had not read the newest one when the log was deleted brought the older one back for all."""
+    first, second, third = (
+        replace(LEAVE, at_ms=ms, expires_ms=10**9) for ms in (2, 1, 0)
+    )  # clocks of operators differ
+    records, slow = kept(first, second, third), kept(first)
+    for each in (records, slow):
+        each.begin_anew()
+        each.at_end()
+    log = [*records.lacking(0), *slow.lacking(0)]
+    assert log == [third, first]
+    assert [records.take(LEAVE.key, record) for record in log] == [{LEAVE.key: third}] * 2
+    assert [slow.take(LEAVE.key, record) for record in log] == [{LEAVE.key: third}] * 2
+    assert records.due(0) == slow.due(0) == [], "each waits for what it has written"
+    assert records.due(AGAIN_MS) == slow.due(AGAIN_MS) == [(LEAVE.key, third)]
+    assert records.take(LEAVE.key, third) == {LEAVE.key: third}
+    assert records.due(2 * AGAIN_MS) == []
+
+
+def test_an_older_version_does_not_come_back_after_a_withdrawal_either() -> None:
+    first, second = LEAVE, replace(LEAVE, reason="longer")
+    records = kept(first, second)
+    records.take(LEAVE.key, None)
+    records.begin_anew()
+    records.at_end()
+    assert records.take(LEAVE.key, first) == {LEAVE.key: None}
+    assert records.due(0) == [(LEAVE.key, None)]
+
+
+def test_in_one_log_an_older_version_is_an_order_like_any_other() -> None:
+    records = kept(LEAVE, replace(LEAVE, reason="longer"))
+    assert records.take(LEAVE.key, LEAVE) == {LEAVE.key: LEAVE}
 
 
 def test_a_withdrawal_is_written_again_now_and_then_until_it_is_read() -> None:
