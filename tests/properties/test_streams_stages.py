@@ -36,7 +36,9 @@ STAGES = {
     "capacity": StageConfigs(capacity_tag="cores"),
     "moves budget": StageConfigs(max_concurrent_moves=1),
     "operator's rules": StageConfigs(rules=RULES),
-    "all": StageConfigs(60_000, ((0, 2),), "cores", 2, RULES),
+    "all": StageConfigs(
+        host_affinity_ms=60_000, colocate=((0, 2),), capacity_tag="cores", max_concurrent_moves=2, rules=RULES
+    ),
 }
 
 

@@ -59,7 +59,12 @@ CASES: dict[str, tuple[str, StageConfigs]] = {
     "capacity": (STREAMS_HA, StageConfigs(capacity_tag="cores")),
     "moves budget": (STREAMS_HA, StageConfigs(max_concurrent_moves=1)),
     "rules": (STREAMS_HA, StageConfigs(rules=RULES)),
-    "all stages": (STREAMS_HA, StageConfigs(60_000, ((0, 2),), "cores", 2, RULES)),
+    "all stages": (
+        STREAMS_HA,
+        StageConfigs(
+            host_affinity_ms=60_000, colocate=((0, 2),), capacity_tag="cores", max_concurrent_moves=2, rules=RULES
+        ),
+    ),
 }
 
 

@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.streams.application import TAG_CHARS_MAX, Assign
 _INT_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StageConfigs:
     """The settings of the stages; a zero or an empty value turns a stage off. Raises AssignmentConfigError.
 

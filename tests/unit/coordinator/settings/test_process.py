@@ -219,7 +219,7 @@ def test_ghosts_are_removed_in_the_modes_that_act(tmp_path: Path) -> None:
     assert strict.ghost_options == GhostOptions(remove=False, evict_malformed=True)
     streams = 'mode = "assist"\nkind = "streams"\n"processing.guarantee" = "exactly_once_v2"\n'
     (exact,) = from_toml(tmp_path, head + streams).groups
-    assert exact.ghost_options == GhostOptions(exactly_once=True), "a round that waits for long is dangerous there"
+    assert exact.ghost_options == GhostOptions(exactly_once=True), "a rebalance that waits for long is dangerous there"
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,9 @@ def test_stages_of_streams_ha_are_off_unless_set(tmp_path: Path) -> None:
     text = 'host_affinity_ms = 1000\ncolocate = [[0, 2], [1, 3]]\ncapacity_tag = "cores"\nmax_concurrent_moves = 4'
     streams = group(tmp_path, HA + text).streams
     assert streams is not None
-    assert streams.stages == StageConfigs(1000, ((0, 2), (1, 3)), "cores", 4)
+    assert streams.stages == StageConfigs(
+        host_affinity_ms=1000, colocate=((0, 2), (1, 3)), capacity_tag="cores", max_concurrent_moves=4
+    )
 
 
 def test_a_group_of_consumers_has_no_application(tmp_path: Path) -> None:

@@ -39,7 +39,10 @@ def test_a_task_that_waits_for_the_budget_says_so() -> None:
 
 
 def test_a_picture_of_the_rebalance_has_a_line_for_every_stage() -> None:
-    picture = picture_of(rebalance_with(StageConfigs(60_000, ((0, 1), (7, 8)), "cores", 4)))
+    stages = StageConfigs(
+        host_affinity_ms=60_000, colocate=((0, 1), (7, 8)), capacity_tag="cores", max_concurrent_moves=4
+    )
+    picture = picture_of(rebalance_with(stages))
     names = [line.stage.split(",")[0] for line in picture.stages]
     for name in ("capacity", "host affinity", "co-location", "moves budget"):
         assert name in names

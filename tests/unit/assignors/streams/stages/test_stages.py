@@ -31,7 +31,7 @@ Shape = Sequence[tuple[int, int | None]]
 
 
 def running(shape: Shape, owned: Sequence[Sequence[int]], tags: Sequence[Mapping[str, str]] = ()) -> Application:
-    """Processes that run these tasks, whole."""
+    """Processes that run these tasks, whole. `shape`: tasks and end sum of each subtopology."""
     application = Application(shape)
     stateful = application.table().stateful
     for number, tasks in enumerate(owned):
