@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.observation import notify
 from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, WatchedTopics
 from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import hand_over
-from bellwether_kafka.coordinator.runtime.recollection import expected, rebuild_memory
+from bellwether_kafka.coordinator.runtime.recollection import expected, is_listed, rebuild_memory
 
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
@@ -135,20 +135,13 @@ class GroupRunner(Generic[P]):
             await asyncio.sleep(IN_FRONT_POLL_S)
             if waited_s > HANDLED_S and not self._is_in(membership.State.APPROACHING):
                 return False
-            if self.membership.in_front and await self._is_listed(self.membership.in_front):
+            member_id = self.membership.in_front
+            if member_id and await is_listed(self.group_id, self._transport, member_id):
                 return True
         return False
 
     def _is_in(self, state: membership.State) -> bool:
         return self.membership.state is state
-
-    async def _is_listed(self, member_id: str) -> bool:
-        """Returns whether the broker has read this member's JoinGroup."""
-        try:
-            described = await self._transport.describe_group(self.group_id)
-        except TransportError:
-            return False
-        return any(m.member_id == member_id for m in described.members)
 
     async def run(self) -> int:
         """Runs the group; returns the exit code, 0 or that of the Fatal command."""

@@ -1,5 +1,5 @@
-"""Reads the members' assignments again after a leader has returned without a rebalance. Retries after an error answer;
-a plan made in the meantime is less sticky."""
+"""Reads with DescribeGroups what a runner has to know of its group: the members' assignments after a leader has
+returned without a rebalance, and whether a member is listed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -28,7 +28,7 @@ async def rebuild_memory(
     lasts: Callable[[], bool],
 ) -> None:
     """Passes the described group to `take`, which may raise. Repeats until that succeeds or `lasts` returns False,
-    which means that the generation has ended."""
+    which means that the generation has ended. A plan made in the meantime is less sticky."""
     for again_s in _pauses():
         try:
             group = membership.shown(await groups.describe_group(group_id))
@@ -43,6 +43,15 @@ async def rebuild_memory(
         if not lasts():
             log.warning("memory_given_up", group=group_id, reason="another generation has begun")
             return
+
+
+async def is_listed(group_id: str, groups: DescribesGroup, member_id: str) -> bool:
+    """Returns whether the broker has read this member's JoinGroup."""
+    try:
+        described = await groups.describe_group(group_id)
+    except TransportError:
+        return False
+    return any(member.member_id == member_id for member in described.members)
 
 
 def expected(error: Exception) -> bool:
