@@ -84,7 +84,7 @@ class Instance:
         """Operators order nothing here."""
 
     def begin_rebalance(self, order: str) -> None:
-        """Nor a round."""
+        """Nor a rebalance."""
 
     @property
     def up(self) -> bool:

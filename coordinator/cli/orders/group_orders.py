@@ -123,7 +123,8 @@ def orders(to: OrderService) -> None:
         echo("No order is in force, and no instance of Bellwether has reported.", err=True)
     for heartbeat in heartbeats:
         age_s = max(0, at_ms - heartbeat.at_ms) / 1000
-        echo(f"instance of Bellwether {heartbeat.instance}: leads {len(heartbeat.leads)}, heard {age_s:.0f} s ago")
+        reported = f"last reported {age_s:.0f} s ago"
+        echo(f"instance of Bellwether {heartbeat.instance}: leads {len(heartbeat.leads)}, {reported}")
     for order in in_force:
         stage = _stage(order, by_key)
         until = "" if isinstance(order, control.AppliedPlan) else f", {_sooner(order)}{_end(order)}"
