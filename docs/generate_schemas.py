@@ -342,7 +342,7 @@ def text_of(document: Any) -> str:
 
 def _row(name: str, printed_by: str) -> str:
     printer = printed_by.removesuffix(" -o json")
-    return f"- `{printer}`: [schema](schemas/{name}.schema.json), [example](schemas/examples/{name}.json)"
+    return f"- [`{printer}`](schemas/{name}.schema.json), [example](schemas/examples/{name}.json)"
 
 
 def page() -> str:
