@@ -17,6 +17,7 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 
 from tests.interop.support.bellwether import toml
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import wait_at_rest
 from tests.interop.support.guarded import CONSUMER, Guarded, children, guard_command
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.raw import describe
@@ -93,14 +94,9 @@ def test_a_consumer_whose_client_id_others_have_too_is_left_to_its_session(kafka
     guard = guard_command(kafka, group, "--client-id", "everybody")
     with (
         Guarded(guard, consumer(kafka, group, "everybody")) as victim,
-        Guarded(guard, consumer(kafka, group, "everybody")) as second,
+        Guarded(guard, consumer(kafka, group, "everybody")),
     ):
-
-        def both() -> bool:
-            found = describe(kafka.bootstrap, group)
-            return found.state == "Stable" and len(found.members) == 2
-
-        wait_until(both, 60, second.message)
+        wait_at_rest(kafka, group, 2)
         wait_for_a_proven_member()
         before = {member.member_id for member in describe(kafka.bootstrap, group).members}
         os.kill(victim.child, signal.SIGKILL)

@@ -48,7 +48,7 @@ def properties(kafka: KafkaCluster) -> dict[str, str]:
 
 
 def settled(*members: Member) -> dict[tuple[str, int], Member]:
-    return wait_settled(members, partitions_of(EXPECTED))
+    return wait_settled(members, partitions_of(EXPECTED), spread=1)
 
 
 def stable_again(kafka: KafkaCluster, group: str) -> bool:

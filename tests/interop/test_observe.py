@@ -50,7 +50,7 @@ def test_consumers_are_seen_with_a_shadow_plan(kafka: KafkaCluster, protocol: st
     with Flock(kafka.bootstrap) as flock:
         more = {"protocol": "consumer"} if protocol == "consumer" else {}
         members = [flock.member("java", group, [group], ["range"], rack="az1", **more) for _ in range(2)]
-        wait_settled(members, expected)
+        wait_settled(members, expected, spread=0)
         before = rebalances(kafka, group)
         found = seen(kafka, group)
         assert owned(found) == sorted(expected)
@@ -323,7 +323,7 @@ def test_the_output_of_kafkas_own_tool_is_printed_column_for_column(kafka: Kafka
     tool = java().command("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", *asked)
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("java", group, [group], ["range"]) for _ in range(2)]
-        wait_settled(members, partitions_of({group: 3}))
+        wait_settled(members, partitions_of({group: 3}), spread=1)
         kafkas = subprocess.run(tool, capture_output=True, text=True, timeout=240, check=True).stdout
         printed = run_to_end(["describe", group, "--bootstrap", kafka.bootstrap, "--output", "kafka"])
     assert printed.code == 0, printed.text

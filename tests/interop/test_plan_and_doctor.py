@@ -177,7 +177,7 @@ def test_a_simulation_says_what_a_lost_rack_costs(kafka: KafkaCluster, tmp_path:
     path = configured(tmp_path, {"bootstrap.servers": kafka.bootstrap}, {"name": group})
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", group, [group], ["cooperative-sticky"], rack=f"az{n}") for n in (1, 2, 3)]
-        wait_settled(members, partitions_of({group: PARTITIONS}))
+        wait_settled(members, partitions_of({group: PARTITIONS}), spread=0)
         quiet = rebalances(kafka, group)
         (lost,) = reported("simulate", group, path, "--without-rack", "az3")
         assert (lost["kept"], lost["moved"], lost["new"], lost["unowned"]) == (8, 0, 4, 0)

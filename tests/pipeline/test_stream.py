@@ -31,6 +31,7 @@ from tests.pipeline.streams import (
 TOPIC, WEIGHTS_TOPIC = "stream-events", "stream-weights"
 LIMIT_S = 600
 COUNT, PER_TRIGGER = 6_000, 2_500
+KILLS = 2  # at most: each waits for a batch beyond those before, and there are three
 # Each job is a query of its own; these stand for all of them, which `make prove-pipeline` runs.
 RUN = ("lag_trends", "rebalances", DEAD_LETTERS, WEIGHTS)
 
@@ -49,7 +50,8 @@ def test_killed_and_restarted_jobs_write_what_a_batch_computes(
     output = tmp_path / "pipeline"
     words = command(kafka, output, TOPIC, WEIGHTS_TOPIC, "--per-trigger", str(PER_TRIGGER), "--jobs", ",".join(RUN))
     words = ["env", f"JAVA_TOOL_OPTIONS={QUICK_JVM}", *words]
-    assert kill_within_a_batch(words, output, LIMIT_S), "the kill came between two batches"
+    killed = (kill_within_a_batch(words, output, LIMIT_S) for _ in range(KILLS))
+    assert any(killed), "each kill came between two batches"
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     reported = [json.loads(line) for line in done.stdout.splitlines()]

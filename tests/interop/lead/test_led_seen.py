@@ -27,7 +27,7 @@ def test_a_restart_without_a_rebalance_hides_nothing(kafka: KafkaCluster) -> Non
     ):
         page, names = Page(address, group), {f"{group}-{partition}" for partition in range(6)}
         members = [flock.member("confluent", group, [group], ["range"], rack="az1") for _ in range(2)]
-        wait_settled(members, partitions_of({group: 6}))
+        wait_settled(members, partitions_of({group: 6}), spread=0)
         wait_until(lambda: page.held() == names, LIMIT_S, process.tail)
         before = rebalances(kafka, group)
         process.stop()

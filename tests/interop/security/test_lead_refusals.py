@@ -12,6 +12,7 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 
 from tests.interop.support.bellwether import Bellwether, Ended, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.groups import wait_at_rest
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.raw import RawMember
@@ -128,6 +129,7 @@ def test_an_instance_id_of_the_application_is_refused(kafka: KafkaCluster, tmp_p
     kafka.create_topic(name, 1)
     with Flock(kafka.bootstrap) as flock:
         members = [flock.member(kind, name, [name], instance=f"pod-{n}") for n in "ab"]
+        wait_at_rest(kafka, name, len(members))
         wait_settled(members, partitions_of({name: 1}))
         watched = Undisturbed(kafka, members)
         for instance in ("pod-a", "pod-b"):

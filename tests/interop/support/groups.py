@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.membership.table_growth import forecast
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, wait_settled, wait_until
-from tests.interop.support.raw import GroupMember, describe
+from tests.interop.support.raw import GroupMember, RawError, describe
 from tests.interop.support.rebalances import last_rebalance
 
 RACKS = ("az1", "az2", "az3")
@@ -177,6 +177,20 @@ def until_led(
     wait_until(done, limit_s, lambda: lead.log_of(group))
 
 
+def wait_at_rest(kafka: KafkaCluster, group: str, count: int, limit_s: float = 60.0) -> None:
+    """Waits until the broker has so many members besides Bellwether, and no rebalance. What members own does not show
+    one that joins late, or hears of the rebalance at its next heartbeat only."""
+
+    def at_rest() -> bool:
+        try:
+            found = describe(kafka.bootstrap, group)
+        except RawError:  # its coordinator node is still loading it
+            return False
+        return found.state == "Stable" and sum(m.instance_id != INSTANCE for m in found.members) == count
+
+    wait_until(at_rest, limit_s, lambda: f"{group}: {describe(kafka.bootstrap, group)}")
+
+
 def without_members_in_the_way(
     kafka: KafkaCluster,
     members: Sequence[Member],
@@ -187,12 +201,8 @@ def without_members_in_the_way(
     """`until_unrivalled` of plain consumers, which are at rest then."""
     named = {member.name: member for member in members}
 
-    def complete() -> bool:
-        found = describe(kafka.bootstrap, group).members
-        return sum(member.instance_id != INSTANCE for member in found) == len(members)
-
     def settle() -> None:
-        wait_until(complete, 60, lambda: f"{group} is incomplete")
+        wait_at_rest(kafka, group, len(members))
         wait_settled(members, expected)
 
     def restart(member: GroupMember) -> None:

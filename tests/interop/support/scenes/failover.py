@@ -41,7 +41,7 @@ class Stage:
         self.settle()
 
     def settle(self) -> None:
-        wait_settled(self.members, partitions_of({TOPIC: PARTITIONS}), limit_s=SETTLE_S, quiet_s=0.3)
+        wait_settled(self.members, partitions_of({TOPIC: PARTITIONS}), spread=0, limit_s=SETTLE_S, quiet_s=0.3)
 
     def killed_at_rest(self, trials: Trials) -> None:
         """kill -9 of the leader while nothing happens; the group must not notice."""

@@ -52,10 +52,6 @@ class Outcome:
     led_by: str
     broken: tuple[str, ...] = ()
 
-    @property
-    def passed(self) -> bool:
-        return not self.broken and self.took_s <= self.promised_s
-
 
 class Group:
     """A group with two Java members at rest; a third one joins, or leaves, to begin a rebalance."""
