@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import ControlSettings, Record
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import HandBackRemembered, State, StepAsideWanted
-from tests.unit.coordinator.control.test_controller import Group
+from tests.unit.coordinator.control.test_controller import Group, until
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 
 NOW_MS = 1_800_000_000_000
@@ -212,7 +212,7 @@ def test_a_restarted_process_remembers_what_the_topic_has() -> None:
         assert topic.kept == KEPT
         second = await Process(topic, again := group(), NOW_MS + 60_000).start()
         topic.read()
-        await asyncio.sleep(0.02)
+        await until(lambda: bool(remembered(again)))
         assert remembered(again) == [HandBackRemembered(60.0, "task 1_0 does not run", waits=True)]
         await second.stop()
 
@@ -228,8 +228,7 @@ def test_a_process_that_led_before_it_read_the_topic_leaves_and_keeps_the_memory
         topic.read()
         process.controller.hand_back("orders", waits=False)
         assert topic.kept == KEPT, "what was read has not reached the group"
-        await asyncio.sleep(0.05)
-        assert found.membership.state is State.LEAVING
+        await until(lambda: found.membership.state is State.LEAVING)
         await process.stop()
 
     run(scenario())
@@ -238,9 +237,9 @@ def test_a_process_that_led_before_it_read_the_topic_leaves_and_keeps_the_memory
 def test_a_lead_that_was_proven_ends_the_wait_and_not_the_limit() -> None:
     async def scenario() -> None:
         topic = Topic(KEPT)
-        process = await Process(topic, group()).start()
+        process = await Process(topic, found := group()).start()
         topic.read()
-        await asyncio.sleep(0.05)
+        await until(lambda: bool(remembered(found)))
         process.controller.hand_back("orders", waits=False)
         assert topic.kept == replace(KEPT, waits=False)
         await process.stop()
@@ -253,7 +252,7 @@ def test_another_topology_does_not_wait_and_is_limited() -> None:
         topic = Topic(KEPT)
         process = await Process(topic, found := group("another"), NOW_MS + 5_000).start()
         topic.read()
-        await asyncio.sleep(0.05)
+        await until(lambda: bool(remembered(found)))
         assert remembered(found) == [HandBackRemembered(5.0, KEPT.reason, waits=False)]
         await process.stop()
 
@@ -267,7 +266,7 @@ def test_without_a_topic_the_file_remembers(tmp_path: Path) -> None:
         process.controller.hand_back("orders", waits=True)
         await process.stop()
         second = await Process(LocalOrders(BROKERS, tmp_path), again := group(), NOW_MS + 60_000).start()
-        await asyncio.sleep(0.05)
+        await until(lambda: bool(remembered(again)))
         assert remembered(again) == [HandBackRemembered(60.0, "task 1_0 does not run", waits=True)]
         await second.stop()
 
