@@ -144,16 +144,17 @@ def settings_of_brokers(admin: AdminClient, name: str) -> dict[int, SettingOfBro
         return {}
 
 
-async def _heartbeat(transport: Transport, group: str) -> int:
-    """Sends a heartbeat of an unknown member. The code UNKNOWN_MEMBER_ID shows that Bellwether may use the group."""
+async def _heartbeat(transport: Transport, group: str) -> int | None:
+    """Sends a heartbeat of an unknown member, and returns the code of the answer, None if there is none. The code
+    UNKNOWN_MEMBER_ID shows that Bellwether may use the group."""
     coordinator = await transport.request(membership.FindCoordinator(0, group, int(LIMIT_S * 1000)))
     if not isinstance(coordinator, membership.CoordinatorAnswer):
-        return membership.Code.UNKNOWN_SERVER_ERROR
+        return None
     if coordinator.node is None:
         return coordinator.error
     heartbeat = membership.Heartbeat(0, coordinator.node, group, int(LIMIT_S * 1000), NOBODY, None, -1)
     answer = await transport.request(heartbeat)
-    return answer.error if isinstance(answer, membership.HeartbeatAnswer) else membership.Code.UNKNOWN_SERVER_ERROR
+    return answer.error if isinstance(answer, membership.HeartbeatAnswer) else None
 
 
 async def _answer_time_ms(

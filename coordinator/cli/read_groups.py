@@ -179,7 +179,7 @@ def _remedy(seen: Observation) -> str:
     if seen.unknown.right:
         return "See docs/reference/acls.md"
     if seen.unknown.reason.startswith(NO_BROKER):
-        return "Name brokers in bootstrap.servers"
+        return "Name brokers in bootstrap.servers, by a listener that takes this request"
     return "It may be moving to another broker: try again in some seconds, or see 'bellwether groups'"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from bellwether_kafka.coordinator.kafka import TransportError, grant
 from bellwether_kafka.coordinator.membership import Code, Failure, name_of
 
-NO_BROKER = "what answers knows no requests about groups, and may be a KRaft controller rather than a broker"
+NO_BROKER = "what answers, such as a KRaft controller or a proxy, does not support a request about groups"
 
 
 @dataclass(frozen=True, slots=True)

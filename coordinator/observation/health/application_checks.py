@@ -102,7 +102,7 @@ def _topology_in_words(facts: DoctorFacts) -> str:
 def _nothing_to_learn_from(facts: DoctorFacts) -> list[Check]:
     """Warns if an application that has no members has no topology file either."""
     streams = facts.streams
-    if streams is None or streams.stateful or not has_no_members(facts):
+    if streams is None or streams.stateful or not has_no_members(facts) or facts.seen.kind == "unknown":
         return []
     message = "No topology file is set, and no instance runs to learn it from: a Java member leads first."
     remedy = "To lead from the first start, let the application export its topology, and set topology to the file."

@@ -58,9 +58,10 @@ class GivenOrders:
 class DoctorFacts:
     """The facts that the checks use.
 
-    `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist: it shows whether Bellwether
-    may use the group, without disturbing any member. `limits` are broker configs, empty if they cannot be read.
-    `broker_version` is () if unknown. `streams` are the settings of an application, `policy` that of plain consumers.
+    `heartbeat_error` is the broker's answer to a heartbeat of a member that does not exist, None if there was none: it
+    shows whether Bellwether may use the group, without disturbing any member. `limits` are broker configs, empty if
+    they cannot be read. `broker_version` is () if unknown. `streams` are the settings of an application, `policy` that
+    of plain consumers.
     `ghosts` are the settings of their removal, None if none are removed. `topology` is from the configured file.
     `topic_counts` are the partition counts of all topics, read if there is a file but no members, else None.
     `assignors` are group.consumer.assignors or group.streams.assignors of each broker, read if the group's broker
@@ -73,7 +74,7 @@ class DoctorFacts:
     seen: Observation
     config: MembershipConfig
     mode: str
-    heartbeat_error: int
+    heartbeat_error: int | None
     broker_racks: Sequence[str | None]
     limits: dict[str, int]
     broker_version: tuple[int, ...] = ()

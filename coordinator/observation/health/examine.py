@@ -17,6 +17,7 @@ OF_LEADERS = (
     *("group ACL", "protocols", "instance id", "session timeout", "group size", "broker version"),
     *("adoption", "versions", "topology", "plan", "not visible", "removals"),
 )
+OF_MEMBERS = frozenset({"protocols", "instance id", "group size", "racks", "plan"})
 # In the order in which to fix what they find.
 CHECKS = (joining_checks, member_checks, lead_checks, application_checks, plan_checks, order_checks)
 
@@ -24,13 +25,23 @@ CHECKS = (joining_checks, member_checks, lead_checks, application_checks, plan_c
 def examine(facts: DoctorFacts) -> tuple[Check, ...]:
     """Returns all checks, in the order in which to fix them."""
     checks = [check for make in CHECKS for check in make(facts)]
-    if facts.seen.kind in ("classic", "missing", "unknown"):
+    if facts.seen.kind == "unknown":
+        return tuple(_unchecked(check) if check.name in OF_MEMBERS else check for check in checks)
+    if facts.seen.kind in ("classic", "missing"):
         return tuple(checks)
     return tuple(_meaningless(check) if check.name in OF_LEADERS else check for check in checks)
 
 
 def _meaningless(check: Check) -> Check:
     return Check(check.name, CheckVerdict.NOT_APPLICABLE, "No client can lead this group.")
+
+
+def _unchecked(check: Check) -> Check:
+    """Returns the check of a group whose members are not known, which is not a group without members."""
+    if check.verdict not in (CheckVerdict.PASS, CheckVerdict.NOT_APPLICABLE):
+        return check
+    message = "Not checked: the members of the group are not known."
+    return Check(check.name, CheckVerdict.WARN, message, "Ask again when the group can be described.")
 
 
 def worst(checks: Iterable[Check]) -> CheckVerdict:

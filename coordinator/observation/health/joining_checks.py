@@ -105,14 +105,18 @@ def _permission(facts: DoctorFacts) -> Check:
         verdict = CheckVerdict.WARN if facts.mode == "observe" else CheckVerdict.FAIL
         return Check("group ACL", verdict, "Bellwether may not join the group.", remedy)
     if facts.heartbeat_error not in ALLOWED:
-        why = name_of(facts.heartbeat_error)
-        message = f"Not checked whether Bellwether may join: its coordinator node answers {why}."
+        error = facts.heartbeat_error
+        why = "does not answer" if error is None else f"answers {name_of(error)}"
+        message = f"Not checked whether Bellwether may join: its coordinator node {why}."
         return Check("group ACL", CheckVerdict.WARN, message, "Ask again when the broker answers.")
     return Check("group ACL", CheckVerdict.PASS, "Bellwether may join the group and lead it.")
 
 
 def _protocol(facts: DoctorFacts) -> Check:
     name, offered = facts.seen.protocol, facts.config.protocols
+    if not name and facts.seen.members:
+        message = "Not checked: the group is in a rebalance, in which brokers show no protocol."
+        return Check("protocols", CheckVerdict.WARN, message, "Ask again when it is Stable.")
     if not name:
         return Check(
             "protocols", CheckVerdict.PASS, f"No member uses a protocol yet; Bellwether offers {', '.join(offered)}."

@@ -61,7 +61,10 @@ def test_an_empty_group_that_never_had_a_member_is_its_consumers(protocol_type: 
     [
         (TransportError(Failure.DISCONNECTED, "111 ECONNREFUSED"), "It may be moving to another broker: try again"),
         (30, "grant Bellwether's principal the ACL DESCRIBE on Group 'g'"),
-        (TransportError(Failure.UNSUPPORTED, "no FindCoordinator"), "Name brokers in bootstrap.servers."),
+        (
+            TransportError(Failure.UNSUPPORTED, "no FindCoordinator"),
+            "Name brokers in bootstrap.servers, by a listener that takes this request.",
+        ),
     ],
 )
 def test_a_broker_that_does_not_answer_ends_with_what_to_do(

@@ -11,7 +11,8 @@ from confluent_kafka import KafkaError
 from bellwether_kafka.assignors.consumer.registry import LOAD_AWARE, Policy
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
 from bellwether_kafka.coordinator.kafka.broker_configs import SettingOfBroker
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
+from bellwether_kafka.coordinator.membership.error_codes import Code
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.lead_rules import is_bellwether, subscription
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, examine, worst
@@ -19,6 +20,7 @@ from bellwether_kafka.coordinator.observation.lag import GroupLag
 from bellwether_kafka.coordinator.observation.log_bounds import NO_REQUEST
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation
+from bellwether_kafka.coordinator.observation.unknown import unknown_of
 from bellwether_kafka.coordinator.planning.racks.rack_rules import RackSource
 from tests.unit.assignors.streams.world import Thread, group
 from tests.unit.coordinator.observation.doctor_groups import (
@@ -276,6 +278,26 @@ def test_where_no_client_can_lead_what_only_a_leader_needs_is_not_applicable() -
     meaningless = {c.name for c in checks if c.verdict is CheckVerdict.NOT_APPLICABLE}
     assert meaningless >= {"group ACL", "protocols", "instance id", "group size", "versions", "plan"}
     assert {c.name for c in checks} - meaningless == {"group", "members", "topic ACLs", "racks"}
+
+
+def test_of_a_group_that_cannot_be_described_nothing_is_reported_as_if_it_had_no_members() -> None:
+    """Its protocol, size and plan passed, since no member was there."""
+    unknown = unknown_of(Code.COORDINATOR_LOAD_IN_PROGRESS, "g", 0)
+    seen = Observation("g", "unknown", "", "", 0, (), trouble=unknown.reason, unknown=unknown)
+    config = MembershipConfig("g", instance_id="bellwether")
+    facts = replace(consumers(3), seen=seen, config=config, heartbeat_error=None, size_limit=SizeLimit(5), streams=SHOP)
+    checks = {each.name: each for each in examine(facts)}
+    for name in ("protocols", "instance id", "group size", "racks", "plan"):
+        assert (checks[name].verdict, checks[name].message[:11]) == (CheckVerdict.WARN, "Not checked")
+    assert "topology" not in checks, "whether an instance runs to learn it from is not known"
+    assert "its coordinator node does not answer" in checks["group ACL"].message
+
+
+def test_a_rebalance_hides_the_protocol_of_members() -> None:
+    members = (DescribedMember("a", None, b""),)
+    answer = DescribeAnswer(0, 0, state="PreparingRebalance", protocol="", members=members)
+    facts = replace(consumers(3), seen=observation("g", "classic", answer, 0))
+    assert check(facts, "protocols").verdict is CheckVerdict.WARN
 
 
 def test_bellwethers_own_member_of_an_application_is_known_by_its_bytes_whatever_topics_it_lists() -> None:
