@@ -367,11 +367,13 @@ class Transport:
 
     async def _exchange_with_node(self, request: node_requests.NodeRequest[T]) -> T:
         node = request.node
-        connection = (
-            self._connections.named(_control_key(node), node)
-            if node is not None
-            else await self._connections.any_broker()
-        )
+        if node is None:
+            connection = await self._connections.any_broker()
+        else:
+            key = _control_key(node)
+            # Brokers answer the requests of a connection one after the other, and read all their disks for this one.
+            key = f"{key}-sizes" if isinstance(request, node_requests.LogSizes) else key
+            connection = self._connections.named(key, node)
         return request.answer(await self._send(connection, request.message(), request.timeout_ms))
 
     async def _send(self, connection: Any, sent: Any, timeout_ms: int) -> Any:

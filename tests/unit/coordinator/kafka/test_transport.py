@@ -177,8 +177,8 @@ class Mute:
         with connection:
             first = connection.recv(65_536)
             (correlation,) = struct.unpack_from(">i", first, 8)
-            # ApiVersions v2: no error, JoinGroup 0-5, Heartbeat 0-3, ApiVersions 0-2, not throttled
-            keys = struct.pack(">i" + "hhh" * 3, 3, 11, 0, 5, 12, 0, 3, 18, 0, 2)
+            # ApiVersions v2: no error, JoinGroup 0-5, Heartbeat 0-3, ApiVersions 0-2, DescribeLogDirs 1, not throttled
+            keys = struct.pack(">i" + "hhh" * 4, 4, 11, 0, 5, 12, 0, 3, 18, 0, 2, 35, 1, 1)
             body = struct.pack(">ih", correlation, 0) + keys + struct.pack(">i", 0)
             connection.sendall(struct.pack(">i", len(body)) + body)
             while connection.recv(65_536):
@@ -235,6 +235,24 @@ def test_a_request_to_another_address_of_a_broker_ends_no_other_request(mute: Mu
         await transport.request(Heartbeat(2, there, "g", 200, "m", None, 1))
         failed = await first
         assert failed == RequestFailed(1, Failure.TIMED_OUT, failed.reason)
+        await transport.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_is_slow_to_read_its_disks_holds_up_no_other_request(mute: Mute) -> None:
+    """All groups of the node counted as unknown until it had answered, and all requests failed if it did not."""
+    properties = {"bootstrap.servers": f"127.0.0.1:{mute.address[1]}", "bellwether.api.version": "2.3"}
+
+    async def scenario() -> None:
+        transport = Transport(properties)
+        await transport.start(1_000)
+        node = Node(1, *mute.address)
+        sizes = asyncio.create_task(transport.log_sizes(node, {"t": 1}))
+        await transport.request(Heartbeat(1, node, "g", 300, "m", None, 1))
+        assert not sizes.done()
+        assert mute.connections == 3, "bootstrap, sizes and all else"
+        sizes.cancel()
         await transport.close()
 
     asyncio.run(scenario())
