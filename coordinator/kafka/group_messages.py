@@ -1,5 +1,6 @@
 """Translates commands into kafka-python's request messages, and its responses into events. Belongs to `transport`."""
 
+import re
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -13,6 +14,7 @@ PROTOCOL_TYPE = "consumer"
 GROUP_KEY_TYPE = 0
 # Texts of TLS errors: Bellwether refuses the broker, or the broker refuses Bellwether, in TLS 1.3 after the handshake.
 TLS_REFUSALS = ("Handshake failed", "_ALERT_")
+_ELAPSED = re.compile(r" after \d+ ms")
 
 
 def failure_of(error: BaseException) -> membership.Failure:
@@ -35,6 +37,12 @@ def failure_of(error: BaseException) -> membership.Failure:
         case kafka_errors.KafkaProtocolError() | ValueError() | TypeError() | LookupError():
             return membership.Failure.MALFORMED
     return membership.Failure.DISCONNECTED
+
+
+def reason_of(error: BaseException) -> str:
+    """Returns the text of an exception of the library, without a time that differs each time: a reason is logged when
+    it changes."""
+    return _ELAPSED.sub("", str(error)) or type(error).__name__
 
 
 # The library leaves out fields that a version does not have. Where versions have different fields for one thing (key

@@ -29,7 +29,7 @@ from bellwether_kafka.coordinator.kafka.client_properties import (
 )
 from bellwether_kafka.coordinator.kafka.connections import Connections, release_of
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, SentTopology
-from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
+from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message, reason_of
 from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany, GroupList, ListAllGroups
 from bellwether_kafka.coordinator.kafka.node_requests import (
     AnyCommitted,
@@ -120,7 +120,7 @@ class Transport:
             raise UnreachableError(Failure.TIMED_OUT, self._unreachable("no answer in time")) from None
         if error is not None:
             failure = failure_of(error)
-            raise UnreachableError(failure, self._unreachable(str(error), failure))
+            raise UnreachableError(failure, self._unreachable(reason_of(error), failure))
         self.broker_version = release_of(connection)
         # A listener that requires a login answers ApiVersions without one, and closes at the first real request.
         reply = await self.request(membership.FindCoordinator(0, PROBE_GROUP, timeout_ms))
@@ -135,7 +135,7 @@ class Transport:
         reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
         if error is None:
             return cast("membership.Answer", reply)
-        return RequestFailed(command.request_id, failure_of(error), str(error) or type(error).__name__)
+        return RequestFailed(command.request_id, failure_of(error), reason_of(error))
 
     def abandon(self, group_id: str) -> None:
         """Drops the group's join connections, and with them the requests that the broker has parked. The next request
@@ -283,7 +283,7 @@ class Transport:
         """Sends a request that belongs to no membership and returns its answer. Raises TransportError."""
         reply, error = await self._on_io_thread(lambda: self._exchange_with_node(request))
         if error is not None:
-            raise TransportError(failure_of(error), str(error) or type(error).__name__)
+            raise TransportError(failure_of(error), reason_of(error))
         return cast("T", reply)
 
     async def close(self) -> None:

@@ -6,8 +6,11 @@ they are on a list of harmless ones, so that a new secret property is hidden by 
 
 import hashlib
 import logging
+import re
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TextIO
 
 import structlog
@@ -20,6 +23,18 @@ ITEMS_MAX = 50
 DEPTH_MAX = 4
 TRACEBACK_LENGTH_MAX = 16_000
 TRACEBACKS = ("exception", "stack")
+AGAIN_S = 60.0
+REPORTED_MAX = 10_000
+# Troubles that are met at each refresh or tick until they end, in each of perhaps a thousand groups.
+REFRESHED = frozenset(
+    {
+        *("comparison_failed", "control_record_ignored", "internal_topics_missing", "internal_topics_not_created"),
+        *("lags_unknown", "metadata_unknown", "metadata_watch_failed", "offsets_not_found_out", "offsets_unknown"),
+        *("order_not_compared", "plan_not_served", "racks_not_compared", "sample_failed", "topology_not_learned"),
+    }
+)
+_DIFFERS = ("timestamp", "generation")  # in lines on the same trouble
+_DIGITS = re.compile(r"\d+")
 SECRET_WORDS = (*SECRETS, "passwd", "user_data")
 SHOWN_PROPERTIES = frozenset(
     {
@@ -45,6 +60,32 @@ LEVELS_OF_LIBRARIES = {
     "confluent_kafka": logging.WARNING,
     "asyncio": logging.WARNING,
 }
+
+
+class OnceAMinute:
+    """A structlog processor that drops a line of REFRESHED if it equals one of the last AGAIN_S but for numbers in its
+    reason. The next line has the number of dropped ones as `repeated`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._reported: dict[str, tuple[float, int]] = {}  # when each was last logged, and how many were dropped since
+        self._lock = threading.Lock()
+
+    def __call__(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        if event.get("event") not in REFRESHED:
+            return event
+        kept = {name: value for name, value in event.items() if name not in _DIFFERS}
+        line = repr({**kept, "reason": _DIGITS.sub("", str(event.get("reason")))})
+        now = self._clock()
+        with self._lock:
+            at, dropped = self._reported.get(line, (float("-inf"), 0))
+            if now < at + AGAIN_S:
+                self._reported[line] = at, dropped + 1
+                raise structlog.DropEvent
+            if len(self._reported) >= REPORTED_MAX:
+                self._reported.clear()
+            self._reported[line] = now, 0
+        return {**event, "repeated": dropped} if dropped else event
 
 
 def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -122,7 +163,12 @@ def configure_logs(
     for name, least in LEVELS_OF_LIBRARIES.items():
         logging.getLogger(name).setLevel(least)
     structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[
+            structlog.stdlib.filter_by_level,
+            OnceAMinute(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,

@@ -17,7 +17,7 @@ from kafka.protocol.consumer.group import JoinGroupRequest, JoinGroupResponse, L
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from bellwether_kafka.coordinator.kafka.connections import release_of
-from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message
+from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message, reason_of
 from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
 from bellwether_kafka.coordinator.membership.commands import Describe, FindCoordinator, Heartbeat, Join, Leave
 from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Failure, JoinedMember, Node, RequestFailed
@@ -133,6 +133,14 @@ def test_a_description_shows_what_kind_of_group_it_is_not() -> None:
 )
 def test_errors_of_the_library_by_kind(error: Exception, failure: Failure) -> None:
     assert failure_of(error) is failure
+
+
+def test_a_reason_does_not_change_with_the_time_that_passed() -> None:
+    """Each group of a broker that hung was logged at each refresh, since 4999 ms is not 4998 ms."""
+    assert reason_of(errors.RequestTimedOutError("Request timed out after 4999 ms")) == str(
+        errors.RequestTimedOutError("Request timed out")
+    )
+    assert reason_of(TimeoutError()) == "TimeoutError"
 
 
 def test_nobody_listens() -> None:

@@ -11,6 +11,7 @@ import structlog
 
 from bellwether_kafka.coordinator.names import keep_secret
 from bellwether_kafka.coordinator.telemetry import logs
+from tests.paths import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +116,32 @@ def test_debug_lines_of_libraries_that_log_in_stay_out(name: str) -> None:
     logging.getLogger(name).debug("sasl bytes")
     logging.getLogger(name).warning("Refreshing temporary credentials failed", exc_info=ValueError("refused"))
     assert stream.getvalue() == ""
+
+
+def test_a_trouble_that_each_refresh_meets_is_logged_once_a_minute() -> None:
+    """The lags of a group whose topics may not be read were a line at each refresh, for each of its groups."""
+    now = [0.0]
+    limit = logs.OnceAMinute(lambda: now[0])
+
+    def passed(event: str = "lags_unknown", **given: object) -> dict[str, Any] | None:
+        try:
+            return dict(limit(None, "info", {"event": event, **given}))
+        except structlog.DropEvent:
+            return None
+
+    denied = {"group": "orders-1", "reason": "no answer after 4999 ms", "timestamp": "1"}
+    assert passed(**denied) == {"event": "lags_unknown", **denied}
+    assert passed(**{**denied, "reason": "no answer after 4998 ms", "timestamp": "2"}) is None
+    assert passed(**{**denied, "group": "orders-2"}) is not None
+    assert passed(**{**denied, "reason": "not authorized"}) is not None
+    now[0] = 60.0
+    assert passed(**denied) == {"event": "lags_unknown", **denied, "repeated": 1}
+    assert passed("rebalance_begun", group="orders-1") == passed("rebalance_begun", group="orders-1") is not None
+
+
+def test_lines_that_are_limited_are_lines_of_the_product() -> None:
+    source = "\n".join(path.read_text() for path in (ROOT / "coordinator").rglob("*.py") if path.name != "logs.py")
+    assert [event for event in logs.REFRESHED if f'"{event}"' not in source] == []
 
 
 def test_the_level_is_kept() -> None:
