@@ -5,11 +5,12 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka.transport import Transport
+from bellwether_kafka.coordinator.kafka.transport import Transport, _control_key
 from bellwether_kafka.coordinator.membership.commands import Heartbeat
 from bellwether_kafka.coordinator.membership.events import Node, RequestFailed
 from tests.unit.coordinator.kafka.outside.brokers import Broker, broker
@@ -50,7 +51,7 @@ async def reached(to: Broker, times: int) -> list[float]:
             answer = await transport.request(command)
             assert not isinstance(answer, RequestFailed), answer
             took.append(time.monotonic() - began)
-            transport._soon(lambda: transport._connections.drop("control-1"))
+            transport._soon(partial(transport._connections.drop, _control_key(command.node)))
     finally:
         await transport.close()
     return took

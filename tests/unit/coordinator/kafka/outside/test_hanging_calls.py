@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.coordinator.kafka import tokens
-from bellwether_kafka.coordinator.kafka.transport import Transport
+from bellwether_kafka.coordinator.kafka.transport import Transport, _control_key
 from bellwether_kafka.coordinator.membership.commands import Heartbeat
 from bellwether_kafka.coordinator.membership.events import Node, RequestFailed
 from tests.unit.coordinator.kafka.outside.brokers import Broker, Hanging, broker
@@ -97,7 +97,7 @@ def test_the_last_known_addresses_serve_while_a_name_is_resolved_for_long(slow_n
         async with connected(to, "broker-1.kafka.test") as transport:
             node = Node(1, "broker-1.kafka.test", to.port)
             slow_name.hang()
-            transport._soon(lambda: transport._connections.drop("control-1"))
+            transport._soon(lambda: transport._connections.drop(_control_key(node)))
             assert await slowest(transport, node) < AT_ONCE_S
             assert slow_name.waited == 1
 
