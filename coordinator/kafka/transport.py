@@ -244,8 +244,8 @@ class Transport:
 
     async def log_sizes(self, node: Node, topics: Mapping[str, int]) -> dict[tuple[str, int], int]:
         """Returns the bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises
-        TransportError. Empty without the ACL DESCRIBE on the cluster."""
-        return await self._ask(node_requests.LogSizes(node, topics, REQUEST_TIMEOUT_MS))
+        TransportError. Empty without the ACL DESCRIBE on the cluster. Its broker may read its disks for long."""
+        return await self._ask(node_requests.LogSizes(node, topics, REQUEST_TIMEOUT_MS), "-sizes")
 
     async def largest_logs(
         self, nodes: Iterable[Node], topics: Mapping[str, int], in_sync: InSync | None = None
@@ -279,9 +279,10 @@ class Transport:
             raise TransportError(answer.failure, answer.reason)
         return (answer.node, answer.error) if isinstance(answer, membership.CoordinatorAnswer) else (None, answer.error)
 
-    async def _ask(self, request: node_requests.NodeRequest[T]) -> T:
-        """Sends a request that belongs to no membership and returns its answer. Raises TransportError."""
-        reply, error = await self._on_io_thread(lambda: self._exchange_with_node(request))
+    async def _ask(self, request: node_requests.NodeRequest[T], kind: str = "") -> T:
+        """Sends a request that belongs to no membership and returns its answer. Brokers answer the requests of a
+        connection one after the other, so each `kind` has its own. Raises TransportError."""
+        reply, error = await self._on_io_thread(lambda: self._exchange_with_node(request, kind))
         if error is not None:
             raise TransportError(failure_of(error), reason_of(error))
         return cast("T", reply)
@@ -365,15 +366,13 @@ class Transport:
             connection = self._connections.named(key, command.node)
         return answer(command, await self._send(connection, message(command), command.timeout_ms))
 
-    async def _exchange_with_node(self, request: node_requests.NodeRequest[T]) -> T:
+    async def _exchange_with_node(self, request: node_requests.NodeRequest[T], kind: str) -> T:
         node = request.node
-        if node is None:
-            connection = await self._connections.any_broker()
-        else:
-            key = _control_key(node)
-            # Brokers answer the requests of a connection one after the other, and read all their disks for this one.
-            key = f"{key}-sizes" if isinstance(request, node_requests.LogSizes) else key
-            connection = self._connections.named(key, node)
+        connection = (
+            self._connections.named(f"{_control_key(node)}{kind}", node)
+            if node is not None
+            else await self._connections.any_broker()
+        )
         return request.answer(await self._send(connection, request.message(), request.timeout_ms))
 
     async def _send(self, connection: Any, sent: Any, timeout_ms: int) -> Any:
