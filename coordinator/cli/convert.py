@@ -43,6 +43,7 @@ from bellwether_kafka.coordinator.cli.read_groups import connected, observer_for
 from bellwether_kafka.coordinator.ghosts import conversion
 from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, policy_in
 from bellwether_kafka.coordinator.membership import DescribeAnswer
+from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import CheckVerdict, worst
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -115,20 +116,27 @@ async def _facts(settings: Settings, group: str) -> ConversionFacts:
 async def _follow(
     settings: Settings, facts: ConversionFacts, start: ConversionStart, timeout_s: float, output: Output
 ) -> bool:
-    """Prints each change, from `facts` on, until the group has settled or the time is up. Returns whether it has."""
+    """Prints each change, from `facts` on, until the group has settled or the time is up. Returns whether it has. An
+    interruption ends it with what is pending."""
     began, watch = time.monotonic(), ConversionFollower(start)
-    async with connected(settings.properties) as sources:
-        observer = observer_for(settings, facts.seen.group_id, sources)
-        seen = facts.seen
-        while True:
-            progress = watch.on_refresh(seen)
-            if progress is not None:
-                _print_progress(progress, output)
-            past_s = time.monotonic() - began
-            if watch.settled or past_s >= timeout_s:
-                break
-            await asyncio.sleep(min(REFRESH_S, timeout_s - past_s))
-            seen = await observer.observe_or_unknown()
+    try:
+        async with connected(settings.properties) as sources:
+            observer = observer_for(settings, facts.seen.group_id, sources)
+            seen = facts.seen
+            while True:
+                progress = watch.on_refresh(seen)
+                if progress is not None:
+                    _print_progress(progress, output)
+                past_s = time.monotonic() - began
+                if watch.settled or past_s >= timeout_s:
+                    break
+                await asyncio.sleep(min(REFRESH_S, timeout_s - past_s))
+                seen = await observer.observe_or_unknown()
+    except asyncio.CancelledError:  # by Ctrl-C
+        back = "--back " if start.back else ""
+        again = f"bellwether convert {for_shell(facts.seen.group_id)} --watch {back}--members {start.members_min}"
+        echo(f"Interrupted; pending: {watch.pending or 'nothing'}. To go on: {again}.", err=True)
+        raise
     if watch.settled:
         echo(f"Settled after {past_s:.0f} s.", err=True)
     else:

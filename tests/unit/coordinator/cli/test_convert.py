@@ -1,6 +1,8 @@
 """What `convert --watch` prints of a group that is converted meanwhile, and how it ends."""
 
 import json
+import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
@@ -87,6 +89,19 @@ def test_a_group_that_does_not_settle_in_time_ends_it_with_a_code_and_what_is_pe
     )
     (line,) = ended.stdout.splitlines()
     assert "consumer, Stable: 1 member; epoch 3; 0 unowned" in line
+
+
+@pytest.mark.embedded
+@pytest.mark.usefixtures("_in_the_foreground")
+def test_an_interrupted_watch_says_what_is_pending_and_how_to_go_on(brokers: EmbeddedCluster) -> None:
+    """Nothing was printed, and a watch that was begun again took the members that were left for all."""
+    Converting.described = 1
+    threading.Timer(1, signal.raise_signal, (signal.SIGINT,)).start()
+    ended = bellwether("convert", "g", "--watch", "--back", "--bootstrap", brokers.bootstrap)
+    assert (ended.returncode, ended.stderr) == (
+        Exit.INTERRUPTED,
+        "Interrupted; pending: the group is consumer. To go on: bellwether convert g --watch --back --members 1.\n",
+    )
 
 
 def test_options_of_the_watch_need_it() -> None:
