@@ -1,6 +1,7 @@
 """End offsets and committed offsets, read from embedded brokers: values, ages, failures that are sentences."""
 
 import asyncio
+import time
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from bellwether_kafka.coordinator.kafka.node_requests import (
     FetchOffsets,
     FindAnyOffset,
 )
+from bellwether_kafka.coordinator.kafka.offset_messages import LogPlace
 from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.events import Failure, Node
@@ -184,6 +186,20 @@ def test_silence_is_a_failure_within_the_limit() -> None:
     assert found.failure is not None
     reader.close()
     cluster.close()
+
+
+def test_a_cancellation_that_comes_just_after_the_answer_counts(reader: OffsetReader) -> None:
+    """Ctrl-C of a watch was lost now and then: it went on, and a second one was needed."""
+
+    async def cancelled() -> None:
+        reading = asyncio.create_task(reader.listed({}, LogPlace.END, 10.0))
+        await asyncio.sleep(0)
+        time.sleep(0.2)  # noqa: ASYNC251 - the thread hands its answer over meanwhile
+        asyncio.get_running_loop().call_soon(reading.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    run(cancelled())
 
 
 def test_ends_are_as_young_as_the_reports_that_they_are_compared_with(brokers: EmbeddedCluster) -> None:
