@@ -240,10 +240,10 @@ class Bellwether:
             self._lines.append(line.rstrip())
 
 
-def resident_mb(pid: int) -> float:
-    """Resident memory of a process in MiB (Linux)."""
+def resident_mb(pid: int, *, most: bool = False) -> float:
+    """Resident memory of a process in MiB, now or the most that it has had (Linux)."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith("VmHWM:" if most else "VmRSS:"):
             return int(line.split()[1]) / 1024
     raise RuntimeError(f"process {pid} is gone")
 

@@ -2,7 +2,8 @@
 
 * share: from JoinGroup answered to SyncGroup received, by the broker's log, under us and under a Java leader of the
   same group, while a member comes and goes;
-* groups: many groups led by one process: how punctual its heartbeats are, memory and CPU;
+* groups: many groups led by one process, with `--observed` others beside them: how punctual its heartbeats are,
+  memory and CPU, at rest and while the groups come;
 * applications: Streams applications led by one process: its memory and CPU at rest;
 * start: from the start of the process to its first JoinGroup at the broker: compiled as an installation leaves it, with
   no file of it in memory and with all; and without compiled Python files, which no installation does.
@@ -26,7 +27,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.interop.support.bellwether import COMMAND, INSTANCE, Bellwether, cpu_s, resident_mb
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError
@@ -61,13 +62,21 @@ HEARTBEAT = re.compile(
 )
 
 
+class SelfAssigned(RawMember):
+    """Gives itself all partitions where it leads."""
+
+    def plan(self) -> dict[str, bytes]:
+        everything = tuple((TOPIC, partition) for partition in range(PARTITIONS))
+        return {self.member_id: ConsumerProtocolAssignment(version=1, partitions=everything).encode()}
+
+
 class Follower(threading.Thread):
-    """A member of a group that somebody else leads; it looks for a new round every `pause_s`."""
+    """A member of a group, which asks every `pause_s` whether the group rebalances."""
 
     def __init__(self, cluster: KafkaCluster, group: str, pause_s: float) -> None:
         super().__init__(name=f"follower of {group}", daemon=True)
         metadata = ConsumerProtocolSubscription(version=1, topics=(TOPIC,)).encode()
-        self._member = RawMember(cluster.bootstrap, group, [(PROTOCOL, metadata)], session_ms=30_000)
+        self._member = SelfAssigned(cluster.bootstrap, group, [(PROTOCOL, metadata)], session_ms=30_000)
         self._pause_s = pause_s
         self._stopping = threading.Event()
         self.settled = -1
@@ -172,23 +181,28 @@ def shares(cluster: KafkaCluster, group: str, least_members: int) -> list[int]:
     return found
 
 
-def groups(cluster: KafkaCluster, count: int, heartbeat_ms: int) -> Figures:
-    """One process leads so many groups with one member each, which come in waves, as deployments do; a quiet minute.
-    The members' heartbeats are as rare as their sessions allow, and no watchdog runs in the process: what is measured
-    is Bellwether."""
+def groups(cluster: KafkaCluster, count: int, heartbeat_ms: int, observed: int) -> Figures:
+    """One process leads `count` groups with one member each and observes `observed` more, which come in waves, as
+    deployments do; a quiet minute. The members' heartbeats are as rare as their sessions allow, and no watchdog runs in
+    the process: what is measured is Bellwether."""
     names = [f"many-{n:03d}" for n in range(count)]
+    others = [f"seen-{n:03d}" for n in range(observed)]
     with Bellwether(cluster, names[:1], command=COMMAND) as one:
         alone_mb = resident_mb(one.pid)
     with ExitStack() as stack:
-        options = {"heartbeat_interval_ms": heartbeat_ms}
-        lead = stack.enter_context(Bellwether(cluster, names, command=COMMAND, options=options))
+        for begin in range(0, observed, WAVE):
+            stack.enter_context(followers(cluster, others[begin : begin + WAVE], REST_S))
+        options, seen = {"heartbeat_interval_ms": heartbeat_ms}, [{"name": name, "mode": "observe"} for name in others]
+        lead = stack.enter_context(Bellwether(cluster, names, command=COMMAND, options=options, beside=seen))
+        began, cpu = time.monotonic(), cpu_s(lead.pid)
         for begin in range(0, count, WAVE):
             stack.enter_context(followers(cluster, names[begin : begin + WAVE], REST_S))
+        share_while_coming = (cpu_s(lead.pid) - cpu) / (time.monotonic() - began)
         time.sleep(REST_S)
         from_ms = _now_ms()
         share_of_core = _at_rest(lead)
         until_ms = _now_ms()
-        memory = resident_mb(lead.pid)
+        memory, memory_most = resident_mb(lead.pid), resident_mb(lead.pid, most=True)
     heartbeats: dict[str, list[int]] = defaultdict(list)
     for at_ms, line in logged(cluster):
         if from_ms <= at_ms <= until_ms and (hit := HEARTBEAT.search(line)):
@@ -196,12 +210,13 @@ def groups(cluster: KafkaCluster, count: int, heartbeat_ms: int) -> Figures:
     gaps = sorted(b - a for times in heartbeats.values() for a, b in pairwise(times))
     assert len(heartbeats) == count, f"the broker logged heartbeats of {len(heartbeats)} groups"
     return {
-        "row": f"{count} groups led by one process, {QUIET_S:.0f} quiet seconds",
+        "row": f"{count} groups led by one process, {observed} observed, {QUIET_S:.0f} quiet seconds",
         "outcome": (
             f"between heartbeats ({heartbeat_ms:,} ms wanted) p50 {gaps[len(gaps) // 2]:,} ms,"
             f" p99 {gaps[int(len(gaps) * 0.99)]:,} ms, most {gaps[-1]:,} ms; {memory:.0f} MB resident,"
             f" {(memory - alone_mb) * 1024 / count:.0f} KB a group;"
-            f" {share_of_core:.1%} of a core, {share_of_core / count:.3%} a group"
+            f" {share_of_core:.1%} of a core, {share_of_core / count:.3%} a group;"
+            f" at most {memory_most:.0f} MB, {share_while_coming:.1%} of a core while the groups come"
         ),
         **stamp(),
     }
@@ -293,6 +308,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.bench.live", description=__doc__)
     parser.add_argument("--only", choices=("share", "groups", "applications", "start"))
     parser.add_argument("--groups", type=int, default=GROUPS)
+    parser.add_argument("--observed", type=int, default=0)
     parser.add_argument("--applications", type=int, default=APPLICATIONS)
     parser.add_argument("--heartbeat-ms", type=int, default=HEARTBEAT_MS)
     parser.add_argument("--turns", type=int, default=TURNS)
@@ -316,7 +332,8 @@ def main() -> int:
             )
         ),
         "groups": lambda: _with_cluster(
-            lambda c: print_result(groups(c, options.groups, options.heartbeat_ms)), requests_logged=True
+            lambda c: print_result(groups(c, options.groups, options.heartbeat_ms, options.observed)),
+            requests_logged=True,
         ),
         "applications": lambda: _with_cluster(lambda c: print_result(applications(c, options.applications))),
     }
