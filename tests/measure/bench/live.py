@@ -28,6 +28,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.interop.support.bellwether import COMMAND, INSTANCE, Bellwether, cpu_s, resident_mb
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError
@@ -66,7 +67,7 @@ class SelfAssigned(RawMember):
     """Gives itself all partitions where it leads."""
 
     def plan(self) -> dict[str, bytes]:
-        everything = tuple((TOPIC, partition) for partition in range(PARTITIONS))
+        everything = tuple(TopicPartition(TOPIC, partition) for partition in range(PARTITIONS))
         return {self.member_id: ConsumerProtocolAssignment(version=1, partitions=everything).encode()}
 
 
