@@ -1,4 +1,4 @@
-"""`make bench`: a group leader's whole work, our peers beside us, on the same bytes in one run.
+"""`make bench`: a group leader's whole work, Bellwether beside its peers, on the same bytes in one run.
 
 All are warmed and measured for the same time (the JVM warmed longer), and all answers go through the same validator.
 Figures, table and plot go to docs/evidence/benchmarks.*; what was not measured this time stays there as it was.
@@ -70,29 +70,30 @@ MILLION = (
     Shape("range", 2_000, 500, 2_000, "fresh"),
     Shape("roundrobin", 2_000, 500, 2_000, "fresh"),
 )
+WARM_S, MEASURE_S = 5.0, 4.0  # of the peers in each row; of each engine
 SHAPES = (*SMALL, *GROWTH, *LARGE, *MILLION)
 ONLY = 'rows whose name contains this; "streams" for the Streams rows, "whole decision" for those of them without a JVM'
 
 
-def measure(shape: Shape, warm_s: float, measure_s: float) -> Figures:
+def measure(shape: Shape) -> Figures:
     """One row: every engine that knows this protocol, one after the other."""
     scenario = _scenario(shape)
-    seconds: dict[str, Any] = {"warm_s": warm_s, "measure_s": measure_s}
+    seconds: dict[str, Any] = {"warm_s": WARM_S, "measure_s": MEASURE_S}
     engines: dict[str, Callable[[], Outcome]] = {JVM: lambda: run_jvm(scenario, **seconds)}
     if shape.protocol == COOPERATIVE:
         engines[UNIFORM] = lambda: run_jvm(scenario, uniform=True, **seconds)
     if not shape.racks:
         engines[FRANZ] = lambda: run_franz(scenario, **seconds)
-    found = {name: _peer(scenario, engine) for name, engine in engines.items()}
-    own = run_own(scenario, warm_s=min(warm_s, 1.0), measure_s=measure_s)
-    found[OWN] = _figures(scenario, own)
+    figures = {name: _peer(scenario, engine) for name, engine in engines.items()}
+    own = run_own(scenario, warm_s=min(WARM_S, 1.0), measure_s=MEASURE_S)
+    figures[OWN] = _figures(scenario, own)
     return {
         "row": str(shape),
         "members": shape.members,
         "partitions": shape.partitions,
         "growth": shape in GROWTH,
         "input_bytes": sum(map(len, scenario.metadata)),
-        "engines": found,
+        "engines": figures,
         **stamp(),
     }
 
@@ -121,8 +122,8 @@ def _figures(scenario: Scenario, outcome: Outcome) -> Figures:
 
 
 def _scenario(shape: Shape) -> Scenario:
-    """The settled plan that the event disturbs is the JVM's own, or ours where the JVM makes none in time: where not
-    all members subscribe to the same topics."""
+    """The settled plan that the event disturbs is the JVM's, or Bellwether's where the JVM makes none in time: where
+    not all members subscribe to the same topics."""
     if not shape.settled_members:
         return fresh(shape, shape.members)
     start = fresh(shape, shape.settled_members)
@@ -135,23 +136,20 @@ def _scenario(shape: Shape) -> Scenario:
 
 def _message(row: Figures) -> str:
     each = [
-        f"{name} {found['failed'] if 'failed' in found else ms(total(found)) + ' ms'}"
-        for name, found in row["engines"].items()
+        f"{name} {figures['failed'] if 'failed' in figures else ms(total(figures)) + ' ms'}"
+        for name, figures in row["engines"].items()
     ]
     return f"{', '.join(each)} (load {row['load']})"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes only")
     parser.add_argument("--only", default="", help=ONLY)
-    parser.add_argument("--warm", type=float, default=5.0, help="seconds of warm-up of the peers per row")
-    parser.add_argument("--measure", type=float, default=4.0, help="seconds of measuring per row and engine")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu where the machine is busy")
     options = parser.parse_args()
     os.environ[CLOCK] = options.clock
     console = Console(soft_wrap=True)
-    shapes = [s for s in (SMALL if options.quick else SHAPES) if options.only in str(s)]
+    shapes = [shape for shape in SHAPES if options.only in str(shape)]
     rows: list[Figures] = []
     tasks: list[Figures] = []
     order = [str(shape) for shape in SHAPES]
@@ -159,17 +157,17 @@ def main() -> int:
         with console.status("") as status:
             for number, shape in enumerate(shapes, 1):
                 status.update(f"{number}/{len(shapes)} {shape}")
-                rows.append(measure(shape, options.warm, options.measure))
+                rows.append(measure(shape))
                 console.print(f"{number}/{len(shapes)} {shape}: {_message(rows[-1])}", highlight=False)
                 save(rows, [], order)
             if options.only in ("", "streams", "whole decision"):
                 measured = streams.whole_rows if options.only == "whole decision" else streams.rows
-                for task in measured(options.quick):
+                for task in measured():
                     tasks.append({**asdict(task), **stamp()})
                     console.print(f"{task.row}: {ms(task.own_ms)} ms, {task.outcome}", highlight=False)
                     save([], tasks, order)
     except MissingToolError as missing:
-        console.print(f"The benchmark runs our peers beside us, and {missing}.")
+        console.print(f"The benchmark runs peers beside Bellwether, and {missing}.")
         return 2
     console.print("Written to docs/evidence/benchmarks.md.")
     return 0

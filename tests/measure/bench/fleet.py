@@ -1,8 +1,8 @@
 """`python -m tests.measure.bench.fleet`: the cost of leading hundreds of groups in one process, or one of 2,000.
 
 Brokers, members and wires are those of the simulator, and so is time; membership machine, plans and gate are the real
-ones. One processor carries out all work of ours: what a piece of it takes here in CPU time passes there, and what comes
-meanwhile waits. So late heartbeats show. Sockets are not in it: `make bench-live` has them, with fewer groups.
+ones. One processor carries out all work of Bellwether: what a piece of it takes here in CPU time passes there, and what
+comes meanwhile waits. So late heartbeats show. Sockets are not in it: `make bench-live` has them, with fewer groups.
 """
 
 import argparse
@@ -14,13 +14,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from rich.console import Console
-
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, RECORD_SHARE
-from tests.measure.bench.report import Figures, save_live, stamp
+from tests.measure.bench.report import Figures, figure, percentiles, print_and_save
 from tests.simulation.brokers.topics import Topics
 from tests.simulation.clock import Clock
 from tests.simulation.instance import Instance
@@ -35,7 +33,7 @@ OWN = ("*/assignors/*", "*/protocol/*", "*/coordinator/*")
 
 
 class Processor:
-    """The one processor of our process: work is done in the order in which it came. `spent_s` is what all has taken."""
+    """The processor of the process: work is done in the order in which it came. `spent_s` is what all has taken."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -79,7 +77,7 @@ class Leader(Instance):
         self.heartbeats: list[float] = []
         self.shares: list[float] = []
         self._joined_at = 0.0
-        self._queued = False  # one look at what has come is enough, however much has
+        self._queued = False  # events that have come are handled together
 
     def post(self, event: e.Event) -> None:
         if isinstance(event, e.JoinAnswer):
@@ -107,7 +105,7 @@ class Leader(Instance):
 
 
 class Led(World):
-    """One group with its brokers and members, led by us from the beginning; nobody reads its story."""
+    """One group with its brokers and members, which Bellwether leads from the beginning; nothing of it is printed."""
 
     def __init__(self, seed: int, processor: Processor, members: int, partitions: int) -> None:
         super().__init__(seed, processor.clock)
@@ -138,7 +136,7 @@ class Fleet:
         self.worlds = [Led(seed, self.processor, members, partitions) for seed in range(groups)]
 
     def settle(self) -> None:
-        """We come first, then all members but the last of each group."""
+        """Bellwether comes first, then all members but the last of each group."""
         self._spread([world.leader.start for world in self.worlds])
         self.pass_time(LEAD_S)
         self._spread([member.start for world in self.worlds for member in world.members[:-1]])
@@ -167,7 +165,7 @@ class Fleet:
     def heartbeats_since(self, when: float) -> list[float]:
         """Milliseconds between the heartbeats of each group, sorted."""
         times = [[at for at in world.leader.heartbeats if at >= when] for world in self.worlds]
-        return sorted((b - a) * 1e3 for mine in times for a, b in pairwise(mine))
+        return sorted((b - a) * 1e3 for of_group in times for a, b in pairwise(of_group))
 
     def forget_shares(self) -> None:
         for world in self.worlds:
@@ -205,89 +203,60 @@ def many(groups: int) -> Iterator[Figures]:
     core = (fleet.processor.spent_s - spent) / QUIET_S
     gaps = fleet.heartbeats_since(began)
     size = f"{groups} groups with {MEMBERS} members and {PARTITIONS} partitions each"
-    yield {
-        "row": f"simulated: {size}, {QUIET_S:.0f} quiet seconds",
-        "outcome": (
-            f"between heartbeats {_percentiles(gaps)} ms; {core:.2%} of a core without sockets,"
-            f" {core / groups:.4%} a group; {_kilobytes(min(groups, WEIGHED)):.0f} KB of Python objects a group"
-        ),
-        **stamp(),
-    }
+    yield figure(
+        f"simulated: {size}, {QUIET_S:.0f} quiet seconds",
+        f"between heartbeats {percentiles(gaps)} ms; {core:.2%} of a core without sockets, {core / groups:.4%} a group;"
+        f" {_kilobytes(min(groups, WEIGHED)):.0f} KB of Python objects a group",
+    )
     fleet.forget_shares()
     spent, began = fleet.processor.spent_s, fleet.clock.now
     settled_s = fleet.join()
     work_s = fleet.processor.spent_s - spent
-    yield {
-        "row": f"simulated: {size}, a member joins all of them within a second",
-        "outcome": (
-            f"all settled after {settled_s:.1f} s; leader's share {_percentiles(fleet.shares)} ms,"
-            f" {len(fleet.shares)} rebalances, {work_s:.2f} s of work; between heartbeats"
-            f" {_percentiles(fleet.heartbeats_since(began))} ms"
-        ),
-        **stamp(),
-    }
+    yield figure(
+        f"simulated: {size}, a member joins all of them within a second",
+        f"all settled after {settled_s:.1f} s; leader's share {percentiles(fleet.shares)} ms, {len(fleet.shares)}"
+        f" rebalances, {work_s:.2f} s of work; between heartbeats {percentiles(fleet.heartbeats_since(began))} ms",
+    )
 
 
 def _kilobytes(groups: int) -> float:
-    """Python objects that our code holds per group. In a run of its own: counting them is slow."""
+    """Returns the size of the product's Python objects per group. In a run of its own: counting them is slow."""
     tracemalloc.start()
     try:
         fleet = Fleet(groups, MEMBERS, PARTITIONS)
         gc.collect()
-        before = _held()
+        before = _own_bytes()
         fleet.settle()
         gc.collect()
-        return (_held() - before) / 1024 / groups
+        return (_own_bytes() - before) / 1024 / groups
     finally:
         tracemalloc.stop()
 
 
-def _held() -> int:
-    mine = [tracemalloc.Filter(True, pattern) for pattern in OWN]
-    return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces(mine).traces)
+def _own_bytes() -> int:
+    own = [tracemalloc.Filter(True, pattern) for pattern in OWN]
+    return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces(own).traces)
 
 
-def large(members: int, partitions: int) -> Figures:
-    fleet = Fleet(1, members, partitions)
+def large() -> Figures:
+    fleet = Fleet(1, LARGE_MEMBERS, LARGE_PARTITIONS)
     fleet.settle()
     fleet.forget_shares()
     began = fleet.clock.now
     settled_s = fleet.join()
-    held, allowed = fleet.record_bytes, int(MESSAGE_BYTES_MAX * RECORD_SHARE)
-    return {
-        "row": f"simulated: one group of {members:,} members and {partitions:,} partitions, a member joins",
-        "outcome": (
-            f"settled after {settled_s:.1f} s; leader's share {_percentiles(fleet.shares)} ms, {len(fleet.shares)}"
-            f" rebalances; between heartbeats {_percentiles(fleet.heartbeats_since(began))} ms; group record"
-            f" {held / 1024:,.0f} KB of {allowed / 1024:,.0f} KB allowed"
-        ),
-        **stamp(),
-    }
-
-
-def _percentiles(ordered: Sequence[float]) -> str:
-    if not ordered:
-        return "none"
-    return (
-        f"p50 {ordered[len(ordered) // 2]:,.0f}, p99 {ordered[int(len(ordered) * 0.99)]:,.0f}, most {ordered[-1]:,.0f}"
+    return figure(
+        f"simulated: one group of {LARGE_MEMBERS:,} members and {LARGE_PARTITIONS:,} partitions, a member joins",
+        f"settled after {settled_s:.1f} s; leader's share {percentiles(fleet.shares)} ms, {len(fleet.shares)}"
+        f" rebalances; between heartbeats {percentiles(fleet.heartbeats_since(began))} ms; group record"
+        f" {fleet.record_bytes / 1024:,.0f} KB of {MESSAGE_BYTES_MAX * RECORD_SHARE / 1024:,.0f} KB allowed",
     )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.measure.bench.fleet", description=__doc__)
-    parser.add_argument("--groups", type=int, default=GROUPS)
-    parser.add_argument("--members", type=int, default=LARGE_MEMBERS, help="of the one large group")
-    parser.add_argument("--partitions", type=int, default=LARGE_PARTITIONS, help="of the one large group")
-    options = parser.parse_args()
-    console = Console(soft_wrap=True)
-
-    def print_result(row: Figures) -> None:
-        console.print(f"{row['row']}: {row['outcome']} (load {row['load']})", highlight=False)
-        save_live(row)
-
-    for row in many(options.groups):
-        print_result(row)
-    print_result(large(options.members, options.partitions))
+    argparse.ArgumentParser(prog="python -m tests.measure.bench.fleet", description=__doc__).parse_args()
+    for row in many(GROUPS):
+        print_and_save(row)
+    print_and_save(large())
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Runs our peers on a scenario, each in a process of its own, warmed: the JVM's assignors and franz-go's."""
+"""Runs the peers on a scenario, each in a process of its own, warmed: the JVM's assignors and franz-go's."""
 
 import struct
 import subprocess
@@ -11,7 +11,7 @@ from tests.interop.support.jvm import java
 from tests.measure.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, Outcome, Phases
 from tests.measure.bench.scenario import Scenario
 
-# A peer that has not finished its least runs by then is not done; ours needs seconds for all of them at any size.
+# A peer that has not finished its least runs by then is not done; Bellwether needs seconds for all of them at any size.
 TIMEOUT_S = 180
 # With less, Java's million rows spend their time in garbage collection, which is not what is compared.
 LARGE_PARTITIONS, LARGE_HEAP = 500_000, ("-Xms10g", "-Xmx10g")

@@ -1,7 +1,7 @@
 """`make bench-live`: what leading costs on a real broker.
 
-* share: from JoinGroup answered to SyncGroup received, by the broker's log, under us and under a Java leader of the
-  same group, while a member comes and goes;
+* share: from JoinGroup answered to SyncGroup received, by the broker's log, under Bellwether and under a Java leader of
+  the same group, while a member comes and goes;
 * groups: many groups led by one process, with `--observed` others beside them: how punctual its heartbeats are,
   memory and CPU, at rest and while the groups come;
 * applications: Streams applications led by one process: its memory and CPU at rest;
@@ -19,13 +19,11 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-
-from rich.console import Console
 
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -37,7 +35,7 @@ from tests.interop.support.raw import RawError, RawMember
 from tests.interop.support.rebalances import last_rebalance
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import application, settings_of
-from tests.measure.bench.report import Figures, save_live, stamp
+from tests.measure.bench.report import Figures, figure, percentiles, print_and_save
 
 TOPIC, PARTITIONS = "orders", 300
 PROTOCOL = "cooperative-sticky"
@@ -52,6 +50,7 @@ WAVE = 50
 SETTLE_S = 120.0
 STARTS = 5
 DAY_MS = 24 * 3_600_000
+REQUESTS_LOGGED = "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug"
 STABLE = re.compile(r"Stabilized group (?P<group>\S+) generation (?P<generation>\d+) with (?P<members>\d+) members")
 ASSIGNED = re.compile(
     r"Assignment received from leader \S+ for group (?P<group>\S+) for generation (?P<generation>\d+)"
@@ -124,9 +123,9 @@ def together(made: Sequence[Follower], groups: Sequence[str]) -> bool:
     return all(len(generations) == 1 and min(generations) > 0 for generations in seen.values())
 
 
-def share(cluster: KafkaCluster, size: int, leader: str, turns: int) -> Figures:
+def share(cluster: KafkaCluster, size: int, leader: str) -> Figures:
     """The leader's share of rebalances in milliseconds, in a group with `size` members besides it; one more comes and
-    goes `turns` times."""
+    goes again and again."""
     group = f"share-{leader}-{size}"
     parts = ""
     with ExitStack() as stack:
@@ -137,7 +136,7 @@ def share(cluster: KafkaCluster, size: int, leader: str, turns: int) -> Figures:
         else:
             lead = stack.enter_context(Bellwether(cluster, [group]))
         flock_of = stack.enter_context(followers(cluster, [group] * size, PAUSE_S))
-        for _ in range(turns):
+        for _ in range(TURNS):
             before = flock_of[0].settled
             with followers(cluster, [group], PAUSE_S):
                 _wait_after(flock_of, before)
@@ -147,39 +146,32 @@ def share(cluster: KafkaCluster, size: int, leader: str, turns: int) -> Figures:
             parts = "; " + ", ".join(_logged_part(lead, group, what) for what in ("metadata_ms", "plan_ms"))
     times = sorted(shares(cluster, group, size))
     name = "Java" if leader == "java" else "Bellwether"
-    return {
-        "row": f"leader's share, {name}, {size} members",
-        "outcome": f"{_percentiles(times)} ms, {len(times)} rebalances{parts}",
-        **stamp(),
-    }
+    row = f"leader's share, {name}, {size} members"
+    return figure(row, f"{percentiles(times)} ms, {len(times)} rebalances{parts}")
 
 
 def _logged_part(lead: Bellwether, group: str, what: str) -> str:
-    return f"{what} {_percentiles(sorted(line[what] for line in lead.log('decision', group=group)))}"
-
-
-def _percentiles(ordered: Sequence[float]) -> str:
-    return f"p50 {ordered[len(ordered) // 2]:,}, p99 {ordered[int(len(ordered) * 0.99)]:,}"
+    return f"{what} {percentiles(sorted(line[what] for line in lead.log('decision', group=group)))}"
 
 
 def _wait_after(made: Sequence[Follower], generation: int) -> None:
     wait_until(
         lambda: len({f.settled for f in made}) == 1 and made[0].settled > generation,
         SETTLE_S,
-        lambda: f"no round after generation {generation}",
+        lambda: f"no rebalance after generation {generation}",
     )
 
 
 def shares(cluster: KafkaCluster, group: str, least_members: int) -> list[int]:
-    """Per round of at least so many members the milliseconds between the answers to JoinGroup and the leader's plan."""
+    """Returns the milliseconds from the answers to JoinGroup to the plan, per rebalance of at least so many members."""
     began: dict[str, int] = {}
-    found = []
+    times = []
     for at_ms, line in logged(cluster):
         if (hit := STABLE.search(line)) and hit["group"] == group and int(hit["members"]) >= least_members:
             began[hit["generation"]] = at_ms
         elif (hit := ASSIGNED.search(line)) and hit["group"] == group and hit["generation"] in began:
-            found.append(at_ms - began.pop(hit["generation"]))
-    return found
+            times.append(at_ms - began.pop(hit["generation"]))
+    return times
 
 
 def groups(cluster: KafkaCluster, count: int, heartbeat_ms: int, observed: int) -> Figures:
@@ -188,8 +180,8 @@ def groups(cluster: KafkaCluster, count: int, heartbeat_ms: int, observed: int) 
     the process: what is measured is Bellwether."""
     names = [f"many-{n:03d}" for n in range(count)]
     others = [f"seen-{n:03d}" for n in range(observed)]
-    with Bellwether(cluster, names[:1], command=COMMAND) as one:
-        alone_mb = resident_mb(one.pid)
+    with Bellwether(cluster, names[:1], command=COMMAND) as of_one_group:
+        alone_mb = resident_mb(of_one_group.pid)
     with ExitStack() as stack:
         for begin in range(0, observed, WAVE):
             stack.enter_context(followers(cluster, others[begin : begin + WAVE], REST_S))
@@ -210,17 +202,13 @@ def groups(cluster: KafkaCluster, count: int, heartbeat_ms: int, observed: int) 
             heartbeats[hit["group"]].append(at_ms)
     gaps = sorted(b - a for times in heartbeats.values() for a, b in pairwise(times))
     assert len(heartbeats) == count, f"the broker logged heartbeats of {len(heartbeats)} groups"
-    return {
-        "row": f"{count} groups led by one process, {observed} observed, {QUIET_S:.0f} quiet seconds",
-        "outcome": (
-            f"between heartbeats ({heartbeat_ms:,} ms wanted) p50 {gaps[len(gaps) // 2]:,} ms,"
-            f" p99 {gaps[int(len(gaps) * 0.99)]:,} ms, most {gaps[-1]:,} ms; {memory:.0f} MB resident,"
-            f" {(memory - alone_mb) * 1024 / count:.0f} KB a group;"
-            f" {share_of_core:.1%} of a core, {share_of_core / count:.3%} a group;"
-            f" at most {memory_most:.0f} MB, {share_while_coming:.1%} of a core while the groups come"
-        ),
-        **stamp(),
-    }
+    return figure(
+        f"{count} groups led by one process, {observed} observed, {QUIET_S:.0f} quiet seconds",
+        f"between heartbeats ({heartbeat_ms:,} ms wanted) {percentiles(gaps)} ms; {memory:.0f} MB resident,"
+        f" {(memory - alone_mb) * 1024 / count:.0f} KB a group;"
+        f" {share_of_core:.1%} of a core, {share_of_core / count:.3%} a group;"
+        f" at most {memory_most:.0f} MB, {share_while_coming:.1%} of a core while the groups come",
+    )
 
 
 def applications(cluster: KafkaCluster, count: int) -> Figures:
@@ -237,11 +225,8 @@ def applications(cluster: KafkaCluster, count: int) -> Figures:
             assert last_rebalance(cluster, app.application_id).leader.startswith(INSTANCE), app.application_id
         time.sleep(REST_S)
         share_of_core, memory = _at_rest(lead), resident_mb(lead.pid)
-    return {
-        "row": f"{count} Streams applications led by one process, {QUIET_S:.0f} quiet seconds",
-        "outcome": f"{memory:.0f} MB resident, {share_of_core:.1%} of a core",
-        **stamp(),
-    }
+    row = f"{count} Streams applications led by one process, {QUIET_S:.0f} quiet seconds"
+    return figure(row, f"{memory:.0f} MB resident, {share_of_core:.1%} of a core")
 
 
 def _at_rest(lead: Bellwether) -> float:
@@ -252,7 +237,7 @@ def _at_rest(lead: Bellwether) -> float:
 
 
 def start(cluster: KafkaCluster) -> Iterator[Figures]:
-    """Seconds to the first JoinGroup: from disk, from memory, and without compiled files of ours or of any library."""
+    """Seconds to the first JoinGroup: from disk, from memory, and without compiled files of any package."""
     with tempfile.TemporaryDirectory(prefix="bellwether-cold-") as compiled:
         with environment(PYTHONPYCACHEPREFIX=compiled, PYTHONDONTWRITEBYTECODE=""):
             never = _first_join(cluster, "start-never-compiled")
@@ -264,12 +249,12 @@ def start(cluster: KafkaCluster) -> Iterator[Figures]:
     for name, times in (("cold, installed, nothing in memory", cold), ("warm", warm)):
         times.sort()
         message = f"{times[0] / 1000:.2f} s, median {times[len(times) // 2] / 1000:.2f} s"
-        yield {"row": f"start to first JoinGroup, {name}", "outcome": message, **stamp()}
-    yield {"row": "start to first JoinGroup, never compiled", "outcome": f"{never / 1000:.2f} s", **stamp()}
+        yield figure(f"start to first JoinGroup, {name}", message)
+    yield figure("start to first JoinGroup, never compiled", f"{never / 1000:.2f} s")
 
 
 def forget_files() -> None:
-    """Drops the files of Python, its libraries and ours from the page cache, unless somebody else runs them."""
+    """Drops the files of Python, its libraries and Bellwether from the page cache, unless another process runs them."""
     for folder in {*sys.path, sys.prefix, str(Path(os.__file__).parent)} - {""}:
         for path in Path(folder).rglob("*"):
             if path.suffix in {".pyc", ".py", ".so", ".json", ".txt"} and path.is_file():
@@ -312,50 +297,25 @@ def main() -> int:
     parser.add_argument("--observed", type=int, default=0)
     parser.add_argument("--applications", type=int, default=APPLICATIONS)
     parser.add_argument("--heartbeat-ms", type=int, default=HEARTBEAT_MS)
-    parser.add_argument("--turns", type=int, default=TURNS)
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     options = parser.parse_args()
-    console = Console(soft_wrap=True)
-
-    def print_result(row: Figures) -> None:
-        console.print(f"{row['row']}: {row['outcome']} (load {row['load']})", highlight=False)
-        save_live(row)
-
-    def report_all(rows: Iterable[Figures]) -> None:
-        for row in rows:
-            print_result(row)
-
-    parts: dict[str, Callable[[], None]] = {
-        "start": lambda: _with_cluster(lambda c: report_all(start(c))),
-        "share": lambda: _with_cluster(
-            lambda c: report_all(
-                share(c, size, leader, options.turns) for size in options.sizes for leader in ("java", "bellwether")
-            )
-        ),
-        "groups": lambda: _with_cluster(
-            lambda c: print_result(groups(c, options.groups, options.heartbeat_ms, options.observed)),
-            requests_logged=True,
-        ),
-        "applications": lambda: _with_cluster(lambda c: print_result(applications(c, options.applications))),
+    parts: dict[str, Callable[[KafkaCluster], Iterator[Figures]]] = {
+        "start": start,
+        "share": lambda cluster: (share(cluster, size, leader) for size in SIZES for leader in ("java", "bellwether")),
+        "groups": lambda cluster: iter([groups(cluster, options.groups, options.heartbeat_ms, options.observed)]),
+        "applications": lambda cluster: iter([applications(cluster, options.applications)]),
     }
     try:
-        for name, part in parts.items():
-            if options.only in (None, name):
-                part()
+        for name in [options.only] if options.only else parts:
+            logged = {"JAVA_TOOL_OPTIONS": REQUESTS_LOGGED} if name == "groups" else {}
+            broker = KafkaCluster(nodes=1, heap_mb=512, initial_rebalance_delay_ms=0)
+            with environment(**logged), broker as cluster:
+                cluster.create_topic(TOPIC, PARTITIONS)
+                for row in parts[name](cluster):
+                    print_and_save(row)
     except MissingToolError as missing:
-        console.print(f"The benchmark needs a real broker, and {missing}.")
+        print(f"The benchmark needs a real broker, and {missing}.")
         return 2
     return 0
-
-
-def _with_cluster(work: Callable[[KafkaCluster], object], *, requests_logged: bool = False) -> None:
-    logged = {"JAVA_TOOL_OPTIONS": "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug"}
-    with (
-        environment(**(logged if requests_logged else {})),
-        KafkaCluster(nodes=1, heap_mb=512, initial_rebalance_delay_ms=0) as cluster,
-    ):
-        cluster.create_topic(TOPIC, PARTITIONS)
-        work(cluster)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Runs our leader's whole work on a scenario: `assignors.consumer.decide`, from subscription bytes to assignment bytes.
+"""Runs a leader's whole work on a scenario: `assignors.consumer.decide`, from subscription to assignment bytes.
 
 The whole is timed as the product calls it, with what the JVM does not do (validation, warnings, the report of every
 stage). Scores and memory are not in it: the product makes them after SyncGroup. Reading and writing bytes are timed
@@ -6,9 +6,6 @@ beside it on the same data; what is left is called assigning.
 """
 
 import gc
-import time
-from collections.abc import Callable
-from typing import TypeVar
 
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
@@ -17,13 +14,14 @@ from bellwether_kafka.assignors.consumer.views import decode_group
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
 from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared.refusal import Refusal
 from bellwether_kafka.protocol.bulk.consumer_assignments import write_assignments
-from tests.measure.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, Outcome, Phases, now
+from tests.measure.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, Outcome, Phases, timed, timed_runs
 from tests.measure.bench.scenario import SETTLED_GENERATION, Scenario
 
 
 def run_own(scenario: Scenario, *, warm_s: float, measure_s: float) -> Outcome:
-    """Measures our leader on the scenario's bytes."""
+    """Measures Bellwether on the scenario's bytes."""
     members = tuple(
         RawMember(member_id, None, metadata)
         for member_id, metadata in zip(scenario.member_ids, scenario.metadata, strict=True)
@@ -31,14 +29,17 @@ def run_own(scenario: Scenario, *, warm_s: float, measure_s: float) -> Outcome:
     raw = RawGroup("bench", SETTLED_GENERATION + 1, scenario.shape.protocol, members)
     kafka = policy("kafka")
     cluster, memory = scenario.cluster, Memory.empty()
+
+    def work() -> Decision[PartitionPlan] | Refusal:
+        return decide(raw, cluster, memory, kafka, 0)
+
     if measure_s:
         gc.collect()
-    first, decision = _timed(lambda: decide(raw, cluster, memory, kafka, 0))
-    _repeat(lambda: decide(raw, cluster, memory, kafka, 0), LEAST_WARM_RUNS - 1, warm_s)
+    first, decision = timed(work)
+    for _ in timed_runs(work, LEAST_WARM_RUNS - 1, warm_s, MOST_RUNS):
+        pass
     runs: list[Phases] = []
-    end = time.perf_counter() + measure_s
-    while len(runs) < LEAST_RUNS or (time.perf_counter() < end and len(runs) < MOST_RUNS):
-        total, decision = _timed(lambda: decide(raw, cluster, memory, kafka, 0))
+    for total, decision in timed_runs(work, LEAST_RUNS, measure_s, MOST_RUNS):
         assert isinstance(decision, Decision), decision
         runs.append(_phases(raw, decision, total))
     assert isinstance(decision, Decision), decision
@@ -47,25 +48,7 @@ def run_own(scenario: Scenario, *, warm_s: float, measure_s: float) -> Outcome:
 
 
 def _phases(raw: RawGroup, decision: Decision[PartitionPlan], total: float) -> Phases:
-    decode, _ = _timed(lambda: decode_group(raw))
+    decode, _ = timed(lambda: decode_group(raw))
     cluster, sent = decision.cluster, decision.plan.target.sent
-    encode, _ = _timed(lambda: write_assignments(cluster.topics, cluster.first, sent, decision.plan.group.size + 1))
+    encode, _ = timed(lambda: write_assignments(cluster.topics, cluster.first, sent, decision.plan.group.size + 1))
     return Phases(decode, max(0.0, total - decode - encode), encode)
-
-
-T = TypeVar("T")
-
-
-def _timed(work: Callable[[], T]) -> tuple[float, T]:
-    """(milliseconds, what the work returned)."""
-    start = now()
-    result = work()
-    return (now() - start) * 1000, result
-
-
-def _repeat(work: Callable[[], object], least: int, seconds: float) -> None:
-    end = time.perf_counter() + seconds
-    done = 0
-    while done < least or (time.perf_counter() < end and done < MOST_RUNS):
-        work()
-        done += 1

@@ -10,8 +10,6 @@ import sys
 import zlib
 from collections.abc import Iterator
 
-from rich.console import Console
-
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import policy
 from bellwether_kafka.assignors.shared.decision import Decision
@@ -29,7 +27,7 @@ from bellwether_kafka.coordinator.planning.inspection import (
     record_bytes,
 )
 from tests.measure.bench.own import run_own
-from tests.measure.bench.report import Figures, save_live, stamp
+from tests.measure.bench.report import Figures, figure, print_and_save
 from tests.measure.bench.scenario import Shape, disturbed, fresh
 from tests.measure.bench.streams_whole import application
 from tests.unit.assignors.streams.world import Thread, group
@@ -39,7 +37,7 @@ APPLICATIONS = ((20, 200), (50, 1_000), (100, 1_000), (200, 2_000))
 
 
 def consumers(members: int, topics: int, each: int) -> Figures:
-    """A cooperative group at rest, after somebody has joined: everybody owns and is given the same."""
+    """A cooperative group at rest, after a member has joined: every member owns and is given the same."""
     shape = Shape("cooperative-sticky", members, topics, each)
     start = fresh(shape, shape.settled_members)
     plan = run_own(start, warm_s=0, measure_s=0)
@@ -68,13 +66,11 @@ def streams(threads: int, tasks: int) -> Figures:
     assert isinstance(full, Decision), full.reason
     slim = without_host_maps(full, "")
     assert slim is not None
-    found = _row(f"group record, Streams, 1 standby, {threads:,} threads x {tasks:,} tasks", raw, full.assignments)
+    row = _row(f"group record, Streams, 1 standby, {threads:,} threads x {tasks:,} tasks", raw, full.assignments)
     without = record_bytes(raw, slim.assignments)
-    gone = oversized(raw, full.assignments, MESSAGE_BYTES_MAX) and not oversized(
-        raw, slim.assignments, MESSAGE_BYTES_MAX
-    )
-    message = f"; {_kilobytes(without)} KB without host maps{', and so it is sent' if gone else ''}"
-    return {**found, "outcome": found["outcome"] + message}
+    fits = [not oversized(raw, plan.assignments, MESSAGE_BYTES_MAX) for plan in (full, slim)]
+    message = f"; {_kilobytes(without)} KB without host maps{', and so it is sent' if fits == [False, True] else ''}"
+    return {**row, "outcome": row["outcome"] + message}
 
 
 def _row(name: str, raw: RawGroup, assignments: Assignments) -> Figures:
@@ -82,15 +78,8 @@ def _row(name: str, raw: RawGroup, assignments: Assignments) -> Figures:
     blobs = [*(m.metadata for m in raw.members), *(blob for _, blob in assignments)]
     packed = len(zlib.compress(b"".join(blobs)))
     gate = "refused by the gate" if oversized(raw, assignments, MESSAGE_BYTES_MAX) else "passes"
-    return {
-        "row": name,
-        "outcome": (
-            f"{_kilobytes(size)} KB, {size / allowed:.0%} of what is allowed by default: {gate};"
-            f" {_kilobytes(packed)} KB by gzip"
-        ),
-        **stamp(),
-        "load": "-",  # nothing is timed
-    }
+    outcome = f"{_kilobytes(size)} KB, {size / allowed:.0%} of what is allowed by default: {gate};"
+    return {**figure(name, f"{outcome} {_kilobytes(packed)} KB by gzip"), "load": "-"}  # nothing is timed
 
 
 def _kilobytes(size: int) -> str:
@@ -106,10 +95,8 @@ def rows() -> Iterator[Figures]:
 
 def main() -> int:
     argparse.ArgumentParser(prog="python -m tests.measure.bench.records", description=__doc__).parse_args()
-    console = Console(soft_wrap=True)
     for row in rows():
-        console.print(f"{row['row']}: {row['outcome']}", highlight=False)
-        save_live(row)
+        print_and_save(row)
     return 0
 
 

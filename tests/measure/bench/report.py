@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ SIZED = re.compile(r"(?P<subject>.*), (?P<size>[\d,]+ x [\d,]+)(?: \(\d+ topics\
 
 # Streams decisions that the plot shows: 2,000 processes, 20 of them new.
 WHOLE = re.compile(r"whole decision, racks, 0 standby, .* x (?P<tasks>[\d,]+)")
+FLEET = "python -m tests.measure.bench.fleet"
 Figures = dict[str, Any]
 
 
@@ -52,15 +53,20 @@ def save(consumer: Iterable[Figures], streams: Iterable[Figures], order: Iterabl
     kept: dict[str, Any] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     rows = {row["row"]: row for row in kept.get("consumer", [])} | {row["row"]: row for row in consumer}
     tasks = {row["row"]: row for row in kept.get("streams", [])} | {row["row"]: row for row in streams}
-    known = [rows[name] for name in order if name in rows]
-    PLOT.write_text(_growth(known, tasks.values()))
-    _write({"machine": machine(), "consumer": known, "streams": list(tasks.values()), "live": kept.get("live", [])})
+    present = [rows[name] for name in order if name in rows]
+    PLOT.write_text(_growth(present, tasks.values()))
+    _write({"machine": machine(), "consumer": present, "streams": list(tasks.values()), "live": kept.get("live", [])})
 
 
-def save_live(row: Figures) -> None:
-    """The same for one figure from real brokers."""
+def figure(row: str, outcome: str) -> Figures:
+    return {"row": row, "outcome": outcome, **stamp()}
+
+
+def print_and_save(row: Figures) -> None:
+    """Prints a figure of real brokers or simulated ones, and merges it into the figures."""
+    print(f"{row['row']}: {row['outcome']} (load {row['load']})", flush=True)
     kept: dict[str, Any] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"consumer": [], "streams": []}
-    live = {one["row"]: one for one in kept.get("live", [])} | {row["row"]: row}
+    live = {earlier["row"]: earlier for earlier in kept.get("live", [])} | {row["row"]: row}
     _write({**kept, "machine": machine(), "live": list(live.values())})
 
 
@@ -90,11 +96,7 @@ def written(figures: Figures) -> str:
         ),
         "",
         *_table(
-            [
-                "on a real broker (`make bench-live`); simulated (`python -m tests.measure.bench.fleet`)",
-                "outcome",
-                "commit",
-            ],
+            [f"on a real broker (`make bench-live`); simulated (`{FLEET}`)", "outcome", "commit"],
             [[row["row"], row["outcome"], row["commit"]] for row in figures["live"]],
         ),
     ]
@@ -127,16 +129,16 @@ def _jvm_done(row: Figures) -> bool:
 def _consumer_row(row: Figures) -> list[str]:
     cells = [row["row"]]
     for name in ENGINES:
-        found = row["engines"].get(name)
-        cells.append("-" if found is None else found.get("failed") or _best_and_median(found))
+        figures = row["engines"].get(name)
+        cells.append("-" if figures is None else figures.get("failed") or _best_and_median(figures))
     jvm, own = row["engines"].get(JVM, {}), row["engines"][OWN]
     cells.append(f"{total(jvm) / total(own):.1f}x" if "best" in jvm else "-")
-    cells.append(", ".join([ms(found["first"]) if "best" in found else "-" for found in (jvm, own)]))
+    cells.append(", ".join([ms(figures["first"]) if "best" in figures else "-" for figures in (jvm, own)]))
     return [*cells, row["commit"]]
 
 
-def _best_and_median(found: Figures) -> str:
-    return f"{ms(total(found))} ({ms(found['median'])})"
+def _best_and_median(figures: Figures) -> str:
+    return f"{ms(total(figures))} ({ms(figures['median'])})"
 
 
 def _streams_row(row: Figures) -> list[str]:
@@ -156,17 +158,24 @@ def _growth(rows: Iterable[Figures], tasks: Iterable[Figures]) -> str:
     growing = [row for row in rows if row.get("growth")]
     lines = []
     for name in ENGINES:
-        found = [(row["partitions"], row["engines"].get(name, {})) for row in growing]
-        lines.append(Line(name, [(partitions, total(one)) for partitions, one in found if "best" in one]))
+        sized = [(row["partitions"], row["engines"].get(name, {})) for row in growing]
+        lines.append(Line(name, [(partitions, total(figures)) for partitions, figures in sized if "best" in figures]))
     whole = [(WHOLE.fullmatch(row["row"]), row["own_ms"]) for row in tasks]
     points = sorted((float(hit["tasks"].replace(",", "")), least) for hit, least in whole if hit)
     lines.append(Line(f"{OWN}, Streams", points))
     return chart("A leader's whole work: 1,000 members, one joins", "partitions or tasks", "milliseconds", lines)
 
 
-def total(found: Mapping[str, Any]) -> float:
+def total(figures: Mapping[str, Any]) -> float:
     """The whole work of the best run."""
-    return float(sum(found["best"].values()))
+    return float(sum(figures["best"].values()))
+
+
+def percentiles(ordered: Sequence[float]) -> str:
+    if not ordered:
+        return "none"
+    chosen = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)], ordered[-1]
+    return ", ".join(f"{name} {ms(value)}" for name, value in zip(("p50", "p99", "most"), chosen, strict=True))
 
 
 def ms(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What a benchmark runs on: a group's subscription bytes and the racks of every replica, the same for the JVM and us.
+"""What a benchmark runs on: a group's subscription bytes and the racks of every replica, the same for all engines.
 
 A scenario is written to one file in a trivial big-endian format that `BenchMain.java` reads: protocol name; nodes (rack
 each); topics (name, partition count, per partition its replicas as node indices); members (id, metadata). A string is
@@ -106,7 +106,7 @@ class Scenario:
         )
 
     def owners(self, assignments: Sequence[bytes]) -> IntArray:
-        """The number of the member that each flat partition goes to; every one goes to somebody."""
+        """The number of the member that each flat partition goes to; every one goes to a member."""
         owners: IntArray = self.numbers[owner_of(assignments, self.cluster.topics, self.cluster.first)]
         return owners
 

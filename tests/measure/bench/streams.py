@@ -1,4 +1,4 @@
-"""Streams placement, Kafka's classes and ours on the same inputs, for `make bench`.
+"""Streams placement, Kafka's classes and Bellwether's on the same inputs, for `make bench`.
 
 Only the work itself is timed on either side, in memory. Both answers are compared: rack costs must be equal, standbys,
 threads and HighAvailability placements the same. A JVM that does not finish is stopped and counted with the time that
@@ -7,10 +7,8 @@ it got. Kafka's classes answer in the referees of the differential tests, which 
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
@@ -32,13 +30,13 @@ from tests.differential.rack_problems import RackProblem, as_active
 from tests.differential.thread_problems import ThreadProblem
 from tests.interop.support.assignors.referee import problem as ha_problem
 from tests.interop.support.jvm import java
+from tests.measure.bench.outcome import timed_runs
 from tests.measure.bench.streams_whole import whole_row_figures
 from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, standbys
 
 RACKS = ("az1", "az2", "az3")
 SUBTOPOLOGIES = 10
 JVM_PATIENCE_S = 240
-QUICK_PATIENCE_S = 60
 MEASURE_S = 2.0
 LEAST_RUNS = 5
 THREADS = 4
@@ -48,7 +46,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line: milliseconds, best of all runs; `jvm_ms` None if only ours runs; `stopped`: the JVM did not finish."""
+    """One line: milliseconds of the best run; `jvm_ms` None if only Bellwether runs; `stopped`: the JVM did not
+    finish."""
 
     row: str
     jvm_ms: float | None
@@ -57,65 +56,65 @@ class Row:
     outcome: str
 
 
-def rows(quick: bool) -> Iterator[Row]:
+def rows() -> Iterator[Row]:
     """Measures everything, row by row. Raises MissingToolError without a JDK, AssertionError where answers differ."""
-    patience = QUICK_PATIENCE_S if quick else JVM_PATIENCE_S
-    sizes = [(20, 200)] if quick else [(20, 200), (50, 500)]
+    sizes = [(20, 200), (50, 500)]
     for processes, tasks in sizes:
         for strategy in (MIN_TRAFFIC, BALANCE_SUBTOPOLOGY):
-            yield active_row(processes, tasks, strategy, patience)
+            yield active_row(processes, tasks, strategy)
     for processes, tasks in sizes:
-        yield standby_row(processes, tasks, patience)
-    for processes, tasks in [(50, 1_000)] if quick else [(50, 1_000), (200, 4_000)]:
+        yield standby_row(processes, tasks)
+    for processes, tasks in [(50, 1_000), (200, 4_000)]:
         for joining, standby in ((0, 1), (processes // 20, 1), (processes // 20, 2)):
-            yield ha_row(processes, tasks, joining, standby, patience)
-    yield thread_row(100 if quick else 2_000, 50, patience)
-    for processes, tasks in [(2_000, 100_000)] if quick else [(2_000, 100_000), (2_000, 1_000_000)]:
+            yield ha_row(processes, tasks, joining, standby)
+    yield thread_row(2_000, 50)
+    for processes, tasks in [(2_000, 100_000), (2_000, 1_000_000)]:
         for strategy in (MIN_TRAFFIC, BALANCE_SUBTOPOLOGY):
             yield large_row(processes, tasks, strategy)
     yield large_standby_row(2_000, 100_000)
-    yield from whole_rows(quick)
+    yield from whole_rows()
 
 
-def whole_rows(quick: bool) -> Iterator[Row]:
-    """The rows that run no JVM: whole decisions of ours."""
-    for tasks in [10_000, 100_000] if quick else [10_000, 100_000, 1_000_000]:
-        yield whole_row(2_000, tasks, joining=20, standby=0)
-    large = [(10_000, 1), (100_000, 1), (100_000, 2), (1_000_000, 1), (1_000_000, 2)]
-    for tasks, standby in large[:1] if quick else large:
-        yield whole_row(2_000, tasks, joining=20, standby=standby)
+def whole_rows() -> Iterator[Row]:
+    """The rows that run no JVM: Bellwether's whole decisions, from bytes to bytes: settled, then processes join."""
+    processes, joining = 2_000, 20
+    with_standbys = [(10_000, 1), (100_000, 1), (100_000, 2), (1_000_000, 1), (1_000_000, 2)]
+    for tasks, standby in [*((tasks, 0) for tasks in (10_000, 100_000, 1_000_000)), *with_standbys]:
+        own, outcome = whole_row_figures(processes, tasks, joining, standby)
+        name = f"whole decision, racks, {standby} standby, {joining} join, {processes:,} x {tasks:,}"
+        yield Row(name, None, False, own, outcome)
 
 
-def active_row(processes: int, tasks: int, strategy: str, patience_s: float) -> Row:
+def active_row(processes: int, tasks: int, strategy: str) -> Row:
     problem = as_active(rack_problem(processes, tasks), strategy=strategy)
     view = problem.view()
     before: IntArray = np.array(problem.active, dtype=np.int32)
     chosen: IntArray = np.arange(tasks, dtype=np.int32)
     own, after = best(lambda: actives_of(view, before, strategy))
     cost = active_cost(view, after, chosen, traffic_cost=10, non_overlap_cost=1, before=before)
-    theirs = ask("bellwether.RackReferee", [problem.wire()], patience_s)
+    theirs = ask("bellwether.RackReferee", [problem.wire()])
     name = f"racks, actives, {strategy}, {processes} x {tasks:,}"
     if theirs is None:
-        return Row(name, patience_s * 1e3, True, own, f"cost {cost:,}")
+        return Row(name, JVM_PATIENCE_S * 1e3, True, own, f"cost {cost:,}")
     assert theirs[0]["cost"] == cost, (theirs[0]["cost"], cost)
     return Row(name, theirs[0]["nanos"] / 1e6, False, own, f"cost {cost:,} on both sides")
 
 
-def standby_row(processes: int, tasks: int, patience_s: float) -> Row:
+def standby_row(processes: int, tasks: int) -> Row:
     problem = replace(rack_problem(processes, tasks), kind="standby")
     view, plan = problem.view(), problem.plan()
     own, after = best(lambda: standbys_of(view, plan))
     name = f"racks, one standby each, {processes} x {tasks:,}"
-    theirs = ask("bellwether.RackReferee", [problem.wire()], patience_s)
+    theirs = ask("bellwether.RackReferee", [problem.wire()])
     cost = standby_cost(view, after, traffic_cost=10)
     if theirs is None:
-        return Row(name, patience_s * 1e3, True, own, f"cost {cost:,}")
+        return Row(name, JVM_PATIENCE_S * 1e3, True, own, f"cost {cost:,}")
     expected = [p for holders in theirs[0]["standbys"] for p in sorted(holders)]
     assert after.standby_process.tolist() == expected
     return Row(name, theirs[0]["nanos"] / 1e6, False, own, f"cost {cost:,}, placements equal")
 
 
-def ha_row(processes: int, tasks: int, joining: int, standby: int, patience_s: float) -> Row:
+def ha_row(processes: int, tasks: int, joining: int, standby: int) -> Row:
     """HighAvailability without racks: a cold start, or new processes joining a settled application."""
     configs = AssignmentConfigs(num_standby_replicas=standby)
     application = Application([(tasks // SUBTOPOLOGIES, 100_000)] * SUBTOPOLOGIES)
@@ -127,26 +126,24 @@ def ha_row(processes: int, tasks: int, joining: int, standby: int, patience_s: f
     own, plan = best(lambda: assign_high_availability(view, configs))
     event = f"{joining} join" if joining else "cold start"
     name = f"HighAvailability, {standby} standby, {event}, {processes} x {tasks:,}"
-    theirs = ask("bellwether.HaReferee", [ha_problem("ha", view, configs)] * 5, patience_s)
+    theirs = ask("bellwether.HaReferee", [ha_problem("ha", view, configs)] * 5)
     if theirs is None:
-        return Row(name, patience_s * 1e3, True, own, "")
+        return Row(name, JVM_PATIENCE_S * 1e3, True, own, "")
     assert actives(plan, view.size) == theirs[0]["active"]
     assert standbys(plan, view.size) == theirs[0]["standby"]
     return Row(name, min(t["nanos"] for t in theirs) / 1e6, False, own, "placements equal")
 
 
-def thread_row(processes: int, each: int, patience_s: float) -> Row:
+def thread_row(processes: int, each: int) -> Row:
     """A settled application whose processes have swapped a tenth of their tasks, and a stateless subtopology."""
     random = Random(4)
     problems = [thread_problem(random, each) for _ in range(processes)]
     view, plan = together(problems)
     own, dealt = best(lambda: assign_threads(view, plan))
     name = f"tasks to threads, {THREADS} each, {processes:,} x {processes * each:,}"
-    theirs = ask(
-        "org.apache.kafka.streams.processor.internals.ThreadReferee", [p.wire() for p in problems] * 3, patience_s
-    )
+    theirs = ask("org.apache.kafka.streams.processor.internals.ThreadReferee", [p.wire() for p in problems] * 3)
     if theirs is None or len(theirs) < processes:
-        return Row(name, patience_s * 1e3, True, own, "")
+        return Row(name, JVM_PATIENCE_S * 1e3, True, own, "")
     for p, answer in enumerate(theirs[:processes]):
         for n, member in enumerate(view.processes[p].members):
             got = [t - p * each for t in dealt.active[p * THREADS + n].tolist()]
@@ -177,13 +174,6 @@ def large_standby_row(processes: int, tasks: int) -> Row:
     return Row(name, None, False, own, f"cross-rack partitions {costs[0]:,} -> {costs[1]:,}")
 
 
-def whole_row(processes: int, tasks: int, joining: int, standby: int) -> Row:
-    """The leader's whole decision, bytes to bytes, with racks: settled, then processes join."""
-    own, outcome = whole_row_figures(processes, tasks, joining, standby)
-    name = f"whole decision, racks, {standby} standby, {joining} join, {processes:,} x {tasks:,}"
-    return Row(name, None, False, own, outcome)
-
-
 def actives_of(view: StreamsView, before: IntArray, strategy: str) -> IntArray:
     chosen: IntArray = np.arange(len(before), dtype=np.int32)
     return optimize_active(view, before, chosen, traffic_cost=10, non_overlap_cost=1, strategy=strategy)
@@ -198,12 +188,12 @@ def rack_problem(processes: int, tasks: int) -> RackProblem:
     random = Random(processes)
     each = tasks // SUBTOPOLOGIES
     names = [(s, p) for s in range(SUBTOPOLOGIES) for p in range(each)]
-    held = [[[sorted(random.sample(RACKS, 2))] for _ in names] for _ in range(2)]
+    sources, changelogs = ([[sorted(random.sample(RACKS, 2))] for _ in names] for _ in range(2))
     return RackProblem(
         [random.choice(RACKS) for _ in range(processes)],
         names,
-        held[0],
-        held[1],
+        sources,
+        changelogs,
         [n % processes for n in range(tasks)],
         [[(n + 1 + n % 7) % processes] for n in range(tasks)],
         list(range(tasks)),
@@ -262,25 +252,16 @@ def together(problems: Sequence[ThreadProblem]) -> tuple[StreamsView, StreamsPla
 
 def best(work: Callable[[], T]) -> tuple[float, T]:
     """(milliseconds of the best run, its answer)."""
-    least = float("inf")
-    until = time.perf_counter() + MEASURE_S
-    for turn in count(1):
-        started = time.perf_counter()
-        answer = work()
-        done = time.perf_counter()
-        least = min(least, done - started)
-        if done > until and turn >= LEAST_RUNS:
-            break
-    return least * 1e3, answer
+    return min(timed_runs(work, LEAST_RUNS, MEASURE_S), key=lambda run: run[0])
 
 
-def ask(main_class: str, problems: Sequence[dict[str, Any]], patience_s: float) -> list[dict[str, Any]] | None:
+def ask(main_class: str, problems: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | None:
     """Java's answers as far as they come in time, None if none does."""
     lines = "".join(json.dumps(p) + "\n" for p in problems)
     quiet = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Xmx2g")
     command = java().command(main_class, options=quiet)
     try:
-        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=patience_s, check=True)
+        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=JVM_PATIENCE_S, check=True)
         message = done.stdout
     except subprocess.TimeoutExpired as stopped:
         got: Any = stopped.stdout  # bytes, although `text` is given

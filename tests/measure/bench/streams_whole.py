@@ -7,7 +7,6 @@ processes join an application that was settled without them.
 
 import gc
 import random
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.group import RawGroup
+from bellwether_kafka.assignors.shared.refusal import Refusal
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
@@ -23,7 +23,7 @@ from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.measure.bench.outcome import now
+from tests.measure.bench.outcome import timed_runs
 from tests.unit.assignors.streams.world import Thread, ends_of, group
 
 RACKS = ("az1", "az2", "az3")
@@ -55,17 +55,18 @@ def whole_row_figures(processes: int, tasks: int, joining: int, standbys: int) -
 def _measured(
     raw: RawGroup, cluster: ClusterView, ends: EndOffsets, topology: Topology, configs: AssignmentConfigs
 ) -> tuple[float, float, Decision[TaskPlan]]:
-    runs: list[float] = []
-    until = time.perf_counter() + MEASURE_S
-    while len(runs) < LEAST_RUNS or time.perf_counter() < until:
-        gc.collect()
-        started = now()
-        decision = decide_streams(raw, cluster, ends, topology, StreamsMemory.empty(), configs, "kafka", 0)
-        runs.append((now() - started) * 1e3)
+    def work() -> Decision[TaskPlan] | Refusal:
+        return decide_streams(raw, cluster, ends, topology, StreamsMemory.empty(), configs, "kafka", 0)
+
+    times: list[float] = []
+    gc.collect()
+    for took_ms, decision in timed_runs(work, LEAST_RUNS, MEASURE_S):
         assert isinstance(decision, Decision), decision.reason
+        times.append(took_ms)
+        gc.collect()
     assert isinstance(decision, Decision), decision.reason
-    runs.sort()
-    return runs[0], runs[len(runs) // 2], decision
+    times.sort()
+    return times[0], times[len(times) // 2], decision
 
 
 def application(tasks: int) -> tuple[Topology, ClusterView, EndOffsets]:

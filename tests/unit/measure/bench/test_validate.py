@@ -59,7 +59,7 @@ def test_a_partition_without_an_owner_is_refused() -> None:
     of = scenario(Shape("cooperative-sticky", 20, 10, 10, "fresh"))
     owner = plan(of)
     owner[3] = NOBODY
-    with pytest.raises(AssertionError, match="withheld, though nobody holds it"):
+    with pytest.raises(AssertionError, match="pending, though no member claims it"):
         check(of, encoded(of, owner))
 
 
