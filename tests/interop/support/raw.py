@@ -1,5 +1,5 @@
 """A group member made of sockets and struct alone: for bytes that no honest client sends, and for asking the broker
-what everybody was given. Old, non-flexible versions that know static membership; blocking, loopback only.
+what each member was given. Old, non-flexible versions that know static membership; blocking, loopback only.
 """
 
 import socket
@@ -121,21 +121,35 @@ def led_partitions(host: str, port: int, topic: str) -> int:
     """How many partitions of a topic have a leader as far as this one node knows; 0 while it does not know it."""
     connection = Connection(host, port)
     try:
-        answer = connection.ask(METADATA, struct.pack(">i", 1) + _text(topic))
+        leaders, _ = read_metadata(connection.ask(METADATA, request_metadata([topic])))
     finally:
         connection.close()
+    return sum(map(len, leaders.values()))
+
+
+def request_metadata(topics: Sequence[str]) -> bytes:
+    """The body of a Metadata request for these topics."""
+    return struct.pack(">i", len(topics)) + b"".join(map(_text, topics))
+
+
+def read_metadata(answer: _Cursor) -> tuple[dict[int, list[tuple[str, int]]], dict[int, tuple[str, int]]]:
+    """The partitions that each node leads, and the addresses of nodes."""
+    nodes: dict[int, tuple[str, int]] = {}
     for _ in range(answer.take("i")):
-        answer.take("i"), answer.text(), answer.take("i"), answer.text()
+        node, host, port = answer.take("i"), answer.text() or "", answer.take("i")
+        nodes[node] = host, port
+        answer.text()
     answer.take("i")
-    led = 0
+    leaders: dict[int, list[tuple[str, int]]] = {}
     for _ in range(answer.take("i")):
-        answer.take("h"), answer.text(), answer.take("b")
+        _, topic, _ = answer.take("h"), answer.text() or "", answer.take("b")
         for _ in range(answer.take("i")):
-            answer.take("h"), answer.take("i")
-            led += answer.take("i") >= 0
+            _, partition, leader = answer.take("h"), answer.take("i"), answer.take("i")
+            if leader >= 0:
+                leaders.setdefault(leader, []).append((topic, partition))
             for _ in ("replicas", "in sync"):
                 answer.raw(4 * answer.take("i"))
-    return led
+    return leaders, nodes
 
 
 def find_coordinator(bootstrap: str, group_id: str, limit_s: float = 30.0) -> tuple[int, str, int]:
@@ -145,11 +159,11 @@ def find_coordinator(bootstrap: str, group_id: str, limit_s: float = 30.0) -> tu
         for address in bootstrap.split(","):
             host, port = address.rsplit(":", 1)
             try:
-                found = _coordinator(Connection(host, int(port)), group_id)
+                coordinator = _coordinator(Connection(host, int(port)), group_id)
             except OSError:
                 continue
-            if found is not None:
-                return found
+            if coordinator is not None:
+                return coordinator
         if time.monotonic() > deadline:
             raise TimeoutError(f"no coordinator for {group_id}")
         time.sleep(0.2)
@@ -163,9 +177,18 @@ def connect_to_coordinator(bootstrap: str, group_id: str) -> Connection:
 
 def _coordinator(connection: Connection, group_id: str) -> tuple[int, str, int] | None:
     try:
-        answer = connection.ask(FIND_COORDINATOR, _text(group_id) + b"\0")
+        return read_coordinator(connection.ask(FIND_COORDINATOR, request_coordinator(group_id)))
     finally:
         connection.close()
+
+
+def request_coordinator(group_id: str) -> bytes:
+    """The body of a FindCoordinator request."""
+    return _text(group_id) + b"\0"
+
+
+def read_coordinator(answer: _Cursor) -> tuple[int, str, int] | None:
+    """Node id, host and port; None where the broker does not know it now."""
     answer.take("i")
     code = answer.take("h")
     answer.text()
@@ -232,7 +255,7 @@ class RawMember:
         self.group_id = group_id
         self.member_id = ""
         self.generation = -1
-        self.members: dict[str, bytes] = {}  # where we lead: everybody's subscription
+        self.members: dict[str, bytes] = {}  # of all members, where this one leads
         self._protocols = protocols
         self._protocol_type = protocol_type
         self._session_ms = session_ms
@@ -273,11 +296,11 @@ class RawMember:
         raise TimeoutError(f"{self.group_id} did not settle")
 
     def plan(self) -> dict[str, bytes]:
-        """Assignments by member id, for a round that we lead."""
+        """Assignments by member id, for a rebalance that this member leads."""
         return {}
 
     def heartbeat(self) -> bool:
-        """Whether the generation still stands."""
+        """Whether no rebalance has begun since."""
         head = _text(self.group_id) + struct.pack(">i", self.generation) + _text(self.member_id) + _text(None)
         answer = self._connection.ask(HEARTBEAT, head)
         answer.take("i")

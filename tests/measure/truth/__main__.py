@@ -26,7 +26,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.measure.truth.claims import Claim, Judge, of_document, of_listed, of_metrics, of_overview, parsed
-from tests.measure.truth.reader import Partition, Truth
+from tests.measure.truth.reader import Truth
 
 KINDS = ("confluent", "java", "kafka-python", "confluent", "aiokafka")
 LED = 4
@@ -96,22 +96,22 @@ class Watch:
         return of_metrics(text, GROUPS, time.time())
 
     def _page(self, text: str) -> Iterator[Claim]:
-        found = parsed(text)
-        if "observed" in found:
-            yield from of_document("/api/groups", found["observed"], time.time())
+        document = parsed(text)
+        if "observed" in document:
+            yield from of_document("/api/groups", document["observed"], time.time())
 
     def _commands(self) -> None:
         group = GROUPS[self._turn % len(GROUPS)]
         listed, described = self._run("groups"), self._run("describe", group)
-        rows, found = parsed(listed.stdout), parsed(described.stdout)
+        rows, document = parsed(listed.stdout), parsed(described.stdout)
         if rows is None:
             self.troubles[f"groups: {listed.stderr.strip()[-160:]}"] += 1
         else:
             self.claims += of_listed("groups", rows, listed.stderr, GROUPS, time.time())
-        if found is None:
+        if document is None:
             self.troubles[f"describe: {described.stderr.strip()[-160:]}"] += 1
         else:
-            self.claims += of_document("describe", found, time.time())
+            self.claims += of_document("describe", document, time.time())
         if "Traceback" in listed.stderr + described.stderr:
             self.troubles["a traceback"] += 1
 
@@ -190,9 +190,8 @@ def judged(claims: Sequence[Claim], judge: Judge) -> list[tuple[Claim, str]]:
     wrong = []
     for claim in claims:
         why = judge.wrong(claim)
-        outcome = (
-            "unknown" if claim.what == "unknown" else "not decided" if why is None else "wrong" if why else "right"
-        )
+        decided = {None: "not decided", "": "right"}.get(why, "wrong")
+        outcome = "unknown" if claim.what == "unknown" else decided
         tally[claim.where, outcome] += 1
         if why:
             wrong.append((claim, why))
@@ -205,7 +204,6 @@ def judged(claims: Sequence[Claim], judge: Judge) -> list[tuple[Claim, str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.truth", description=__doc__)
     parser.add_argument("--minute", type=float, default=60.0, metavar="SECONDS", help="that a trouble lasts")
-    parser.add_argument("--log", type=Path, help="where what Bellwether logged is copied to")
     options = parser.parse_args()
     over, began = threading.Event(), time.time()
 
@@ -241,20 +239,15 @@ def main() -> int:
             play(cluster, echo, options.minute)
         finally:
             watch.end()
-            if options.log is not None:
-                options.log.write_bytes((folder / "run.log").read_bytes())
         if run.poll() is not None:
             print(f"Bellwether ended: {(folder / 'run.log').read_text()[-2000:]}")
             return 1
         time.sleep(5)
         truth.end()
-        partitions: dict[str, list[Partition]] = {
-            g: [(t, p) for t in topics_of[g] for p in range(PARTITIONS)] for g in GROUPS
-        }
+        partitions = {g: [(t, p) for t in topics_of[g] for p in range(PARTITIONS)] for g in GROUPS}
         samples = {group: truth.samples(group) for group in GROUPS}
-        print(
-            f"samples of the truth: {min(map(len, samples.values()))} to {max(map(len, samples.values()))} of a group"
-        )
+        counts = sorted(map(len, samples.values()))
+        print(f"samples of the truth: {counts[0]} to {counts[-1]} of a group")
         wrong = judged(watch.claims, Judge(samples, partitions))
         for claim, why in wrong[:200]:
             print(f"{str(claim)[:200]}, and {why}")

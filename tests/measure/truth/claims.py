@@ -5,7 +5,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,29 +67,29 @@ def of_overview(where: str, rows: Sequence[Mapping[str, Any]], groups: Sequence[
             yield now(where, group, "unowned", row["unowned"], at)
         yield now(where, group, "assigned_by", row["assigned_by"].lower(), at)
         for problem in row["pains"]:
-            yield now(where, group, "pain", problem["reason"], at)
+            yield now(where, group, "problem", problem["reason"], at)
 
 
-def of_document(where: str, found: Mapping[str, Any], at: float) -> Iterator[Claim]:
+def of_document(where: str, document: Mapping[str, Any], at: float) -> Iterator[Claim]:
     """What `describe` and the page of a group say."""
-    group = found["group"]
-    if found["unknown"] is not None:
-        yield now(where, group, "unknown", found["unknown"]["reason"], at)
+    group, seen_at = document["group"], document.get("seen_at_ms", 0) / 1000
+    if document["unknown"] is not None:
+        yield now(where, group, "unknown", document["unknown"]["reason"], at)
         return
-    yield of_moment(where, group, "members", len(found["members"]), found["seen_at_ms"] / 1000)
-    yield of_moment(where, group, "state", found["state"].lower(), found["seen_at_ms"] / 1000)
-    yield Claim(where, group, "age", found["seen_at_ms"] / 1000, at, at)
-    for one in found["anomalies"]:
-        yield now(where, group, "anomaly", one["kind"], at)
-    report = found["lag_report"]
-    for one in report["partitions"] if report else ():
-        place = one["topic"], one["partition"]
+    yield of_moment(where, group, "members", len(document["members"]), seen_at)
+    yield of_moment(where, group, "state", document["state"].lower(), seen_at)
+    yield Claim(where, group, "age", seen_at, at, at)
+    for anomaly in document["anomalies"]:
+        yield now(where, group, "anomaly", anomaly["kind"], at)
+    report = document["lag_report"]
+    for row in report["partitions"] if report else ():
+        place, read_at = (row["topic"], row["partition"]), report["at_ms"] / 1000
         for what in ("committed", "end"):
-            if one[what] is not None:
-                yield of_moment(where, group, what, (place, one[what]), report["at_ms"] / 1000)
-        if one["lag"] is not None:
-            yield of_moment(where, group, "lag of", (place, one["lag"]), report["at_ms"] / 1000)
-        yield now(where, group, "pain", one["verdict"], at)
+            if row[what] is not None:
+                yield of_moment(where, group, what, (place, row[what]), read_at)
+        if row["lag"] is not None:
+            yield of_moment(where, group, "lag_of", (place, row["lag"]), read_at)
+        yield now(where, group, "problem", row["verdict"], at)
 
 
 def of_listed(
@@ -112,10 +112,10 @@ LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 def of_metrics(text: str, groups: Sequence[str], at: float) -> Iterator[Claim]:
     series: dict[str, dict[tuple[str, str], float]] = {group: {} for group in groups}
     for name, labels, value in LABELLED.findall(text):
-        known = dict(LABEL.findall(labels))
-        group = known.pop("group", "")
+        by_label = dict(LABEL.findall(labels))
+        group = by_label.pop("group", "")
         if group in series:
-            series[group][name, next(iter(known.values()), "")] = float(value)
+            series[group][name, next(iter(by_label.values()), "")] = float(value)
     for group, values in series.items():
         yield from _of_series(group, values, at)
 
@@ -137,7 +137,7 @@ def _of_series(group: str, values: Mapping[tuple[str, str], float], at: float) -
         if name == "anomalies" and value:
             yield now(where, group, "anomaly", label, at)
         if name == "lag_partitions" and value:
-            yield now(where, group, "pain", label, at)
+            yield now(where, group, "problem", label, at)
     lag, read_at = values.get(("lag_records", ""), math.nan), values.get(("lag_timestamp_seconds", ""))
     missing = values.get(("lag_unknown_partitions", ""), 0)
     if read_at is not None and not math.isnan(lag):
@@ -146,8 +146,11 @@ def _of_series(group: str, values: Mapping[tuple[str, str], float], at: float) -
     yield Claim(where, group, "series", frozenset(values), at, at)
 
 
+Rule = Callable[[Claim, Sequence[Sample]], str | None]
+
+
 class Judge:
-    """`facts` of groups that are true from the beginning to the end: who leads, what protocol it has."""
+    """Compares claims with samples of the truth; the method of each `what` returns what `wrong` returns."""
 
     def __init__(self, samples: Mapping[str, Sequence[Sample]], partitions: Mapping[str, Sequence[Partition]]) -> None:
         self._samples = samples
@@ -165,47 +168,48 @@ class Judge:
         samples = self._around(claim)
         if samples is None:
             return None
-        return _RULES[claim.what](self, claim, samples)
+        rule: Rule = getattr(self, claim.what)
+        return rule(claim, samples)
 
     def _vanished(self, claim: Claim) -> str:
         before = self._series.get(claim.group, frozenset())
         self._series[claim.group] = claim.value | before
-        gone = sorted(str(one) for one in before - claim.value if one[0] not in ENDING)
+        gone = sorted(str(series) for series in before - claim.value if series[0] not in ENDING)
         return f"series have vanished: {gone}" if gone else ""
 
     def _around(self, claim: Claim, place: Partition | None = None) -> Sequence[Sample] | None:
-        """From the last sample before the claim's time to the first one after it, of those that know this partition:
+        """From the last sample before the claim's time to the first sample after it, of those that know this partition:
         where its broker is silent, that may be a minute later."""
-        samples = [one for one in self._samples[claim.group] if place is None or place in one.ends]
+        samples = [sample for sample in self._samples[claim.group] if place is None or place in sample.ends]
         first = next((i for i in range(len(samples) - 1, -1, -1) if samples[i].ended <= claim.since), None)
-        last = next((i for i, one in enumerate(samples) if one.begun >= claim.until), None)
+        last = next((i for i, sample in enumerate(samples) if sample.begun >= claim.until), None)
         return None if first is None or last is None else samples[first : last + 1]
 
     def exists(self, claim: Claim, samples: Sequence[Sample]) -> str:
-        return "" if any(one.state == "Dead" for one in samples) else "it does"
+        return "" if any(sample.state == "Dead" for sample in samples) else "it does"
 
     def members(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
-        counts = {len(one.members) - len({INSTANCE} & one.instances) for one in samples}
+        counts = {len(sample.members) - len({INSTANCE} & sample.instances) for sample in samples}
         if min(counts) <= claim.value <= max(counts):
             return ""
         return f"there were {sorted(counts)}" if claim.value == 0 or _close(samples) else None
 
     def state(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
-        states = {one.state.lower() for one in samples}
+        states = {sample.state.lower() for sample in samples}
         if claim.value in states:
             return ""
         rebalancing = {"preparingrebalance", "completingrebalance"}
-        if claim.value in rebalancing and len({one.members for one in samples}) > 1:
+        if claim.value in rebalancing and len({sample.members for sample in samples}) > 1:
             return ""  # shorter than the time between samples
         return f"it was {sorted(states)}" if claim.value in ("dead", "empty") or _close(samples) else None
 
     def leading(self, claim: Claim, samples: Sequence[Sample]) -> str:
-        led = any(INSTANCE in one.instances for one in samples)
+        led = any(INSTANCE in sample.instances for sample in samples)
         return "Bellwether is not in the group" if claim.value and not led else ""
 
     def assigned_by(self, claim: Claim, samples: Sequence[Sample]) -> str:
-        led = {INSTANCE in one.instances for one in samples}
-        others = {len(one.members) > len({INSTANCE} & one.instances) for one in samples}
+        led = {INSTANCE in sample.instances for sample in samples}
+        others = {len(sample.members) > len({INSTANCE} & sample.instances) for sample in samples}
         fits = {
             "bellwether": True in led,
             "a member": False in led and True in others,
@@ -219,7 +223,7 @@ class Judge:
         (lag, unknown), each = claim.value, [self._lag_of(claim, p) for p in self._partitions[claim.group]]
         if None in each:
             return None
-        low, high = (sum(one[i] for one in each if one is not None) for i in (0, 1))
+        low, high = (sum(bounds[i] for bounds in each if bounds is not None) for i in (0, 1))
         low = 0 if unknown else low
         return "" if low <= lag <= high else f"it was {low} to {high}"
 
@@ -229,10 +233,10 @@ class Judge:
         return None if bounds is None else "" if bounds[0] <= lag <= bounds[1] else f"it was {bounds}"
 
     def committed(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
-        return _between(claim.value, [one.committed for one in samples])
+        return _between(claim.value, [sample.committed for sample in samples])
 
     def end(self, claim: Claim, _: Sequence[Sample]) -> str | None:
-        return _between(claim.value, [one.ends for one in self._around(claim, claim.value[0]) or ()])
+        return _between(claim.value, [sample.ends for sample in self._around(claim, claim.value[0]) or ()])
 
     def problem(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
         reason = claim.value
@@ -248,51 +252,35 @@ class Judge:
         return "nothing is wrong with it"
 
     def unowned(self, claim: Claim, samples: Sequence[Sample]) -> str | None:
-        steady = len({one.members for one in samples}) == 1 and {one.state for one in samples} == {"Stable"}
+        steady = len({sample.members for sample in samples}) == 1 and {sample.state for sample in samples} == {"Stable"}
         return "members have all of it" if steady and _close(samples) and samples[0].members else None
 
     def _no_progress(self, claim: Claim) -> str:
         """Whether five minutes before it some partition was not read on, although records were there."""
-        window = [one for one in self._samples[claim.group] if claim.until - 300 <= one.begun <= claim.until]
+        window = [sample for sample in self._samples[claim.group] if claim.until - 300 <= sample.begun <= claim.until]
         if not window or window[-1].ended - window[0].begun < 270:
             return "Bellwether has not seen five minutes"
         for place in self._partitions[claim.group]:
-            lags = [one.ends[place] - one.committed.get(place, 0) for one in window if place in one.ends]
+            lags = [sample.ends[place] - sample.committed.get(place, 0) for sample in window if place in sample.ends]
             if lags and min(lags) > 0:
                 return ""
         return "each partition was read to its end within five minutes"
 
     def _lag_of(self, claim: Claim, place: Partition) -> tuple[int, int] | None:
         samples = self._around(claim, place) or ()
-        ends = [one.ends[place] for one in samples if place in one.ends]
-        committed = [one.committed[place] for one in samples if place in one.committed]
+        ends = [sample.ends[place] for sample in samples if place in sample.ends]
+        committed = [sample.committed[place] for sample in samples if place in sample.committed]
         if not ends or not committed:
             return None
         return max(0, min(ends) - max(committed)), max(0, max(ends) - min(committed))
 
 
-_RULES = {
-    "exists": Judge.exists,
-    "members": Judge.members,
-    "state": Judge.state,
-    "leading": Judge.leading,
-    "assigned_by": Judge.assigned_by,
-    "lag": Judge.lag,
-    "lag of": Judge.lag_of,
-    "committed": Judge.committed,
-    "end": Judge.end,
-    "pain": Judge.problem,
-    "anomaly": Judge.anomaly,
-    "unowned": Judge.unowned,
-}
-
-
 def _between(value: tuple[Partition, int], samples: Sequence[Mapping[Partition, int]]) -> str | None:
     place, offset = value
-    known = [one[place] for one in samples if place in one]
-    if len(known) < 2:
+    offsets = [sample[place] for sample in samples if place in sample]
+    if len(offsets) < 2:
         return None
-    return "" if min(known) <= offset <= max(known) else f"it was {min(known)} to {max(known)}"
+    return "" if min(offsets) <= offset <= max(offsets) else f"it was {min(offsets)} to {max(offsets)}"
 
 
 def _close(samples: Sequence[Sample]) -> bool:

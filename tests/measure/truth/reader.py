@@ -16,8 +16,12 @@ from tests.interop.support.raw import (
     Connection,
     GroupState,
     RawError,
+    read_coordinator,
     read_description,
+    read_metadata,
+    request_coordinator,
     request_description,
+    request_metadata,
     text,
 )
 
@@ -81,10 +85,10 @@ class Truth(threading.Thread):
         for node, partitions in leaders.items():
             ends |= self._tried(lambda: self._ends(nodes[node], partitions)) or {}  # noqa: B023 - called at once
         for group in self._topics_of:
-            found = self._tried(lambda: self._group(group))  # noqa: B023 - called at once
-            if found is None:
+            answers = self._tried(lambda: self._group(group))  # noqa: B023 - called at once
+            if answers is None:
                 continue
-            described, committed = found
+            described, committed = answers
             members = frozenset(m.member_id for m in described.members)
             instances = frozenset(m.instance_id for m in described.members if m.instance_id)
             own = {p: end for p, end in ends.items() if p[0] in self._topics_of[group]}
@@ -118,33 +122,15 @@ class Truth(threading.Thread):
         """(the partitions that each node leads, the addresses of nodes), by the first broker that answers."""
         for address in self._addresses:
             host, port = address.rsplit(":")
-            found = self._tried(lambda: self._metadata_of((host, int(port))))  # noqa: B023 - called at once
-            if found is not None:
-                return found
+            metadata = self._tried(lambda: self._metadata_of((host, int(port))))  # noqa: B023 - called at once
+            if metadata is not None:
+                return metadata
         raise OSError("no broker answers")
 
     def _metadata_of(self, address: tuple[str, int]) -> tuple[dict[int, list[Partition]], dict[int, tuple[str, int]]]:
         topics = sorted({topic for topics in self._topics_of.values() for topic in topics})
-        answer = self._ask(address, METADATA, struct.pack(">i", len(topics)) + b"".join(map(text, topics)))
-        nodes: dict[int, tuple[str, int]] = {}
-        for _ in range(answer.take("i")):
-            node, host, port = answer.take("i"), answer.text() or "", answer.take("i")
-            nodes[node] = host, port
-            answer.text()
-        answer.take("i")
-        leaders: dict[int, list[Partition]] = {}
-        for _ in range(answer.take("i")):
-            answer.take("h")
-            topic = answer.text() or ""
-            answer.take("b")
-            for _ in range(answer.take("i")):
-                answer.take("h")
-                partition, leader = answer.take("i"), answer.take("i")
-                if leader in nodes:
-                    leaders.setdefault(leader, []).append((topic, partition))
-                for _ in ("replicas", "in sync"):
-                    answer.raw(4 * answer.take("i"))
-        return leaders, nodes
+        leaders, nodes = read_metadata(self._ask(address, METADATA, request_metadata(topics)))
+        return {node: partitions for node, partitions in leaders.items() if node in nodes}, nodes
 
     def _ends(self, address: tuple[str, int], partitions: Iterable[Partition]) -> dict[Partition, int]:
         by_topic: dict[str, list[int]] = {}
@@ -154,14 +140,14 @@ class Truth(threading.Thread):
         for topic, numbers in by_topic.items():
             body += text(topic) + struct.pack(">i", len(numbers))
             body += b"".join(struct.pack(">iq", number, LATEST) for number in numbers)
-        answer, found = self._ask(address, LIST_OFFSETS, body), dict[Partition, int]()
+        answer, ends = self._ask(address, LIST_OFFSETS, body), dict[Partition, int]()
         for _ in range(answer.take("i")):
             topic = answer.text() or ""
             for _ in range(answer.take("i")):
                 partition, error, _, end = answer.take("i"), answer.take("h"), answer.take("q"), answer.take("q")
                 if not error:
-                    found[topic, partition] = end
-        return found
+                    ends[topic, partition] = end
+        return ends
 
     def _group(self, group: str) -> tuple[GroupState, dict[Partition, int]]:
         coordinator = self._coordinator(group)
@@ -182,15 +168,8 @@ class Truth(threading.Thread):
     def _coordinator(self, group: str) -> tuple[str, int]:
         for address in self._addresses:
             host, port = address.rsplit(":")
-            found = self._tried(lambda: self._coordinator_by((host, int(port)), group))  # noqa: B023 - called at once
-            if found is not None:
-                return found
+            body = request_coordinator(group)
+            answer = self._tried(lambda: self._ask((host, int(port)), FIND_COORDINATOR, body))  # noqa: B023 - at once
+            if answer is not None and (coordinator := read_coordinator(answer)) is not None:
+                return coordinator[1:]
         raise OSError(f"no broker names the coordinator of {group}")
-
-    def _coordinator_by(self, address: tuple[str, int], group: str) -> tuple[str, int] | None:
-        answer = self._ask(address, FIND_COORDINATOR, text(group) + b"\0")
-        answer.take("i")
-        code = answer.take("h")
-        answer.text(), answer.take("i")
-        host, port = answer.text(), answer.take("i")
-        return None if code or host is None else (host, port)
