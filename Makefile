@@ -169,13 +169,13 @@ prove-pipeline: setup-delta  ## a million events, killed drivers and a broker re
 	$(BIN)/python -m pytest -m proof tests/pipeline
 	@$(BIN)/python -m tests.measure.pipeline.prove
 
-kafka-tests: setup  ## Kafka's own unit tests of its assignors and codecs, with ours in their place
+kafka-tests: setup  ## Kafka's own unit tests of its assignors and codecs, with Bellwether's in their place
 	$(BIN)/python -m tests.kafka
 
-kafka-systests: setup  ## Kafka's system tests of Streams, led by Java and by us; some hours, needs a JDK and Maven
+kafka-systests: setup  ## Kafka's system tests of Streams, led by Java and by Bellwether; some hours, needs a JDK and Maven
 	$(BIN)/python -m tests.kafka.systests
 
-bench: setup  ## peers' assignors and ours on the same bytes, in one run; writes docs/evidence/benchmarks.*
+bench: setup  ## peers' assignors and Bellwether's on the same bytes, in one run; writes docs/evidence/benchmarks.*
 	$(BIN)/python -m tests.measure.bench
 
 bench-live: setup  ## what leading costs on a real broker: share of a rebalance, many groups, start-up; 500 groups simulated, sizes of group records; into docs/evidence/benchmarks.md
@@ -188,7 +188,7 @@ failover: setup  ## how fast the lead passes between instances; `make faults` ki
 
 .PHONY: mixed-versions
 mixed-versions: setup  ## an instance of an older COMMIT beside one of this: the lead passes twenty times each way; needs a JDK, half an hour
-	$(BIN)/python -m tests.measure.mixed_versions $(COMMIT) --trials $(or $(TRIALS),20)
+	$(BIN)/python -m tests.measure.failover --older $(COMMIT) --trials $(or $(TRIALS),20)
 
 sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=1000 runs so many from FIRST on
 	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
