@@ -15,7 +15,7 @@ from typing import Any
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.members import partitions_of, wait_settled
 from tests.interop.support.rebalances import rebalances
-from tests.measure.hanging_calls.stage import NAMES, PARTITIONS, TICKET_REAUTH_MS, TOKEN_LIFE_S, TOPIC, Stage, stage
+from tests.measure.hanging_calls.stage import NAMES, PARTITIONS, TOKEN_LIFE_S, TOPIC, Stage, stage
 
 HANGS_S = 12.0
 AFTERWARDS_S = 5.0
@@ -34,7 +34,7 @@ OPTIONS = {
 class Fault:
     """`hangs` are names and files, `silent` is the server of everything else. Connections to the nodes `cut` are reset
     when it begins, which is `after_s` the start, or before the first plan where that is 0. `touches`: the certificate
-    file changes then. `kdc`: the KDC falls silent, and no ticket of a service is there."""
+    file changes then."""
 
     reported: str
     login: str = "NAMED"
@@ -46,7 +46,6 @@ class Fault:
     kafka: Callable[[Stage], dict[str, str]] = lambda _: {}
     environment: Callable[[Stage], dict[str, str]] = lambda _: {}
     touches: bool = False
-    kdc: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +123,6 @@ FAULTS = {
         "a certificate file on a dead file system", "LOGIN", kafka=_oidc, touches=True,
         hangs=lambda on: (str(on.certificate),),
     ),
-    "kerberos": Fault(
-        "the KDC, when logins are renewed", "TICKET", kdc=True, after_s=0.77 * TICKET_REAUTH_MS / 1000,
-        environment=lambda on: on.realm.environment if on.realm is not None else {},
-        kafka=lambda on: {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "GSSAPI",
-            "sasl.kerberos.service.name": "kafka",
-        },
-    ),
     "certificate-cut": Fault(
         "the same, and the connections to one coordinator node are cut", "LOGIN", kafka=_oidc, touches=True, cut=second,
         hangs=lambda on: (str(on.certificate),),
@@ -146,9 +136,6 @@ def measured(on: Stage, fault: Fault) -> Row:
     for file in (hanging, heartbeats, seen):
         file.write_text("")
     on.outside.kept_waiting = 0
-    realm = on.realm if fault.kdc else None
-    if realm is not None:
-        realm.forget_services()
     environment = {
         "LD_PRELOAD": str(on.library),
         "HANGING": str(hanging),
@@ -173,45 +160,37 @@ def measured(on: Stage, fault: Fault) -> Row:
             wait_settled([member], partitions_of({TOPIC: PARTITIONS}), limit_s=LIMIT_S)
         time.sleep(max(2.0, began + fault.after_s - time.monotonic()) if fault.after_s else 0.0)
         before = [rebalances(on.cluster, group)[-1] for group in on.groups]
-        tickets = realm.kdc.tickets if realm is not None else 0
         since = time.monotonic()
         with _hanging(on, fault, hanging):
             time.sleep(HANGS_S)
         time.sleep(AFTERWARDS_S)
         until = time.monotonic()
         after = [rebalances(on.cluster, group)[-1] for group in on.groups]
-        broken = tuple(f"{group} is led by {one.leader}" for group, one in zip(on.groups, after, strict=True)
-                       if not one.leader.startswith("bellwether"))  # fmt: skip
+        led = zip(on.groups, after, strict=True)
+        broken = tuple(f"{group} is led by {r.leader}" for group, r in led if not r.leader.startswith("bellwether"))
         if not lead.running:
             broken += (lead.tail(5),)
         counted = sum(b.generation - a.generation for a, b in zip(before, after, strict=True))
     waited = len(seen.read_text().splitlines()) + on.outside.kept_waiting
-    waited += realm.kdc.tickets - tickets if realm is not None else 0
     gaps = tuple(_gap(heartbeats.read_text(), group, since, until) for group in on.groups)
-    if not waited and (fault.silent or fault.kdc or fault.hangs(on)):
+    if not waited and (fault.silent or fault.hangs(on)):
         broken += ("the fault never came about",)
     return Row(fault.reported, gaps, counted, waited, broken)
 
 
 @contextmanager
 def _hanging(on: Stage, fault: Fault, file: Path) -> Iterator[None]:
-    realm = on.realm if fault.kdc else None
     file.write_text("\n".join(fault.hangs(on)))
     if fault.silent:
         on.outside.silent.set()
     if fault.touches:
         on.certificate.touch()
-    if realm is not None:
-        realm.forget_services()
-        realm.silence(silent=True)
     on.cluster.cut(fault.cut(on))
     try:
         yield
     finally:
         file.write_text("")
         on.outside.silent.clear()
-        if realm is not None:
-            realm.silence(silent=False)
 
 
 def _gap(text: str, group: str, since: float, until: float) -> float:
@@ -224,15 +203,13 @@ def _gap(text: str, group: str, since: float, until: float) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.hanging_calls", description=__doc__)
-    usual = [name for name, fault in FAULTS.items() if not fault.kdc]
-    text = f"of {', '.join(FAULTS)}; kerberos needs a KDC and libraries built for it (docs/guides/security.md)"
-    parser.add_argument("rows", nargs="*", default=usual, help=text)
-    rows, found = parser.parse_args().rows, []
-    with stage(kerberos=any(FAULTS[name].kdc for name in rows)) as on:
-        for name in rows:
-            found.append(measured(on, FAULTS[name]))
-            print(found[-1], flush=True)
-    return 0 if all(row.kept for row in found) else 1
+    parser.add_argument("rows", nargs="*", default=list(FAULTS), help=f"of {', '.join(FAULTS)}")
+    names, rows = parser.parse_args().rows, []
+    with stage() as on:
+        for name in names:
+            rows.append(measured(on, FAULTS[name]))
+            print(rows[-1], flush=True)
+    return 0 if all(row.kept for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -3,34 +3,28 @@ groups that different brokers coordinate.
 """
 
 import json
-import os
-import signal
 import subprocess
 import tempfile
 import threading
 import time
 import urllib.parse
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-
-import pytest
 
 from bellwether_kafka.coordinator.kafka import tokens
 from tests.interop.support.brokers import KafkaCluster, Node
 from tests.interop.support.members import Flock
 from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.proxy import Proxy
-from tests.interop.support.security.kdc import CLIENT, SERVICE, Kdc, by_kerberos, kdc
 from tests.interop.support.security.tls import PASSWORD, REAUTH_MS, Authority
 
 NODES = 3
 NAMES = ("127.1", "127.0.1", "0x7f.1")  # of one address each, and looked up by both client libraries
 TOPIC, PARTITIONS = "hanging", 6
 TOKEN_LIFE_S = 80
-TICKET_REAUTH_MS = 60_000
 MAP = "CLIENTS:PLAINTEXT,NAMED:PLAINTEXT,LOGIN:SASL_SSL,CONTROLLER:PLAINTEXT"
 CREDENTIALS = """<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>
 <AccessKeyId>id</AccessKeyId><SecretAccessKey>key</SecretAccessKey><SessionToken>token</SessionToken>
@@ -113,27 +107,6 @@ class NamedCluster(KafkaCluster):
 
 
 @dataclass(frozen=True, slots=True)
-class Realm:
-    """A KDC that can fall silent, and the login of Bellwether: its key, and where its tickets are."""
-
-    kdc: Kdc
-    keytab: Path
-    tickets: Path
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {**self.kdc.environment, "KRB5CCNAME": f"FILE:{self.tickets}"}
-
-    def silence(self, *, silent: bool) -> None:
-        assert self.kdc.pid is not None
-        os.kill(self.kdc.pid, signal.SIGSTOP if silent else signal.SIGCONT)
-
-    def forget_services(self) -> None:
-        """Logs in anew, so that each login at a broker needs the KDC."""
-        replace(self.kdc, environment=self.environment).run("kinit", "-k", "-t", str(self.keytab), CLIENT)
-
-
-@dataclass(frozen=True, slots=True)
 class Stage:
     """`groups` are coordinated by `coordinators`, two nodes. `library` is preloaded into Bellwether."""
 
@@ -143,33 +116,20 @@ class Stage:
     folder: Path
     library: Path
     certificate: Path
-    realm: Realm | None
     groups: tuple[str, ...]
     coordinators: tuple[int, ...]
 
 
 @contextmanager
-def _realm(folder: Path) -> Iterator[Realm]:
-    """Brokers that start within it find the KDC."""
-    with kdc(folder) as running, pytest.MonkeyPatch.context() as patched:
-        patched.setenv("JAVA_TOOL_OPTIONS", f"-Djava.security.krb5.conf={folder}/krb5.conf")
-        yield Realm(running, running.keytab(CLIENT), folder / "tickets")
-
-
-@contextmanager
-def stage(*, kerberos: bool) -> Iterator[Stage]:
-    """`kerberos`: with a KDC, and a listener where clients log in by it."""
-    with tempfile.TemporaryDirectory(prefix="bellwether-hanging-") as directory, ExitStack() as ends:
+def stage() -> Iterator[Stage]:
+    with tempfile.TemporaryDirectory(prefix="bellwether-hanging-") as directory:
         folder = Path(directory)
-        realm = ends.enter_context(_realm(folder)) if kerberos else None
-        listeners = ("NAMED", "LOGIN", *(["TICKET"] if realm is not None else []))
         library = folder / "hang.so"
         source = Path(__file__).with_name("hang.c")
         subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True, timeout=60)
         authority = Authority.make(folder, "broker")
-        properties = _properties(authority) | (_by_tickets(realm.kdc) if realm is not None else {})
-        cluster = NamedCluster(nodes=NODES, heap_mb=256, properties=properties)
-        cluster.inner = {listener: [PortLease() for _ in range(NODES)] for listener in listeners}
+        cluster = NamedCluster(nodes=NODES, heap_mb=256, properties=_properties(authority))
+        cluster.inner = {listener: [PortLease() for _ in range(NODES)] for listener in ("NAMED", "LOGIN")}
         cluster.proxies = {
             name: [Proxy([p.port], frames=False) for p in ports] for name, ports in cluster.inner.items()
         }
@@ -178,7 +138,7 @@ def stage(*, kerberos: bool) -> Iterator[Stage]:
             with cluster, Flock(cluster.bootstrap) as flock:
                 cluster.create_topic(TOPIC, PARTITIONS, rf=NODES)
                 groups, nodes = _apart(cluster)
-                yield Stage(cluster, flock, outside, folder, library, authority.certificate, realm, groups, nodes)
+                yield Stage(cluster, flock, outside, folder, library, authority.certificate, groups, nodes)
         finally:
             outside.close()
             for proxy in (proxy for proxies in cluster.proxies.values() for proxy in proxies):
@@ -193,14 +153,6 @@ def _apart(cluster: NamedCluster) -> tuple[tuple[str, str], tuple[int, int]]:
         if (node := cluster.coordinator_node(other)) != first[1]:
             return (first[0], other), (first[1], node)
     raise AssertionError("one node coordinates everything")
-
-
-def _by_tickets(kdc: Kdc) -> dict[str, str]:
-    return {
-        "listener.security.protocol.map": f"{MAP},TICKET:SASL_PLAINTEXT",
-        "listener.name.ticket.gssapi.connections.max.reauth.ms": str(TICKET_REAUTH_MS),
-        **by_kerberos("ticket", kdc.keytab(SERVICE)),
-    }
 
 
 def _properties(authority: Authority) -> dict[str, str]:
