@@ -12,7 +12,6 @@ bound, the indivisible partition named, and no move by noise.
 import argparse
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import ConsumerGroupTopicPartitions
 
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
@@ -32,15 +31,14 @@ from tests.interop.support.members import Flock, Member, partitions_of, wait_unt
 from tests.interop.support.page import Page
 from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.measure.demo_pipeline.__main__ import EVENTS, WEIGHTS, end, start_jobs
+from tests.measure.demo_pipeline.load import Load
 
 FloatArray = npt.NDArray[np.float64]
-LongArray = npt.NDArray[np.int64]
 
 PARTITIONS, MEMBERS, TOPIC = 60, 6, "t"
 RECORDS_PER_S, BACKLOG, RECORD_MICROSECONDS = 2_400, 120_000, 1_200
 JUDGED_S, RESTART_S, AWAY_S = 180.0, 200.0, 10.0
-NOISE_FROM_S = 240.0
-TICK_S = 0.1
+LEADER_S = 300.0  # for each, before noise counts
 CLOSE_TO_LOWER_BOUND = 1.05
 
 
@@ -84,51 +82,6 @@ def zipf(seed: int = 1) -> FloatArray:
     return shares / float(shares.sum())
 
 
-class Load:
-    """Writes records at these rates until it is closed. `written` counts them by partition."""
-
-    def __init__(self, cluster: KafkaCluster, shares: FloatArray) -> None:
-        self._shares = shares
-        self._random = np.random.default_rng(1)
-        self._producer = Producer(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "linger.ms": 50,
-                "log_level": 0,
-                "queue.buffering.max.messages": 2 * BACKLOG,
-            }
-        )
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.written = np.zeros(PARTITIONS, dtype=np.int64)
-
-    def write(self, records: float) -> None:
-        """Writes so many records, spread over the partitions with Poisson's noise."""
-        counts = self._random.poisson(records * self._shares)
-        for partition, count in enumerate(counts.tolist()):
-            for _ in range(count):
-                self._producer.produce(TOPIC, b"x" * 100, partition=partition)
-            self._producer.poll(0)
-        self._producer.flush(30)
-        self.written += counts
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        self._thread.start()
-        try:
-            yield
-        finally:
-            self._stopping.set()
-            self._thread.join()
-
-    def _run(self) -> None:
-        last = time.monotonic()
-        while not self._stopping.wait(TICK_S):
-            now = time.monotonic()
-            self.write(RECORDS_PER_S * (now - last))
-            last = now
-
-
 def moves(members: Sequence[Member], since_s: float, until_s: float) -> int:
     """Returns how many partitions another member got than their last owner in this time, seconds since the epoch."""
     events = sorted((e for m in members for e in list(m.events) if e.kind == "assigned"), key=lambda e: e.t_ms)
@@ -146,14 +99,12 @@ def fullest(members: Sequence[Member], shares: FloatArray) -> float:
     return max(by_member.values()) * MEMBERS
 
 
-def lag(cluster: KafkaCluster, group: str, written: LongArray) -> int:
+def lag(cluster: KafkaCluster, group: str, written: Counter[int]) -> int:
     """Returns the records that are written and not committed."""
     request = [ConsumerGroupTopicPartitions(group)]
     rows = cluster.admin.list_consumer_group_offsets(request)[group].result(timeout=30).topic_partitions or []
-    committed = np.zeros(PARTITIONS, dtype=np.int64)
-    for row in rows:
-        committed[row.partition] = max(0, row.offset)
-    return int(np.maximum(0, written - committed).sum())
+    committed = Counter({row.partition: max(0, row.offset) for row in rows})
+    return (Counter(written) - committed).total()
 
 
 @contextmanager
@@ -177,13 +128,14 @@ def assigned_by(leader: Leader, cluster: KafkaCluster, group: str) -> Iterator[P
         yield Page(address, group)
 
 
-def measured(name: str, minutes: float, noise_minutes: float) -> Result:
+def measured(name: str, noise_minutes: float) -> Result:
     """Measures one leader on a broker of its own."""
     leader, group, shares = LEADERS[name], f"of-{name}", zipf()
     with KafkaCluster(nodes=1) as cluster, Flock(cluster.bootstrap) as flock:
         cluster.create_topic(TOPIC, PARTITIONS)
-        load = Load(cluster, shares)
-        load.write(BACKLOG)
+        rates = [RECORDS_PER_S * share for share in shares.tolist()]
+        load = Load({"bootstrap.servers": cluster.bootstrap, "log_level": "0"}, TOPIC, rates, record_bytes=100, seed=1)
+        load.write(BACKLOG / RECORDS_PER_S)
         with assigned_by(leader, cluster, group) as page:
             started = time.monotonic()
             members = [
@@ -193,7 +145,7 @@ def measured(name: str, minutes: float, noise_minutes: float) -> Result:
                 for _ in range(MEMBERS)
             ]
             everything = partitions_of({TOPIC: PARTITIONS})
-            with load.running():
+            with load:
                 wait_until(lambda: _owned(members) == everything, 60, lambda: f"{name}: not all partitions have owners")
                 time.sleep(5)
                 first, settled_s = fullest(members, shares), time.time()
@@ -205,8 +157,8 @@ def measured(name: str, minutes: float, noise_minutes: float) -> Result:
                 members[0].stop()
                 time.sleep(AWAY_S)
                 members[0].start()
-                drained_s = drained_s or _drained(cluster, group, load, started, minutes * 60)
-                _until(started + max(minutes * 60, NOISE_FROM_S))
+                drained_s = drained_s or _drained(cluster, group, load, started, LEADER_S)
+                _until(started + LEADER_S)
                 noise_s = time.time()
                 time.sleep(noise_minutes * 60)
                 counted = moves(members, settled_s, restart_s), moves(members, restart_s, noise_s)
@@ -251,12 +203,11 @@ def table(results: Mapping[str, Result]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leaders", default=",".join(LEADERS))
-    parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--noise-minutes", type=float, default=0.0)
     arguments = parser.parse_args()
     results = {}
     for name in arguments.leaders.split(","):
-        results[name] = measured(name, arguments.minutes, arguments.noise_minutes)
+        results[name] = measured(name, arguments.noise_minutes)
         print(table(results), flush=True)
     bound = max(1.0, float(zipf().max()) * MEMBERS)
     own = [result for name, result in results.items() if LEADERS[name].policy]

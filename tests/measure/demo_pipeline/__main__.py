@@ -1,9 +1,8 @@
-"""`make demo-pipeline`: brokers in three racks, members, a skewed load that shifts, Bellwether, the Spark jobs, weights
-flowing back, and ten rounds of noise; imbalance and bytes across racks before and after.
+"""`make demo-pipeline`: brokers in three racks, members, a skewed load that shifts, Bellwether, the Spark jobs, and
+weights flowing back; imbalance and bytes across racks before and after.
 """
 
 import json
-import random
 import subprocess
 import sys
 import tempfile
@@ -11,22 +10,22 @@ import time
 from functools import partial
 from pathlib import Path
 
-from tests.interop.support.bellwether import Bellwether, run_to_end
+from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import RACKS, create_local_topic
-from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
+from tests.interop.support.members import Flock, partitions_of, wait_settled
 from tests.measure.demo_pipeline.load import Load, Meter, skewed
 from tests.paths import ROOT
 
-TOPIC, GROUP, EVENTS, WEIGHTS, CONTROL = "clicks", "readers", "demo-events", "demo-weights", "demo-control"
+TOPIC, GROUP, EVENTS, WEIGHTS = "clicks", "readers", "demo-events", "demo-weights"
 PARTITIONS, MEMBERS = 24, 6
 EVERY_S = 4.0
 BEFORE_S, LIMIT_S, SHIFT_S, AFTER_S = 20.0, 300.0, 240.0, 20.0
-SETTLE_S = 90.0  # until the windows behind the weights know nothing of the old load
-NOISE_REBALANCES, NOISE_S, NOISE = 10, 12.0, 0.1  # of the load; a round is longer than a window of rates
 STOP_S = 60.0
 EVEN = 1.1
 JOBS_LOG = "jobs.log"
+
+echo = partial(print, flush=True)
 
 
 def main() -> int:
@@ -35,9 +34,7 @@ def main() -> int:
         options = {"policy": "load-aware", "mode": "lead"}
         events = {"topic": EVENTS, "sample_interval_ms": 1_000}
         with (
-            Bellwether(
-                kafka, [GROUP], options=options, events=events, weights={"topic": WEIGHTS}, control_topic=CONTROL
-            ) as lead,
+            Bellwether(kafka, [GROUP], options=options, events=events, weights={"topic": WEIGHTS}) as lead,
             Flock(kafka.bootstrap) as flock,
             Load(kafka.client_config("admin", "admin"), TOPIC, skewed(PARTITIONS)) as load,
         ):
@@ -61,11 +58,7 @@ def main() -> int:
                 echo("The load moves to other partitions.")
                 second = until_even(meter, jobs, SHIFT_S)
                 last = mean(meter, AFTER_S)
-                follow(meter, SETTLE_S)
                 total = moves(lead)
-                echo(f"The load stays, but for noise: every partition's wanders by up to {NOISE:.0%}.")
-                noisy_rebalances(kafka, lead, load, meter)
-                by_noise = moves(lead) - total
             finally:
                 if jobs.poll() is not None:
                     echo(f"The jobs ended by themselves with {jobs.returncode}:")
@@ -77,29 +70,11 @@ def main() -> int:
     )
     echo(f"Across racks: {before[1] / 1e3:.0f} kB/s before, {after[1] / 1e3:.0f} kB/s after.")
     echo(f"Partitions moved: {moved}, then {total - moved} after the shift.")
-    echo(f"Moved in {NOISE_REBALANCES} rounds of noise: {by_noise}.")
     figures = {"before": before, "after": after, "last": last, "moved": moved, "moved_after_shift": total - moved}
-    echo(json.dumps({**figures, "moved_by_noise": by_noise}))
+    echo(json.dumps(figures))
     if not (first and second):
         echo(f"NOT EVEN: the load was not below {EVEN} within {LIMIT_S:.0f} s and, after the shift, {SHIFT_S:.0f} s.")
-    return 0 if first and second and not by_noise else 1
-
-
-def noisy_rebalances(kafka: KafkaCluster, lead: Bellwether, load: Load, meter: Meter) -> None:
-    """Rebalances of a group whose load wanders about what it is, anew before each of them, while the jobs go on."""
-    wandering, steady = random.Random(7), list(load.rates)
-    words = ["rebalance", GROUP, "--bootstrap", kafka.bootstrap, "--topic", CONTROL, "--reason", "the demo"]
-    for _ in range(NOISE_REBALANCES):
-        load.rates = [round(rate * wandering.uniform(1 - NOISE, 1 + NOISE)) for rate in steady]
-        follow(meter, NOISE_S)
-        decided = len(lead.log("decision", group=GROUP))
-        ordered = run_to_end(words)
-        assert ordered.code == 0, ordered.text
-        wait_until(partial(_decided_again, lead, decided), STOP_S, lead.tail)
-
-
-def _decided_again(lead: Bellwether, decided: int) -> bool:
-    return len(lead.log("decision", group=GROUP)) > decided
+    return 0 if first and second else 1
 
 
 def start_jobs(kafka: KafkaCluster, output: Path) -> "subprocess.Popen[str]":
@@ -150,10 +125,6 @@ def moves(lead: Bellwether) -> int:
     """Partitions that the leader moved between members after the first plan for all of them."""
     rebalances = [entry for entry in lead.log("decision", group=GROUP) if entry["members"] == MEMBERS]
     return sum(entry["moved"] for entry in rebalances[1:])
-
-
-def echo(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

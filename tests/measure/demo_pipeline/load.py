@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 from confluent_kafka import Producer
 
 from tests.interop.support.members import Member, TopicPartition
 
 RECORD_BYTES = 1_000
+RECORDS_QUEUED_MAX = 250_000
 TICK_S = 0.1
 
 
-def skewed(partitions: int, shift: int = 0) -> list[int]:
+def skewed(partitions: int, shift: int = 0) -> list[float]:
     """Records per second: in each rack one partition has six times and one three times what the others have."""
-    rates = [10] * partitions
+    rates = [10.0] * partitions
     for rack in range(3):
         rates[(rack + 3 * shift) % partitions] = 60
         rates[(rack + 3 * shift + 12) % partitions] = 30
@@ -25,13 +27,24 @@ def skewed(partitions: int, shift: int = 0) -> list[int]:
 
 
 class Load:
-    """Writes until stopped; a context manager. `rates` may be replaced at any time."""
+    """Writes records until stopped; a context manager. `rates` are of each partition in a second, and may be replaced
+    at any time; `written` counts records. With a `seed` their number has Poisson's noise."""
 
-    def __init__(self, properties: Mapping[str, str], topic: str, rates: Sequence[int]) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        topic: str,
+        rates: Sequence[float],
+        *,
+        record_bytes: int = RECORD_BYTES,
+        seed: int | None = None,
+    ) -> None:
         self.rates = list(rates)
         self.written: Counter[int] = Counter()
-        self._topic = topic
-        self._producer = Producer({**properties, "linger.ms": 20})
+        self._topic, self._record = topic, bytes(record_bytes)
+        self._random = None if seed is None else np.random.default_rng(seed)
+        self._owed = [0.0] * len(self.rates)
+        self._producer = Producer({**properties, "linger.ms": 20, "queue.buffering.max.messages": RECORDS_QUEUED_MAX})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -42,21 +55,26 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(10)
-        self._producer.flush(10)
+
+    def write(self, seconds: float) -> None:
+        """Writes what the rates make in this time."""
+        for partition, rate in enumerate(self.rates):
+            due = rate * seconds if self._random is None else float(self._random.poisson(rate * seconds))
+            self._owed[partition] += due
+            records = int(self._owed[partition])
+            self._owed[partition] -= records
+            for _ in range(records):
+                self._producer.produce(self._topic, self._record, partition=partition)
+            self.written[partition] += records
+            self._producer.poll(0)
+        self._producer.flush(30)
 
     def _run(self) -> None:
-        owed = [0.0] * len(self.rates)
-        due = time.monotonic()
-        while not self._stop.is_set():
-            for partition, rate in enumerate(self.rates):
-                owed[partition] += rate * TICK_S
-                for _ in range(int(owed[partition])):
-                    self._producer.produce(self._topic, bytes(RECORD_BYTES), partition=partition)
-                    self.written[partition] += RECORD_BYTES
-                owed[partition] %= 1
-            self._producer.poll(0)
-            due += TICK_S
-            self._stop.wait(max(0.0, due - time.monotonic()))
+        last = time.monotonic()
+        while not self._stop.wait(TICK_S):
+            now = time.monotonic()
+            self.write(now - last)
+            last = now
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +99,14 @@ class Meter:
         return {tp: member for member in self._members for tp in member.owned()}
 
     def measure(self) -> Point:
-        """Bytes since the last measurement, by whoever owns the partitions now."""
+        """Bytes since the last measurement, by who owns the partitions now."""
         now, written = time.monotonic(), Counter(self._load.written)
         before, then = self._last[1], self._last[0]
         self._last = now, written
         loads: Counter[str] = Counter(dict.fromkeys((m.name for m in self._members), 0))
         crossing = 0
         for (topic, partition), member in self.owners().items():
-            size = written[partition] - before[partition]
+            size = RECORD_BYTES * (written[partition] - before[partition])
             if topic == self._topic:
                 loads[member.name] += size
                 crossing += size * (member.fields.get("rack") != self._racks[partition % len(self._racks)])
