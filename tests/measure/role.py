@@ -1,15 +1,15 @@
 """What a Bellwether process reports of its role in a group, beside what brokers show of it; for `soak`.
 
 Brokers are asked without librdkafka, whose admin client may abort the process when a connection drops (its issue 4605),
-and without the product. DescribeGroups does not name the leader, so two facts count together: our instance id is among
-the members that DescribeGroups lists, and the last assignment that the coordinator logged came from a member of ours.
-A member id is the instance id and a random end, so the static return of another process of ours keeps the lead.
+and without the product. DescribeGroups does not name the leader, so two facts count together: Bellwether's instance id
+is among the members that DescribeGroups lists, and the last assignment that the coordinator logged came from a member
+with it. A member id is the instance id and a random end, so the static return of another process keeps the lead.
 """
 
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,8 +43,8 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A group as brokers show it: `own` is the member id under our instance id and `leader` who assigned last, ""
-    for nobody; `others` counts the members that are not ours."""
+    """A group as brokers show it: `own` is the member id under Bellwether's instance id and `leader` who assigned
+    last, "" for nobody; `others` counts the other members."""
 
     state: str
     own: str
@@ -69,14 +69,14 @@ def reported(address: str) -> Mapping[str, Mapping[str, Reported]]:
     """By page and group, what a process says of its role. Raises OSError where nobody listens."""
     groups = json.loads(answer(address, API)[1])
     return {
-        API: {one["group"]: from_api(one) for one in groups},
+        API: {row["group"]: from_api(row) for row in groups},
         METRICS: from_metrics(answer(address, METRICS)[1]),
     }
 
 
-def from_api(one: Mapping[str, object]) -> Reported:
-    role = one["role"]
-    return Reported(bool(one["leading"]), str(role["reason"]) if isinstance(role, Mapping) else "")
+def from_api(row: Mapping[str, object]) -> Reported:
+    role = row["role"]
+    return Reported(bool(row["leading"]), str(role["reason"]) if isinstance(role, Mapping) else "")
 
 
 def from_metrics(text: str) -> dict[str, Reported]:
@@ -140,32 +140,51 @@ class BrokersView:
 
 
 @dataclass(slots=True)
+class Durations:
+    """For how long something is wrong, by key; times are monotonic. What lasts longer than `tolerance_s` is reported
+    once, and `longest_s` goes on with it."""
+
+    tolerance_s: float
+    longest_s: float = 0.0
+    _since: dict[Hashable, float] = field(default_factory=dict)
+    _reported: set[Hashable] = field(default_factory=set)
+
+    def add(self, now_s: float, key: Hashable, *, wrong: bool) -> float | None:
+        """Returns once for each time that is too long for how many seconds it has lasted by now."""
+        if not wrong:
+            self._since.pop(key, None)
+            self._reported.discard(key)
+            return None
+        lasted_s = now_s - self._since.setdefault(key, now_s)
+        self.longest_s = max(self.longest_s, lasted_s)
+        if lasted_s <= self.tolerance_s or key in self._reported:
+            return None
+        self._reported.add(key)
+        return lasted_s
+
+    def begin(self, now_s: float) -> None:
+        """The process has started: what was wrong before counts from now."""
+        self._since = dict.fromkeys(self._since, now_s)
+        self._reported.clear()
+
+    def forget(self) -> None:
+        """The process cannot be asked: what it reported before does not go on."""
+        self._since.clear()
+        self._reported.clear()
+
+
+@dataclass(slots=True)
 class Comparison:
-    """Reported against shown, over time. A difference counts once it has been seen for longer than `TOLERANCE_S`; it
-    is counted once, and `longest_s` goes on with it."""
+    """Reported against shown, over time. A difference counts if it lasts."""
 
     differences: list[str] = field(default_factory=list)
     compared: int = 0
-    longest_s: float = 0.0
-    _since: dict[tuple[str, str], float] = field(default_factory=dict)
-    _counted: set[tuple[str, str]] = field(default_factory=set)
+    durations: Durations = field(default_factory=lambda: Durations(TOLERANCE_S))
 
     def add(self, now_s: float, page: str, group: str, message: Reported | None, *, leads: bool) -> None:
         """`now_s` is monotonic. A group that a page does not name is taken as not led."""
         self.compared += 1
-        key = page, group
-        if (message is not None and message.leading) == leads:
-            self._since.pop(key, None)
-            self._counted.discard(key)
-            return
-        lasted_s = now_s - self._since.setdefault(key, now_s)
-        self.longest_s = max(self.longest_s, lasted_s)
-        if lasted_s > TOLERANCE_S and key not in self._counted:
-            self._counted.add(key)
+        wrong = (message is not None and message.leading) != leads
+        if (lasted_s := self.durations.add(now_s, (page, group), wrong=wrong)) is not None:
             truth = "leads" if leads else "does not lead"
             self.differences.append(f"{page} of {group} says {message}, and it {truth}, for {lasted_s:.1f} s")
-
-    def forget(self) -> None:
-        """The process is not there to be asked: what it said before does not go on."""
-        self._since.clear()
-        self._counted.clear()

@@ -4,7 +4,7 @@ stopped and started again all the time.
 
 After each action every partition must settle on exactly one member, and at the end no record may have been skipped.
 What the processes report of their role must be what brokers show, every second; a group must be led again within a
-minute; nobody else leads the groups of the process that is not restarted, whose memory, open files and threads must
+minute; no member leads the groups of the process that is not restarted, whose memory, open files and threads must
 stay flat. Exit code 1 on a violation.
 """
 
@@ -26,8 +26,7 @@ from rich.table import Table
 
 from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.jvm import MissingToolError, java
-from tests.interop.support.members import Flock, Member, why_unavailable
+from tests.interop.support.members import Flock, why_unavailable
 from tests.interop.support.ownership import consumed_gaps
 from tests.interop.support.rebalances import rebalances
 from tests.measure.soak.processes import Process, Watch, make, restart_until
@@ -57,7 +56,6 @@ class Report:
 
 
 def soak(cluster: KafkaCluster, run_s: float, seed: int, message: Log) -> Report:
-    """Runs it all."""
     topics = Topics(cluster)
     until = time.monotonic() + run_s
     steady = make(cluster, STEADY, [g.name for g in GROUPS if not g.restarted], {"control_topic": CONTROL})
@@ -91,8 +89,8 @@ def soak(cluster: KafkaCluster, run_s: float, seed: int, message: Log) -> Report
     wrong = [] if topics.trouble is None else [topics.trouble]
     wrong += [f"{a.scenario.group.name}: {text}" for a in actors for text in a.scenario.violations]
     wrong += [f"{p.name}: {text}" for p in processes for text in (*p.violations, *p.role.differences)]
-    wrong += [_too_steep(line) for line in lines if not line.held]
-    reported = [{**asdict(line), "held": line.held} for line in lines]
+    wrong += [_too_steep(line) for line in lines if not line.flat]
+    reported = [{**asdict(line), "flat": line.flat} for line in lines]
     return Report(
         seed, run_s, os.getloadavg()[0], topics.produced, groups, [*map(_of_process, processes)], reported, wrong
     )
@@ -123,40 +121,35 @@ def _read_to_the_end(actor: Actor, topics: Topics, flock: Flock) -> int:
     """Waits until the group has read everything; notes what it has skipped. Returns how many records it reported."""
     scenario = actor.scenario
     ends = topics.ends(scenario.group.topics)
-    everybody = [m for m in flock.members if m.group == scenario.group.name]
+    members = [m for m in flock.members if m.group == scenario.group.name]
     deadline = time.monotonic() + CATCH_UP_S
-    while (gaps := consumed_gaps(everybody, ends)) and time.monotonic() < deadline:
+    while (gaps := consumed_gaps(members, ends)) and time.monotonic() < deadline:
         time.sleep(0.5)
     for (topic, partition), missing in sorted(gaps.items()):
-        scenario.violations.append(
-            f"{topic}-{partition}: offsets {missing} of {ends[topic, partition]} were never read"
-        )
-    return sum(_reported(member) for member in everybody)
-
-
-def _reported(member: Member) -> int:
-    return sum(last - first + 1 for spans in member.consumed.values() for first, last in spans)
+        text = f"{topic}-{partition}: offsets {missing} of {ends[topic, partition]} were never read"
+        scenario.violations.append(text)
+    return sum(last - first + 1 for m in members for spans in m.consumed.values() for first, last in spans)
 
 
 def _judge_leadership(cluster: KafkaCluster, scenario: Scenario) -> None:
-    """Whoever was let in by an order or a long time without members may lead until Bellwether is back."""
+    """A member that was let in by an order or a long time without members may lead until Bellwether is back."""
     if scenario.group.restarted:
         return
-    found = rebalances(cluster, scenario.group.name)
+    completed = rebalances(cluster, scenario.group.name)
     excuses = sorted(scenario.let_in_after)
-    by_bellwether = [r.leader.startswith(f"{INSTANCE}-") for r in found]
-    for before, (one, own) in zip([True, *by_bellwether], zip(found, by_bellwether, strict=True), strict=False):
+    by_bellwether = [r.leader.startswith(f"{INSTANCE}-") for r in completed]
+    for before, r, own in zip([True, *by_bellwether], completed, by_bellwether, strict=False):
         if own or not before:
             continue
-        used = next((generation for generation in excuses if generation < one.generation), None)
+        used = next((generation for generation in excuses if generation < r.generation), None)
         if used is None:
-            scenario.violations.append(f"somebody else led from generation {one.generation} on: {one.leader}")
+            scenario.violations.append(f"a member led from generation {r.generation} on: {r.leader}")
         else:
             excuses.remove(used)
 
 
 def _of_group(cluster: KafkaCluster, scenario: Scenario, consumed: int) -> dict[str, object]:
-    found = rebalances(cluster, scenario.group.name)
+    completed = rebalances(cluster, scenario.group.name)
     return {
         "group": scenario.group.name,
         "clients": ", ".join(scenario.group.kinds),
@@ -165,8 +158,8 @@ def _of_group(cluster: KafkaCluster, scenario: Scenario, consumed: int) -> dict[
         "kills": scenario.kills,
         "empty": scenario.empties,
         "orders": scenario.orders,
-        "rebalances": len(found),
-        "led by a member": sum(not r.leader.startswith(f"{INSTANCE}-") for r in found),
+        "rebalances": len(completed),
+        "led by a member": sum(not r.leader.startswith(f"{INSTANCE}-") for r in completed),
         "settling s: median": round(median(scenario.settled_s), 1) if scenario.settled_s else None,
         "most": round(max(scenario.settled_s), 1) if scenario.settled_s else None,
         "records read": consumed,
@@ -182,7 +175,7 @@ def _of_process(process: Process) -> dict[str, object]:
         **process.stops,
         "roles compared": role.compared,
         "differences": len(role.differences),
-        "longest s": round(role.longest_s, 1),
+        "longest s": round(role.durations.longest_s, 1),
         "not led s at most": round(process.unled.longest_s, 1),
         "violations": len(process.violations),
     }
@@ -220,11 +213,6 @@ def main() -> int:
     options = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     console = Console(width=None if sys.stdout.isatty() else 180)
-    try:
-        java()
-    except MissingToolError as missing:
-        console.print(f"The soak needs real brokers, and {missing}.")
-        return 2
     console.print(f"seed {seed}, {options.hours:g} hours")
     began = time.monotonic()
 

@@ -15,7 +15,7 @@ from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.raw import RawError
-from tests.measure.role import BrokersView, Comparison, Shown, reported
+from tests.measure.role import BrokersView, Comparison, Durations, Shown, reported
 from tests.measure.soak.slopes import SAMPLE_INTERVAL_S, Sample, sampled
 
 LED_WITHIN_S = 60.0  # what the product promises
@@ -25,33 +25,6 @@ WITHIN_SESSION_S, BEYOND_SESSION_S = (2.0, 6.0), (12.0, 30.0)  # `session_timeou
 REFRESH_INTERVAL_S = 1.0
 
 Log = Callable[[str], None]
-
-
-@dataclass(slots=True)
-class Unled:
-    """Since when groups that should be led are not, on the monotonic clock; `longest_s` over all of them."""
-
-    longest_s: float = 0.0
-    _since: dict[str, float] = field(default_factory=dict)
-    _reported: set[str] = field(default_factory=set)
-
-    def add(self, now_s: float, group: str, *, led: bool) -> float | None:
-        """Once for each time that is too long: for how many seconds it has lasted by now."""
-        if led:
-            self._since.pop(group, None)
-            self._reported.discard(group)
-            return None
-        lasted_s = now_s - self._since.setdefault(group, now_s)
-        self.longest_s = max(self.longest_s, lasted_s)
-        if lasted_s <= LED_WITHIN_S or group in self._reported:
-            return None
-        self._reported.add(group)
-        return lasted_s
-
-    def begin(self, now_s: float) -> None:
-        """The process has started: whatever was not led before counts from now."""
-        self._since = dict.fromkeys(self._since, now_s)
-        self._reported.clear()
 
 
 @dataclass
@@ -67,7 +40,7 @@ class Process:
     violations: list[str] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     stops: dict[str, int] = field(default_factory=lambda: {"SIGTERM": 0, "SIGKILL": 0})
-    unled: Unled = field(default_factory=Unled)
+    unled: Durations = field(default_factory=lambda: Durations(LED_WITHIN_S))
     wanted: bool = True  # it should run now
     lock: threading.Lock = field(default_factory=threading.Lock)
     answered_at: float = 0.0
@@ -94,7 +67,7 @@ class Process:
         code = self.lead.stop()
         self.violations.append(f"it ended by itself with exit code {code}:\n{self.lead.tail(15)}")
         self.samples.clear()
-        self.role.forget()
+        self.role.durations.forget()
         self.start()
 
 
@@ -106,7 +79,7 @@ def make(cluster: KafkaCluster, name: str, groups: Sequence[str], settings: Mapp
 
 
 class Watch:
-    """Looks at all processes every second until it is told to stop."""
+    """Compares all processes with the brokers every second until it is stopped."""
 
     def __init__(self, cluster: KafkaCluster, processes: Sequence[Process], message: Log) -> None:
         self._brokers = BrokersView(cluster)
@@ -137,7 +110,7 @@ class Watch:
 
     def _refresh(self, process: Process) -> None:
         if not process.wanted:
-            process.role.forget()
+            process.role.durations.forget()
             return
         if not process.lead.running:
             self._message(f"{process.name} has ended by itself")
@@ -146,7 +119,7 @@ class Watch:
         try:
             pages = reported(process.address)
         except OSError:
-            process.role.forget()
+            process.role.durations.forget()
             self._silent(process)
             return
         process.answered_at = time.monotonic()
@@ -157,15 +130,15 @@ class Watch:
                 continue
             now_s = time.monotonic()
             for page, message in pages.items():
-                one = message.get(group)
-                # Alone in a group one may call oneself its leader, or say that there is nobody to lead.
-                alone = not shown.others and one is not None and not one.leading
-                process.role.add(now_s, page, group, one, leads=shown.led_by_bellwether and not alone)
+                role = message.get(group)
+                # Alone in a group a process may report that it leads, or that there is nobody to lead.
+                alone = not shown.others and role is not None and not role.leading
+                process.role.add(now_s, page, group, role, leads=shown.led_by_bellwether and not alone)
             self._led(process, group, shown, now_s)
 
     def _led(self, process: Process, group: str, shown: Shown, now_s: float) -> None:
         excused = not shown.others or group in process.excused
-        lasted_s = process.unled.add(now_s, group, led=shown.led_by_bellwether or excused)
+        lasted_s = process.unled.add(now_s, group, wrong=not (shown.led_by_bellwether or excused))
         if lasted_s is not None:
             text = f"{group} has not been led for {lasted_s:.0f} s, {shown.leader or 'nobody'} leads"
             process.violations.append(f"{text}\n{process.lead.log_of(group, 5)}")

@@ -57,7 +57,7 @@ class Slope:
     judged: bool
 
     @property
-    def held(self) -> bool:
+    def flat(self) -> bool:
         return not self.judged or self.per_hour - self.noise_per_hour <= self.per_hour_max
 
 
@@ -80,11 +80,11 @@ def slopes(samples: Sequence[Sample], run_s: float) -> list[Slope]:
         return []
     hours = np.array([sample.at_s for sample in kept]) / 3_600
     judged = kept[-1].at_s - kept[0].at_s >= JUDGED_FROM_S
-    found = []
+    fitted = []
     for limit in LIMITS:
         values = np.array([float(getattr(sample, limit.name)) for sample in kept])
         line, covariance = np.polyfit(hours, values, 1, cov=True)
         noise = STANDARD_ERRORS * float(np.sqrt(covariance[0, 0]))
         ends = float(values[0]), float(values[-1]), float(values.max())
-        found.append(Slope(limit.words, *ends, float(line[0]), noise, limit.per_hour_max, judged))
-    return found
+        fitted.append(Slope(limit.words, *ends, float(line[0]), noise, limit.per_hour_max, judged))
+    return fitted

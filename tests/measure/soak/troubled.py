@@ -165,7 +165,7 @@ def _work(consumer: Consumer, kind: str, stopping: threading.Event) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Result:
     """`lost`: rebalances that a member led."""
 
     troubles: dict[str, int]
@@ -175,7 +175,7 @@ class Found:
     lost: int
 
 
-def soak(cluster: KafkaCluster, folder: Path, run_s: float, seed: int, message: Log) -> Found:
+def soak(cluster: KafkaCluster, folder: Path, run_s: float, seed: int, message: Log) -> Result:
     own = {"acceptable_recovery_lag": 1_000, "settings": {"app.marks": "4096"}}
     main = application(cluster, APPLICATION, **own)
     rare = application(cluster, RARE, commit_interval_ms=RARE_COMMIT_MS, **own)
@@ -186,7 +186,7 @@ def soak(cluster: KafkaCluster, folder: Path, run_s: float, seed: int, message: 
     stopping = threading.Event()
     with ExitStack() as stack:
         lead = stack.enter_context(Bellwether(cluster, groups, own=settings))
-        app, other = (stack.enter_context(StreamsApp(cluster, one)) for one in (main, rare))
+        app, other = (stack.enter_context(StreamsApp(cluster, started)) for started in (main, rare))
         load = stack.enter_context(Load(cluster, main.topics[0], keys=20_000))
         second = stack.enter_context(Load(cluster, rare.topics[0], keys=50))
         third = stack.enter_context(Load(cluster, CONSUMERS, keys=50))
@@ -203,18 +203,18 @@ def soak(cluster: KafkaCluster, folder: Path, run_s: float, seed: int, message: 
         other.add("rare")
         app.wait_settled()
         app.add("slow", settings=SETTINGS["slow"])
-        for one in (load, second, third):
-            one.start(PER_SECOND)
+        for source in (load, second, third):
+            source.start(PER_SECOND)
         troubles = Troubles(lead, app, other, load, random.Random(seed))
         troubles.run(time.monotonic() + run_s, message)
         reported = alerts(lead)
         led = {group: [r.leader.startswith(INSTANCE) for r in rebalances(cluster, group)] for group in groups}
-        return Found(
+        return Result(
             dict(troubles.done),
             tuple(text for text in reported if HANDED_BACK in text),
             reported,
-            {group: len(found) for group, found in led.items()},
-            sum(found.count(False) for found in led.values()),
+            {group: len(by_bellwether) for group, by_bellwether in led.items()},
+            sum(by_bellwether.count(False) for by_bellwether in led.values()),
         )
 
 
@@ -229,12 +229,12 @@ def main() -> int:
         print(f"{time.monotonic() - began:8.1f} s  {text}", flush=True)
 
     with KafkaCluster(nodes=1, racks=("az1",), heap_mb=512) as cluster, tempfile.TemporaryDirectory() as folder:
-        found = soak(cluster, Path(folder), options.hours * 3_600, options.seed, message)
-    print(f"troubles: {found.troubles}; rebalances: {found.generations}, led by a member: {found.lost}")
-    for alert in found.alerts:
+        result = soak(cluster, Path(folder), options.hours * 3_600, options.seed, message)
+    print(f"troubles: {result.troubles}; rebalances: {result.generations}, led by a member: {result.lost}")
+    for alert in result.alerts:
         print("alert:", alert)
-    print(f"hand-backs: {len(found.hand_backs)}")
-    return 1 if found.hand_backs or found.lost else 0
+    print(f"hand-backs: {len(result.hand_backs)}")
+    return 1 if result.hand_backs or result.lost else 0
 
 
 if __name__ == "__main__":

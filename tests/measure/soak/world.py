@@ -1,5 +1,5 @@
 """What the soak runs: topics that grow under a steady producer, and groups of mixed clients that come, go, die, are
-empty for a while and are ordered about.
+empty for a while and take orders.
 
 Every choice comes from one seed. Who owns what and who has read what is asked from the members alone.
 """
@@ -40,10 +40,10 @@ LET_IN_S = 240.0
 class SoakGroup:
     """A group, the clients that its members are drawn from, its topics, and whether its process is restarted.
 
-    `left`: we are ordered to leave it for a while. Members of that group and of a restarted one lead now and then, so
-    their clients must be able to: a leader in kafka-python was seen to give away what it went on to hold and ends with
-    KeyError beside a member without topics, a Java leader ends beside kafka-go (docs/reference/client-quirks.md), and
-    sticky needs the data of other languages.
+    `left`: Bellwether is ordered to leave it for a while. Members of that group and of a restarted one lead now and
+    then, so their clients must be able to: a leader in kafka-python was seen to give away what it went on to hold and
+    ends with KeyError beside a member without topics, a Java leader ends beside kafka-go
+    (docs/reference/client-quirks.md), and sticky needs the data of other languages.
     """
 
     name: str
@@ -79,7 +79,7 @@ GROUPS = (
 
 
 class Topics:
-    """The topics, their partition counts now, and a producer that never stops until it is told to."""
+    """The topics, their partition counts now, and a producer that writes until `stop`."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
@@ -98,7 +98,7 @@ class Topics:
         return self._cluster.bootstrap
 
     def generation(self, group: str) -> int:
-        """The newest generation of a group that somebody has assigned, 0 for none."""
+        """The newest generation of a group that has an assignment, 0 for none."""
         return max((r.generation for r in rebalances(self._cluster, group)), default=0)
 
     def counts(self, topics: tuple[str, ...]) -> dict[str, int]:
@@ -128,8 +128,8 @@ class Topics:
     def ends(self, topics: tuple[str, ...]) -> dict[tuple[str, int], int]:
         """The offset after the last record of every partition."""
         wanted = {TopicPartition(t, p): OffsetSpec.latest() for t, p in partitions_of(self.counts(topics))}
-        found = self._cluster.admin.list_offsets(wanted)
-        return {(tp.topic, tp.partition): int(done.result(timeout=30).offset) for tp, done in found.items()}
+        answers = self._cluster.admin.list_offsets(wanted)
+        return {(tp.topic, tp.partition): int(done.result(timeout=30).offset) for tp, done in answers.items()}
 
     def _produce(self) -> None:
         config = {"linger.ms": "20", "topic.metadata.refresh.interval.ms": "1000"}
@@ -211,8 +211,8 @@ class Actor:
             message(self.scenario.violations[-1])
 
     def judge_ownership(self) -> None:
-        everybody = [m for m in self._flock.members if m.group == self.scenario.group.name]
-        self.scenario.violations += double_ownership(everybody)
+        members = [m for m in self._flock.members if m.group == self.scenario.group.name]
+        self.scenario.violations += double_ownership(members)
 
     def _act(self) -> str:
         members = self.members
@@ -220,7 +220,7 @@ class Actor:
         actions: list[Callable[[], str]] = [self._one_joins] * (len(members) < MEMBERS_MAX) * 4
         if len(members) > 1:
             actions += [self._one_leaves] * 2 + [self._one_is_killed] * 2 * bool(mortal)
-        if not self.scenario.group.restarted:  # orders need somebody who is there to take them
+        if not self.scenario.group.restarted:  # orders need a process that is there to take them
             actions += [self._order]
         if self._until - time.monotonic() > EMPTY_S[0] / EMPTY_PART:
             actions += [self._empty]
@@ -259,8 +259,7 @@ class Actor:
         self.scenario.orders += 1
         name = self.scenario.group.name
         possible = (self._pin, self._pause, self._rebalance, *[self._leave] * self.scenario.group.left)
-        chosen = self._dice.choice(possible)
-        return chosen(name)
+        return self._dice.choice(possible)(name)
 
     def _pin(self, group: str) -> str:
         """In the rack of a member that names one; a rebalance where none does."""
@@ -332,7 +331,7 @@ class Actor:
         return member
 
     def _settle(self, what: str) -> str | None:
-        """Waits until the group has settled; tells what is wrong if it does not."""
+        """Waits until the group has settled; returns what is wrong if it does not."""
         began = time.monotonic()
         topics = self.scenario.group.topics
         try:

@@ -10,21 +10,21 @@ LEADS, WATCHES = Reported(leading=True, reason=""), Reported(leading=False, reas
 
 
 def compared(*refreshes: tuple[float, Reported | None, bool]) -> Comparison:
-    found = Comparison()
+    comparison = Comparison()
     for at_s, message, leads in refreshes:
-        found.add(at_s, "/metrics", "orders", message, leads=leads)
-    return found
+        comparison.add(at_s, "/metrics", "orders", message, leads=leads)
+    return comparison
 
 
 def test_a_report_may_be_late_by_two_heartbeats() -> None:
-    found = compared((0, LEADS, False), (1, LEADS, False), (2, LEADS, False), (3, WATCHES, False))
-    assert (found.differences, found.longest_s) == ([], 2)
+    comparison = compared((0, LEADS, False), (1, LEADS, False), (2, LEADS, False), (3, WATCHES, False))
+    assert (comparison.differences, comparison.durations.longest_s) == ([], 2)
 
 
 def test_a_report_that_stays_wrong_is_counted_once() -> None:
-    found = compared(*((second, LEADS, False) for second in range(6)))
-    assert len(found.differences) == 1
-    assert found.longest_s == 5
+    comparison = compared(*((second, LEADS, False) for second in range(6)))
+    assert len(comparison.differences) == 1
+    assert comparison.durations.longest_s == 5
 
 
 def test_it_is_counted_again_after_it_was_right() -> None:
@@ -39,10 +39,10 @@ def test_a_group_that_is_not_named_is_reported_as_not_led() -> None:
 
 
 def test_a_process_that_is_away_says_nothing() -> None:
-    found = compared((0, LEADS, False))
-    found.forget()
-    found.add(5, "/metrics", "orders", LEADS, leads=False)
-    assert found.differences == []
+    comparison = compared((0, LEADS, False))
+    comparison.durations.forget()
+    comparison.add(5, "/metrics", "orders", LEADS, leads=False)
+    assert comparison.differences == []
 
 
 def test_bellwether_leads_as_a_member_whose_assignment_was_the_last_one() -> None:
