@@ -17,7 +17,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +31,7 @@ from rich.table import Table
 from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
 from bellwether_kafka.coordinator.events.avro import SchemaSet
 from tests.deploy.smoke import smoke
-from tests.interop.support.bellwether import COMMAND, clean_environment, run_to_end, toml
+from tests.interop.support.bellwether import COMMAND, Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
 from tests.interop.support.ports import LOOPBACK, PortLease
@@ -48,7 +48,7 @@ STREAMS, PLAIN, SLOW, UNEXPECTED, OBSERVED = "shop-counts", "shop-orders", "shop
 CONTROL, EVENTS, WEIGHTS = "shop-control", "shop-events", "shop-weights"
 LIMIT_S = 240.0
 RESTORED = 20_000
-# A machine that is busy with others must not cost us the lead: a member that leads shows nothing.
+# A machine that is busy with others must not cost Bellwether the lead: a member that leads shows nothing.
 PATIENT = {"session_timeout_ms": 10_000, "decision_deadline_ms": 6_000}
 # What Grafana puts in: a span of four scrapes is the least that rate() can work with.
 VARIABLES = {"$group": ".*", "$__rate_interval": "1m", "$__interval": "15s", "$__range": "1h"}
@@ -70,7 +70,7 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`where` says what shows it; `needs` is what must come back: series, or only an evaluation without an error."""
+    """`where` says what shows it."""
 
     where: str
     text: str
@@ -78,7 +78,7 @@ class Query:
 
 def substituted(text: str) -> str:
     """With the template variables that Grafana fills in, and without the 0 that some panels draw for want of series.
-    Raises ValueError for a variable that nobody knows."""
+    Raises ValueError for any other variable."""
     text = text.replace(" or on() vector(0)", "")
     for name, value in VARIABLES.items():
         text = text.replace(name, value)
@@ -109,11 +109,9 @@ def queries() -> Iterator[Query]:
 
 def documented() -> dict[str, str]:
     """The metrics of docs/reference/metrics.md, by the name of one sample that each must have."""
-    found = {}
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
-    for name, kind in re.findall(r"^\| `((?:bellwether|kafka)_\w+)`, (\w+) \|", page, re.MULTILINE):
-        found[name] = f"{name}_count" if kind == "histogram" else name
-    return found
+    rows = re.findall(r"^\| `((?:bellwether|kafka)_\w+)`, (\w+) \|", page, re.MULTILINE)
+    return {name: f"{name}_count" if kind == "histogram" else name for name, kind in rows}
 
 
 def _rules() -> list[dict[str, str]]:
@@ -163,8 +161,8 @@ class Prometheus:
     def series(self, query: str) -> int:
         """How many series with a number at any time of the run a query has: what a panel would draw."""
         start, end = f"{self._began:.0f}", f"{time.time():.0f}"
-        found = self._ask("query_range", query=query, start=start, end=end, step="5")["result"]
-        return sum(any(not math.isnan(float(value)) for _, value in one["values"]) for one in found)
+        series = self._ask("query_range", query=query, start=start, end=end, step="5")["result"]
+        return sum(any(not math.isnan(float(value)) for _, value in row["values"]) for row in series)
 
     @property
     def url(self) -> str:
@@ -182,7 +180,7 @@ class Prometheus:
 
     def _ask(self, what: str, **parameters: str) -> Any:
         url = f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310 - our own loopback address
+        with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310 - an address on loopback
             return json.load(answer)["data"]
 
 
@@ -194,54 +192,31 @@ def missing_to_smoke(bellwether_url: str, prometheus_url: str) -> list[str]:
     return [check.__name__ for check in checks if not script.holds(check)]
 
 
-@contextmanager
-def bellwether(cluster: KafkaCluster, folder: Path, app: Application) -> Iterator[str]:
-    """The process with everything on; its HTTP address."""
-    lease = PortLease()
-    address = f"{LOOPBACK}:{lease.port}"
-    (folder / "bellwether.toml").write_text(_settings(cluster, folder, app, address))
+def bellwether(cluster: KafkaCluster, folder: Path, app: Application, address: str) -> Bellwether:
+    """The process with everything on; its slow plug-in is in the folder."""
     info = folder / "slow-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[{PLUGIN_GROUP}]\nslow = slow_plugin:Slow\n")
     (folder / "slow_plugin.py").write_text(SLOW_PLUGIN)
-    environment = clean_environment({"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "BELLWETHER_LOG_FORMAT": "json"})
-    with (folder / "bellwether.log").open("wb") as log:
-        command = [*COMMAND, "run", "--config", str(folder / "bellwether.toml")]
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
-        try:
-            yield address
-        except BaseException:
-            print((folder / "bellwether.log").read_text()[-6_000:], file=sys.stderr)
-            raise
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-            lease.release()
-
-
-def _settings(cluster: KafkaCluster, folder: Path, app: Application, address: str) -> str:
     stages: dict[str, Any] = {"policy": "streams-ha", "host_affinity_ms": 60_000, "max_concurrent_moves": 4, **PATIENT}
     streams = settings_of(app, folder, ghosts=True, client_ids_unique=True, **stages)
-    topology = Path(streams["topology"])
-    unexpected = {"kind": "streams", "topology": str(folder / "strange.yaml")}
-    (folder / "strange.yaml").write_text(topology.read_text().replace(STREAMS, UNEXPECTED))
-    groups: Sequence[Mapping[str, Any]] = [
-        {"name": STREAMS, "mode": "lead", **streams},
-        {"name": PLAIN, "mode": "lead", "policy": "rack-first"},
-        {"name": SLOW, "mode": "lead", "policy": "slow", "decision_deadline_ms": 2_000},
-        {"name": UNEXPECTED, "mode": "lead", **unexpected},
-        {"name": OBSERVED},
-    ]
-    return toml(
-        {"bootstrap.servers": cluster.bootstrap},
-        groups,
+    (folder / "strange.yaml").write_text(Path(streams["topology"]).read_text().replace(STREAMS, UNEXPECTED))
+    own = {
+        STREAMS: streams,
+        PLAIN: {"policy": "rack-first"},
+        SLOW: {"policy": "slow", "decision_deadline_ms": 2_000},
+        UNEXPECTED: {"kind": "streams", "topology": str(folder / "strange.yaml")},
+    }
+    return Bellwether(
+        cluster,
+        list(own),
+        options={"subscribes": False},
+        own=own,
+        beside=[{"name": OBSERVED}],
+        command=("env", f"PYTHONPATH={folder}{os.pathsep}{ROOT}", *COMMAND),
         http_address=address,
         control_topic=CONTROL,
-        metadata_interval_ms=1_000,
         metrics_by_task=True,
         lag_exporter_cluster_name="prove",
         events={"topic": EVENTS, "sample_interval_ms": 1_000},
@@ -272,7 +247,7 @@ def read_something(cluster: KafkaCluster, topic: str) -> None:
 
 
 def plain_groups(cluster: KafkaCluster, flock: Flock) -> None:
-    """Members in racks who come and go, a group whose plan is late, one that is observed, one that cannot be read."""
+    """Members in racks that come and go, a group whose plan is late, one that is observed, one that cannot be read."""
     for group in (PLAIN, SLOW, OBSERVED):
         cluster.create_topic(group, 6)
     members = [flock.member("confluent", PLAIN, [PLAIN], ["cooperative-sticky"], rack=f"az{n}") for n in (1, 2)]
@@ -285,17 +260,16 @@ def plain_groups(cluster: KafkaCluster, flock: Flock) -> None:
     wait_settled([*members, third], partitions_of({PLAIN: 6}), spread=1, limit_s=120)
     third.stop()
     wait_settled(members, partitions_of({PLAIN: 6}), limit_s=120)
-    ordered = run_to_end(["pin", PLAIN, f"{PLAIN}-0", "rack:az2", "--bootstrap", cluster.bootstrap, "--topic", CONTROL])
-    assert ordered.code == 0, ordered.text
+    ordered(cluster, CONTROL, "pin", PLAIN, f"{PLAIN}-0", "rack:az2")
     with RawMember(cluster.bootstrap, UNEXPECTED, [("stream", b"\x00")]) as unexpected:
         try:
             unexpected.rebalance()
         except (RawError, TimeoutError) as error:
-            print(f"the strange member was told {error}", file=sys.stderr)
+            print(f"the unexpected member received {error}", file=sys.stderr)
 
 
-def streams_life(cluster: KafkaCluster, app: StreamsApp, load: Load) -> None:
-    """State, growth with warm-ups, and an instance that dies and comes back as somebody else."""
+def streams_life(app: StreamsApp, load: Load) -> None:
+    """State, growth with warm-ups, and an instance that dies and comes back as another member."""
     load.produce(RESTORED)
     app.add("one", "az1")
     app.add("two", "az2")
@@ -308,7 +282,6 @@ def streams_life(cluster: KafkaCluster, app: StreamsApp, load: Load) -> None:
     app.start("two")
     app.wait_settled(limit_s=LIMIT_S)
     load.stop()
-    del cluster
 
 
 def main() -> int:
@@ -320,13 +293,21 @@ def main() -> int:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bellwether-dashboards-")))
         weigh(cluster)
         common = application(cluster, STREAMS, standbys=1, session_timeout_ms=45_000, rack_strategy="min_traffic")
-        address = stack.enter_context(bellwether(cluster, folder, common))
+        lease = PortLease()
+        stack.callback(lease.release)
+        address = f"{LOOPBACK}:{lease.port}"
+        lead = bellwether(cluster, folder, common, address)
+        stack.push(lead)
+        lead.start(wait=False)
         prometheus = stack.enter_context(Prometheus(folder, address))
         app = stack.enter_context(StreamsApp(cluster, common))
         load = stack.enter_context(Load(cluster, common.topics[0], keys=500))
         flock = stack.enter_context(Flock(cluster.bootstrap))
-        plain_groups(cluster, flock)
-        streams_life(cluster, app, load)
+        try:
+            plain_groups(cluster, flock)
+            streams_life(app, load)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\nbellwether: {lead.tail()}") from error
         time.sleep(5)  # the last scrapes and rules; nothing is judged by it
         answers = [(query, prometheus.series(query.text)) for query in queries()]
         scraped = {name: prometheus.series(sample) for name, sample in documented().items()}

@@ -1,4 +1,4 @@
-"""What a Streams application under measurement stands on: its topics in racks, and who leads its group."""
+"""What a Streams application under measurement needs: its topics in racks, and who leads its group."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,8 +21,6 @@ SAME_NUMBERS = (
     "num.standby.replicas",
     "probing.rebalance.interval.ms",
 )
-# The third also removes the dead member that a restarted thread leaves behind; the second leaves it to its session.
-LEADERS = ("java", "bellwether", "bellwether-ghosts")
 RACKS = ("az1", "az2", "az3")
 PLAIN: Mapping[str, str] = {}
 COMPACTED = {"cleanup.policy": "compact"}
@@ -76,7 +74,7 @@ def bellwether_options(
 ) -> dict[str, Any]:
     """Bellwether's settings for the group of this application: the same values that the application itself has.
 
-    `ghosts`: whether dead members are removed; then it vouches that each instance has a client id of its own. `leads`:
+    `ghosts`: whether dead members are removed; then it states that each instance has a client id of its own. `leads`:
     settings that only a leader uses are among them.
     """
     session = {"session_timeout_ms": 6_000} if leads else {}
@@ -97,19 +95,13 @@ def bellwether_options(
 
 
 @contextmanager
-def leading(
-    cluster: KafkaCluster, leader: str, application: Application, policy: str = POLICY
-) -> Iterator[Bellwether | None]:
-    """Bellwether as the first member of the application's group while the block runs; nobody for Java.
+def leading(cluster: KafkaCluster, application: Application) -> Iterator[Bellwether]:
+    """Bellwether as the first member of the application's group while the block runs.
 
-    What fails inside as an AssertionError is told together with the end of Bellwether's log.
+    An AssertionError inside is raised again with the end of Bellwether's log.
     """
-    if leader == "java":
-        yield None
-        return
     with TemporaryDirectory(prefix="bellwether-topology-") as directory:
-        topology, ghosts = write_topology(application, Path(directory)), leader.endswith("-ghosts")
-        options = bellwether_options(application, topology, policy, ghosts=ghosts)
+        options = bellwether_options(application, write_topology(application, Path(directory)), ghosts=False)
         with Bellwether(cluster, [application.application_id], options=options) as process:
             try:
                 yield process
@@ -120,10 +112,10 @@ def leading(
 
 
 def check_leader(cluster: KafkaCluster, group: str, leader: str) -> None:
-    """Raises AssertionError when a completed round of the group had another kind of leader."""
-    led_by_bellwether = [found.leader.startswith(INSTANCE) for found in rebalances(cluster, group)]
+    """Raises AssertionError when a completed rebalance of the group had another kind of leader."""
+    led_by_bellwether = [rebalance.leader.startswith(INSTANCE) for rebalance in rebalances(cluster, group)]
     expected = leader != "java"
-    assert led_by_bellwether, f"no round of {group} was completed"
+    assert led_by_bellwether, f"no rebalance of {group} was completed"
     assert all(own == expected for own in led_by_bellwether), (
         f"{group} was not always led by {leader}: {led_by_bellwether}"
     )

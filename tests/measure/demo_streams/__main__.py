@@ -1,6 +1,6 @@
-"""`make demo-streams`: three real brokers in three racks, a real Streams application (exactly once) under load, and who
-leads its group: Bellwether, or with `--leader java` the application itself. An instance is added, one is killed and
-comes back; what runs where is shown as it moves, and at the end the counts must be exact.
+"""`make demo-streams`: three real brokers in three racks, and a real Streams application (exactly once) under load,
+whose group Bellwether leads. An instance is added, one is killed and comes back; what runs where is shown as it moves,
+and at the end the counts must be exact.
 
 Ends by itself, with 1 and a sentence when something did not hold.
 """
@@ -21,7 +21,7 @@ from tests.interop.support.rebalances import rebalances
 from tests.interop.support.streams_app import RUNNING, StreamsApp
 from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load
-from tests.interop.support.streams_stage import LEADERS, RACKS, check_leader, create_topics, foreign_partitions, leading
+from tests.interop.support.streams_stage import RACKS, check_leader, create_topics, foreign_partitions, leading
 from tests.measure.demo_streams.screen import Scene, progress, show_counts, show_rebalances, show_summary, show_tasks
 
 GROUP = "shop"
@@ -62,12 +62,12 @@ class Stage:
     cluster: KafkaCluster
     app: StreamsApp
     deadline: float
-    process: Bellwether | None = None
+    process: Bellwether
     scenes: list[Scene] = field(default_factory=list)
     decisions_shown: int = 0
 
     def begin(self, what: str) -> tuple[str, int, int]:
-        """Announces a scene and marks its beginning: title, time and completed rounds."""
+        """Announces a scene and marks its beginning: title, time and completed rebalances."""
         elapsed_s = TOTAL_S - (self.deadline - time.monotonic())
         self.console.print(Rule(f"[dim]{elapsed_s:.0f} s[/]  [bold]{what}", align="left", style="cyan"))
         return what, int(time.time() * 1000), len(rebalances(self.cluster, GROUP))
@@ -101,7 +101,7 @@ class Stage:
         )
         self.scenes.append(scene)
         show_tasks(self.console, self.app)
-        decisions = self.process.log("streams_decision", group=GROUP) if self.process else []
+        decisions = self.process.log("streams_decision", group=GROUP)
         show_rebalances(self.console, decisions[self.decisions_shown :])
         self.decisions_shown = len(decisions)
         self.console.print(f"[dim]settled in {scene.settled_s:.1f} s\n")
@@ -147,7 +147,7 @@ def play(stage: Stage, load: Load) -> None:
     load.stop()
 
 
-def judge(stage: Stage, load: Load, leader: str) -> None:
+def judge(stage: Stage, load: Load) -> None:
     """Everything that must have held. Raises AssertionError, or DemoError with a sentence."""
     expected = load.expected
     totals = stage.app.wait_counted(expected, exactly_once=True, limit_s=30.0)
@@ -156,14 +156,14 @@ def judge(stage: Stage, load: Load, leader: str) -> None:
     overlaps = stage.app.timeline().overlaps()
     if overlaps:
         raise DemoError(f"A task ran twice at once: {overlaps[0]}.")
-    check_leader(stage.cluster, GROUP, leader)
+    check_leader(stage.cluster, GROUP, "bellwether")
     stage.console.print(
         f"[bold green]{expected.seen:,} records were counted exactly once; no task ran twice at a time; "
-        f"{'Bellwether' if leader == 'bellwether' else 'a Java thread'} led every round.[/]"
+        "Bellwether led every rebalance.[/]"
     )
 
 
-def perform(console: Console, leader: str) -> None:
+def perform(console: Console) -> None:
     """Runs the whole demo. Raises DemoError, AssertionError or MissingToolError."""
     began = time.monotonic()
     with ExitStack() as stack:
@@ -172,24 +172,21 @@ def perform(console: Console, leader: str) -> None:
         create_topics(cluster, APPLICATION)
         load = stack.enter_context(Load(cluster, APPLICATION.topics[0], KEYS))
         load.produce(PRELOADED)
-        process = stack.enter_context(leading(cluster, leader, APPLICATION))
-        who = "[bold]Bellwether[/] leads" if process else "a Java thread leads"
-        console.print(
-            f"Three Kafka brokers in the racks {', '.join(RACKS)}; a Streams application of 18 tasks; {who}.\n"
-        )
+        process = stack.enter_context(leading(cluster, APPLICATION))
+        what = "a Streams application of 18 tasks; [bold]Bellwether[/] leads"
+        console.print(f"Three Kafka brokers in the racks {', '.join(RACKS)}; {what}.\n")
         app = stack.enter_context(StreamsApp(cluster, APPLICATION))
         stage = Stage(console, cluster, app, began + TOTAL_S, process)
         play(stage, load)
-        judge(stage, load, leader)
+        judge(stage, load)
     console.print(f"[dim]{time.monotonic() - began:.0f} s")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make demo-streams", description=__doc__)
-    parser.add_argument("--leader", choices=LEADERS, default="bellwether")
+    argparse.ArgumentParser(prog="make demo-streams", description=__doc__).parse_args()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     try:
-        perform(console, parser.parse_args().leader)
+        perform(console)
     except (DemoError, AssertionError, MissingToolError) as error:
         console.print(f"[bold red]{error}", highlight=False)
         return 1

@@ -51,8 +51,8 @@ def warm_ups(app: StreamsApp) -> list[tuple[str, str, int]]:
     standbys = app.application.standbys
     extra = [
         (task, name, lag)
-        for task, found in copies.items()
-        for lag, name in sorted(found, reverse=True)[: max(0, len(found) - standbys)]
+        for task, of_task in copies.items()
+        for lag, name in sorted(of_task, reverse=True)[: max(0, len(of_task) - standbys)]
     ]
     return sorted(extra)
 
@@ -88,9 +88,11 @@ def progress(app: StreamsApp) -> str:
 
 
 def show_rebalances(console: Console, decisions: Sequence[Mapping[str, Any]]) -> None:
-    """Bellwether's own log of its rounds: why, what moved, what it held back and for what."""
-    shown = Table(box=box.SIMPLE_HEAD, title="rounds, in Bellwether's words", title_justify="left", title_style="dim")
-    for heading in ("round", "why", "warm-ups", "moved", "held back", "out of rack", "next probe", "plan"):
+    """Bellwether's own log of its rebalances: why, what moved, what it held back and for what."""
+    shown = Table(
+        box=box.SIMPLE_HEAD, title="rebalances, in Bellwether's words", title_justify="left", title_style="dim"
+    )
+    for heading in ("generation", "why", "warm-ups", "moved", "held back", "out of rack", "next probe", "plan"):
         shown.add_column(heading, justify="left" if heading in ("why", "warm-ups") else "right")
     for message in decisions:
         probing = message["probing_in_ms"]
