@@ -18,12 +18,12 @@ TASK_SIZES = ((6, 24), (24, 400), (100, 2_000))
 WARM_CALLS, FAULT_CALLS = 50, 100
 
 
-def line(what: str, found: Called) -> str:
-    share = found.served / found.calls
-    p50, p99, worst = (micros / 1e3 for micros in (found.p50_micros, found.p99_micros, found.worst_micros))
+def line(what: str, called: Called) -> str:
+    share = called.served / called.calls
+    p50, p99, worst = (micros / 1e3 for micros in (called.p50_micros, called.p99_micros, called.worst_micros))
     times = f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, worst {worst:.1f} ms"
-    moved = f"moved by fallback {found.moved_by_fallback}, invalid {found.faults}"
-    return f"{what}: {times}, plans {share:.1%}, {moved}, crossing {found.crossing}"
+    moved = f"moved by fallback {called.moved_by_fallback}, invalid {called.faults}"
+    return f"{what}: {times}, plans {share:.1%}, {moved}, crossing {called.crossing}"
 
 
 def of_tasks(calls: int) -> None:

@@ -62,9 +62,9 @@ def settle(release: str, group: SettlingGroup, trials: int) -> Settled:
     return Settled(release, group, changes, first, group.calls()[len(first) :])
 
 
-def settled(release: str, clients: Sequence[str], trials: int) -> list[Settled]:
+def settled(release: str, trials: int) -> list[Settled]:
     with stage(release) as (folder, cluster, flock):
-        groups = settling_groups(cluster, flock, clients, (UNIFORM, RACK_FIRST))
+        groups = settling_groups(cluster, flock, CLIENTS, (UNIFORM, RACK_FIRST))
         asking = [group.name for group in groups if group.asks]
         with (
             Faulty(cluster, folder, asking, relayed=False).running(),
@@ -73,11 +73,11 @@ def settled(release: str, clients: Sequence[str], trials: int) -> list[Settled]:
             return list(pool.map(lambda group: settle(release, group, trials), groups))
 
 
-def disturbed(release: str, clients: Sequence[str]) -> list[Disturbed]:
+def disturbed(release: str) -> list[Disturbed]:
     """Disturbs a group of each client in each way, all of them at once."""
     every: list[Disturbed] = []
-    with stage(release) as (folder, cluster, flock), ThreadPoolExecutor(len(clients)) as pool:
-        groups = settling_groups(cluster, flock, clients, (RACK_FIRST,))
+    with stage(release) as (folder, cluster, flock), ThreadPoolExecutor(len(CLIENTS)) as pool:
+        groups = settling_groups(cluster, flock, CLIENTS, (RACK_FIRST,))
         for faults in (GONE, WRONG):
             faulty = Faulty(cluster, folder, [group.name for group in groups], relayed=faults is WRONG)
             with faulty.running():
@@ -110,14 +110,14 @@ def stage(release: str) -> Iterator[tuple[Path, KafkaCluster, Flock]]:
 
 def table(every: Sequence[Settled]) -> Table:
     shown = Table(*COLUMNS)
-    for one in every:
+    for settled_group in every:
         for what in ("join", "leave", "kill"):
-            changes = [change for change in one.changes if change.what == what]
+            changes = [change for change in settled_group.changes if change.what == what]
             seconds, across = [c.settled_s for c in changes], [c.crossing for c in changes]
             shown.add_row(
-                one.release,
-                one.group.kind,
-                one.group.assignor,
+                settled_group.release,
+                settled_group.group.kind,
+                settled_group.group.assignor,
                 what,
                 f"{median(seconds):.1f}",
                 f"{max(seconds):.1f}",
@@ -130,11 +130,11 @@ def table(every: Sequence[Settled]) -> Table:
 
 def of_calls(every: Sequence[Settled]) -> str:
     """Describes the calls of `assign` in all brokers of a release."""
-    calls = [call for one in every for call in one.calls]
-    first = [call for one in every for call in one.first]
+    calls = [call for group in every for call in group.calls]
+    first = [call for group in every for call in group.first]
     times = sorted(call.ms / (call.plans + call.fallbacks) for call in calls)
     number, fallbacks = sum(call.plans + call.fallbacks for call in calls), sum(call.fallbacks for call in calls)
-    changed = [f"{c.what} {c.settled_s:.1f} s" for one in every for c in one.changes if c.fallbacks]
+    changed = [f"{c.what} {c.settled_s:.1f} s" for group in every for c in group.changes if c.fallbacks]
     return (
         f"brokers of {every[0].release}: assign p50 {median(times):.1f} ms, p99 {times[int(0.99 * len(times))]:.1f} ms,"
         f" worst {times[-1]:.1f} ms, fallbacks {fallbacks} of {number} calls ({fallbacks / number:.1%}), before"
@@ -145,17 +145,16 @@ def of_calls(every: Sequence[Settled]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.broker_settles", description=__doc__)
     parser.add_argument("--release", action="append", choices=RELEASES)
-    parser.add_argument("--client", action="append", choices=CLIENTS)
     parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--faults", action="store_true", help="no plans for a while, in five ways, five changes each")
     options = parser.parse_args()
     if options.faults:
-        seen = [one for release in options.release or RELEASES for one in disturbed(release, options.client or CLIENTS)]
-        return 1 if any(one.moved or one.plans or one.errors or one.differing for one in seen) else 0
+        groups = [group for release in options.release or RELEASES for group in disturbed(release)]
+        return 1 if any(group.moved or group.plans or group.errors or group.differing for group in groups) else 0
     every: list[Settled] = []
     for release in options.release or RELEASES:
-        every += settled(release, options.client or CLIENTS, options.trials)
-        print(of_calls([one for one in every if one.release == release]), flush=True)
+        every += settled(release, options.trials)
+        print(of_calls([group for group in every if group.release == release]), flush=True)
     Console(width=140).print(table(every))
     return 0
 

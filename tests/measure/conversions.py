@@ -26,6 +26,7 @@ from tests.interop.support.scenes.conversions import (
 from tests.interop.support.scenes.settling import RELEASES
 
 KINDS = ("java", "confluent")
+AT_ONCE = 5
 WAYS = ("static", "dynamic", "together")
 COLUMNS = ("members", "restarted", "to", "groups", "moves: predicted", "seen", "across racks: predicted", "seen", "s")
 
@@ -58,7 +59,7 @@ def table(conversions: Sequence[ConvertedOneWay]) -> Table:
 
 
 def between(values: Sequence[int | None]) -> str:
-    """Returns the range of these values, "-" if they are not known."""
+    """Returns the range of these values, "-" if there are none."""
     present = [value for value in values if value is not None]
     if not present:
         return "-"
@@ -68,22 +69,21 @@ def between(values: Sequence[int | None]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.conversions", description=__doc__)
     parser.add_argument("--groups", type=int, default=20)
-    parser.add_argument("--at-once", type=int, default=5)
     parser.add_argument("--release", choices=RELEASES, default="4.3", help="of the brokers")
     arguments = parser.parse_args()
     sorts = islice(cycle(product(KINDS, WAYS)), arguments.groups)
     named = [(f"converted-{number}", kind, way) for number, (kind, way) in enumerate(sorts)]
     ended: list[tuple[list[ConvertedOneWay], Consumption]] = []
     with KafkaCluster(properties=PROPERTIES, release=RELEASES[arguments.release]) as cluster:
-        for first in range(0, len(named), arguments.at_once):
-            ended += run(cluster, named[first : first + arguments.at_once])
+        for first in range(0, len(named), AT_ONCE):
+            ended += run(cluster, named[first : first + AT_ONCE])
             print(f"{len(ended)} groups converted and back", flush=True)
     conversions = [conversion for both, _ in ended for conversion in both]
     consumed = [consumption for _, consumption in ended]
     Console(width=140).print(table(conversions))
     differences = [sentence for conversion in conversions for sentence in conversion.differences]
     print("\n".join(differences) or f"the watch showed what members say in all {len(conversions)} conversions")
-    totals = {name: sum(getattr(one, name) for one in consumed) for name in Consumption.__slots__ if name != "group"}
+    totals = {name: sum(getattr(c, name) for c in consumed) for name in Consumption.__slots__ if name != "group"}
     print(", ".join(f"{name} {value}" for name, value in totals.items()))
     lost = totals["lost"] or totals["backwards"] or totals["uncommitted"]
     return 1 if differences or lost else 0

@@ -12,9 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
@@ -44,10 +42,10 @@ NO_STATIC = "the client has no static membership"
 NO_COOPERATIVE = "the client has no cooperative assignor"
 NO_EAGER = "Streams 4 lists the cooperative protocol alone"
 SESSION_MS = 6_000
-RETURN_SESSION_MS = 120_000  # whoever comes back has so long, the start of its process included
+RETURN_SESSION_MS = 120_000  # what comes back has so long, the start of its process included
 PARTITIONS = 12
 STREAMS_TASKS = 12
-WAITING = {"linger_ms": 3_600_000}  # for members that come last, when it has led nobody for long
+WAITING = {"linger_ms": 3_600_000}  # for members that come last, when the group was empty for long
 LIMIT_S = 30.0
 QUIET_S = 1.0
 DOC = ROOT / "docs" / "evidence" / "interoperability.md"
@@ -70,21 +68,18 @@ class Line:
         return f"{self.client} {self.way}".replace(" ", "-").lower()
 
 
-def _lines() -> tuple[Line, ...]:
-    found = [Line("Java 4.3", "eager", "java", "range"), Line("Java 4.3", "cooperative", "java", "cooperative-sticky")]
-    found += [Line("Java 3.9", "eager", "java-3.9", "range")]
-    found += [Line("Java 3.9", "cooperative", "java-3.9", "cooperative-sticky")]
-    for client in ("confluent-kafka", "franz-go", "sarama", "kafka-python"):
-        kind = client.removesuffix("-kafka")
-        found += [Line(client, "eager", kind, "range"), Line(client, "cooperative", kind, "cooperative-sticky")]
-    found += [Line("aiokafka", "eager", "aiokafka", "range")]
-    found += [Line("aiokafka", "cooperative", "aiokafka", why_not=NO_COOPERATIVE)]
-    found += [Line("kafka-go", "eager", "kafka-go", "range", static=False)]
-    found += [Line("kafka-go", "cooperative", "kafka-go", why_not=NO_COOPERATIVE)]
-    return tuple(found)
-
-
-LINES = _lines()
+BOTH = (
+    *(("Java 4.3", "java"), ("Java 3.9", "java-3.9"), ("confluent-kafka", "confluent"), ("franz-go", "franz-go")),
+    *(("sarama", "sarama"), ("kafka-python", "kafka-python")),
+)
+WAYS = (("eager", "range"), ("cooperative", "cooperative-sticky"))
+LINES = (
+    *(Line(client, way, kind, assignor) for client, kind in BOTH for way, assignor in WAYS),
+    Line("aiokafka", "eager", "aiokafka", "range"),
+    Line("aiokafka", "cooperative", "aiokafka", why_not=NO_COOPERATIVE),
+    Line("kafka-go", "eager", "kafka-go", "range", static=False),
+    Line("kafka-go", "cooperative", "kafka-go", why_not=NO_COOPERATIVE),
+)
 
 
 @dataclass
@@ -160,8 +155,7 @@ class Life:
 
     def _crash(self) -> None:
         """Its process was made for this."""
-        victim = self.members.pop(1)
-        victim.kill()
+        self.members.pop(1).kill()
 
     def _return(self) -> None:
         """A process under the same instance id takes the place of one that was killed."""
@@ -185,9 +179,9 @@ class Life:
 
     def _led_by_bellwether(self, group: str) -> None:
         led = rebalances(self.cluster, group)
-        assert led, "the broker tells of no round"
+        assert led, "the broker logged no rebalance"
         strangers = [r for r in led if not r.leader.startswith(f"{INSTANCE}-")]
-        assert not strangers, f"somebody else led: {strangers}"
+        assert not strangers, f"a member led: {strangers}"
 
 
 def static_group(line: Line) -> str:
@@ -195,43 +189,36 @@ def static_group(line: Line) -> str:
 
 
 def groups(line: Line) -> list[str]:
-    """The groups that one line lives in, to be led by us."""
+    """The groups that one line lives in, to be led by Bellwether."""
     return [line.name, static_group(line)] if line.static else [line.name]
 
 
-def run(release: str, chosen: Sequence[Line], at_once: int) -> list[Outcome]:
-    """All these lines on one broker of this release."""
+def run(release: str, chosen: Sequence[Line]) -> list[Outcome]:
+    """All these lines on one broker of this release, one after another."""
     jars, version = RELEASES[release]
     able = [line for line in chosen if not line.why_not]
     with (
         KafkaCluster(nodes=1, racks=("az1",), heap_mb=512, release=jars) as cluster,
         Flock(cluster.bootstrap) as flock,
         Bellwether(cluster, [group for line in able for group in groups(line)], options=WAITING) as lead,
-        ThreadPoolExecutor(at_once) as pool,
     ):
         print(f"broker {version}, {len(able)} lines", flush=True)
-        found = []
-        for done in as_completed([pool.submit(Life(cluster, flock, lead, line).run) for line in able]):
-            outcome = done.result()
-            print(release, outcome.line, outcome.cells, *outcome.failed, flush=True)
-            keep(release, [outcome])
-            found.append(outcome)
-        return found
+        return [keep(release, Life(cluster, flock, lead, line).run()) for line in able]
 
 
-def keep(release: str, outcomes: Sequence[Outcome]) -> None:
-    """Beside what earlier pieces have found."""
-    path = CELLS / f"{release}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    cells = _kept(release)
+def keep(release: str, outcome: Outcome) -> Outcome:
+    """Prints the outcome, and writes it beside those of earlier pieces."""
+    print(release, outcome.line, outcome.cells, *outcome.failed, flush=True)
     now = time.strftime("%Y-%m-%d", time.gmtime())
     stamp = {"when": now, "load": f"{os.getloadavg()[0]:.0f}", "commit": commit()}
-    cells |= {outcome.line: {**outcome.cells, **stamp} for outcome in outcomes}
-    path.write_text(json.dumps(cells, indent=1), encoding="utf-8")
+    cells = kept(release) | {outcome.line: {**outcome.cells, **stamp}}
+    CELLS.mkdir(parents=True, exist_ok=True)
+    (CELLS / f"{release}.json").write_text(json.dumps(cells, indent=1), encoding="utf-8")
+    return outcome
 
 
 def document(reported: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
-    """The page of what was found: by line, by step, by release, and the line's "when", "load" and "commit"."""
+    """The page of these cells: by line, by step, by release, and the line's "when", "load" and "commit"."""
     parts = [f"| client | rebalance | {', s | '.join(STEPS)}, s |", "| --- " * 7 + "|"]
     measured = failed = 0
     for line in (*LINES, *STREAMS_LINES):
@@ -243,7 +230,7 @@ def document(reported: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
             figures.append("n/a" if set(cells) == {"n/a"} else "; ".join(_figure(step, cell) for cell in cells))
         parts.append(f"| {line.client} | {line.way} | {' | '.join(figures)} |")
     parts.append("")
-    lines = [cells for found in reported.values() for cells in found.values()]
+    lines = [cells for by_line in reported.values() for cells in by_line.values()]
     days = " and ".join(sorted({cells["when"][:10] for cells in lines}))
     loads = sorted(int(cells.get("load", "0")) for cells in lines) or [0]
     machine = f"{os.cpu_count()} cores at a load average of {loads[0]} to {loads[-1]}"
@@ -252,12 +239,8 @@ def document(reported: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str:
     return "\n".join([HEAD.replace("SUMMARY", summary), *parts])
 
 
-def kept() -> dict[str, dict[str, dict[str, str]]]:
-    """What all pieces have found so far."""
-    return {release: _kept(release) for release in RELEASES}
-
-
-def _kept(release: str) -> dict[str, dict[str, str]]:
+def kept(release: str) -> dict[str, dict[str, str]]:
+    """The cells that all pieces have written so far."""
     path = CELLS / f"{release}.json"
     cells: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return cells
@@ -302,25 +285,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Clients and brokers, each with each.")
     parser.add_argument("--release", nargs="*", choices=list(RELEASES), default=list(RELEASES))
     parser.add_argument("--client", nargs="*", help="only lines whose name begins so")
-    parser.add_argument("--at-once", type=int, default=1, help="lines that live at the same time")
-    parser.add_argument("--write-only", action="store_true", help="the document of what has been measured before")
     options = parser.parse_args()
-    failed = False
-    if not options.write_only:
-        from tests.measure.matrix_streams import run_streams
+    from tests.measure.matrix_streams import run_streams
 
-        for release in options.release:
-            chosen = [line for line in LINES if _chosen(line, options.client)]
-            streams = [line for line in STREAMS_LINES if _chosen(line, options.client) and not line.why_not]
-            outcomes = run(release, chosen, options.at_once) if any(not line.why_not for line in chosen) else []
-            for line in streams:
-                found = run_streams(release, line)
-                print(release, found.line, found.cells, *found.failed, flush=True)
-                outcomes.append(found)
-                keep(release, [found])
-            failed |= any(outcome.failed for outcome in outcomes)
-    Path(DOC).write_text(document(kept()), encoding="utf-8")
-    return 1 if failed else 0
+    outcomes = []
+    for release in options.release:
+        chosen = [line for line in LINES if _chosen(line, options.client)]
+        streams = [line for line in STREAMS_LINES if _chosen(line, options.client) and not line.why_not]
+        outcomes += run(release, chosen) if any(not line.why_not for line in chosen) else []
+        outcomes += [keep(release, run_streams(release, line)) for line in streams]
+    DOC.write_text(document({release: kept(release) for release in RELEASES}), encoding="utf-8")
+    return 1 if any(outcome.failed for outcome in outcomes) else 0
 
 
 def _chosen(line: Line, beginnings: Sequence[str] | None) -> bool:

@@ -47,7 +47,7 @@ TESTS = {
     "assignors": ("tests/unit/assignors", "tests/vectors/test_recorded_plans.py"),
     "coordinator/membership": (
         *("tests/unit/coordinator/membership", "tests/vectors/test_membership_scenarios.py"),
-        "tests/unit/test_docs.py",  # defaults stand in docs/reference/configuration.md
+        "tests/unit/test_docs.py",  # defaults are in docs/reference/configuration.md
     ),
     **{f"coordinator/{name}": (f"tests/unit/coordinator/{name}",) for name in BESIDE},
 }
@@ -60,6 +60,7 @@ THIRD_PARTIES = ("numpy", "hypothesis", "kafka", "pydantic_settings", "structlog
 # A mutant that hangs is noticed, too: it gets so many times as long as the code as it is.
 PATIENCE = 5
 LEAST_S = 30.0
+LEAST_PERCENT = 85  # must be noticed or be equivalent
 FAILED_MAX = 5  # tests that are too slow while each call is recorded
 FATES = ("killed", "hung", "equivalent", "survived")
 MEMORY_BYTES = 4 << 30
@@ -87,16 +88,16 @@ def main() -> int:
         print(f"listed as equivalent, but not there any more: {path} {function}: {before} {after}")
     tally: dict[str, Counter[str]] = defaultdict(Counter)
     trials = [(mutant, _tests_of(mutant, called)) for mutant in drawn]
-    with _forked(options.jobs) as pool:
-        for mutant, found in zip(drawn, pool.map(_outcome, trials), strict=True):
-            outcome = "equivalent" if found == "survived" and _met(equivalent, [mutant]) else found
+    with _forked(os.cpu_count()) as pool:
+        for mutant, result in zip(drawn, pool.map(_outcome, trials), strict=True):
+            outcome = "equivalent" if result == "survived" and _met(equivalent, [mutant]) else result
             tally[str(Path(mutant.path).parent)][outcome] += 1
             if outcome == "survived":
                 print(mutant, flush=True)
     return int(_report(tally, len(mutants), options) or bool(stale))
 
 
-def _forked(workers: int) -> ProcessPoolExecutor:
+def _forked(workers: int | None) -> ProcessPoolExecutor:
     """Processes that, unlike those of a Pool, may have children: some tests start processes."""
     return ProcessPoolExecutor(workers, mp_context=FORK)
 
@@ -106,8 +107,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", default=list(TESTS), help="directories of the product")
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--least", type=float, default=85, help="per cent that must be noticed or be equivalent")
     return parser.parse_args()
 
 
@@ -140,7 +139,7 @@ def _report(tally: dict[str, Counter[str]], total: int, options: argparse.Namesp
         counts = ", ".join(f"{fates[outcome]} {outcome}" for outcome in FATES)
         print(f"{name:<32} {good:5.1f} % of {drawn:4}: {counts}")
     print(f"{everything.total()} drawn from {total} with seed {options.seed}")
-    return int(100 * (everything.total() - everything["survived"]) < options.least * everything.total())
+    return int(100 * (everything.total() - everything["survived"]) < LEAST_PERCENT * everything.total())
 
 
 class _Survey:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 MODULE = "<module>"
-# What stands for an operator, and what is put in its place.
+# The text of an operator, and what replaces it.
 COMPARED: dict[type[ast.cmpop], tuple[str, tuple[str, ...]]] = {
     ast.Lt: ("<", ("<=", ">=")),
     ast.LtE: ("<=", ("<", ">")),
@@ -57,15 +57,15 @@ class Mutant:
 
 def mutants_of(root: Path, path: str) -> list[Mutant]:
     source = (root / path).read_bytes()
-    found = []
+    mutants = []
     for function, (begin, end, text) in _Source(source).changes(ast.parse(source)):
         changed = source[:begin] + text.encode() + source[end:]
         first, last = source.rfind(b"\n", 0, begin) + 1, (source + b"\n").find(b"\n", end)
         touched = source[first:last], changed[first : last + len(changed) - len(source)]
         line = source.count(b"\n", 0, begin) + 1
         before, after = (" ".join(text.decode().split()) for text in touched)
-        found.append(Mutant(path, function, line, before, after, changed))
-    return found
+        mutants.append(Mutant(path, function, line, before, after, changed))
+    return mutants
 
 
 class _Source:

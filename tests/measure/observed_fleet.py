@@ -15,20 +15,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-
 from tests.interop.support.bellwether import COMMAND, clean_environment, cpu_s, resident_mb
 from tests.paths import ROOT
 from tests.support.answering_brokers import Size
 from tests.support.observing_process import Run, brokers, running
 
+PARTITIONS, MEMBERS = 100, 4  # of each group
+OBSERVED_S = 60.0
 REFRESH_S = 15.0  # as often as Prometheus reads metrics in most installations
 
 
-def measure(run: Run, seconds: float) -> Iterator[str]:
+def measure(run: Run) -> Iterator[str]:
     requests, sizes, described = run.counted()
     cpu, began, oldest_s, most_mb = cpu_s(run.pid), time.monotonic(), 0.0, 0.0
-    while time.monotonic() < began + seconds:
+    while time.monotonic() < began + OBSERVED_S:
         time.sleep(REFRESH_S)
         seen = run.seen_at()
         oldest_s = max(oldest_s, time.time() - min(seen.values()))
@@ -56,14 +56,8 @@ def list_groups(size: Size, times: int) -> Iterator[str]:
             took, used = [], []
             for _ in range(times):
                 began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-                done = subprocess.run(
-                    [*COMMAND, *arguments],
-                    cwd=ROOT,
-                    env=clean_environment(),
-                    capture_output=True,
-                    check=True,
-                    timeout=60,
-                )
+                command, environment = [*COMMAND, *arguments], clean_environment()
+                done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True, timeout=60)
                 after = resource.getrusage(resource.RUSAGE_CHILDREN)
                 took.append(time.monotonic() - began)
                 used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
@@ -78,30 +72,18 @@ def list_groups(size: Size, times: int) -> Iterator[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.measure.observed_fleet", description=__doc__)
     parser.add_argument("--groups", type=int, default=1_000)
-    parser.add_argument("--partitions", type=int, default=100, help="of each group")
-    parser.add_argument("--members", type=int, default=4, help="of each group")
-    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--list", type=int, default=0, metavar="TIMES", help="time `bellwether groups` instead")
     options = parser.parse_args()
-    console = Console(soft_wrap=True, highlight=False)
-    if sys.platform != "linux":
-        console.print("Reads /proc, so it runs on Linux only.")
-        return 2
-    size = Size(options.groups, options.partitions, options.members)
-    console.print(
-        f"{size.groups} groups, {size.groups * size.partitions:,} partitions, {size.members} members in each group,"
-        f" {options.seconds:.0f} s"
-    )
+    size = Size(options.groups, PARTITIONS, MEMBERS)
+    print(f"{size.groups} groups of {PARTITIONS} partitions and {MEMBERS} members, {OBSERVED_S:.0f} s", flush=True)
     if options.list:
-        for line in list_groups(size, options.list):
-            console.print(line)
+        print(*list_groups(size, options.list), sep="\n")
         return 0
     with tempfile.TemporaryDirectory(prefix="bellwether-fleet-") as folder, running(size, Path(folder)) as run:
         began = time.monotonic()
         run.wait_until_seen(size.groups)
-        console.print(f"every group has been seen {time.monotonic() - began:.1f} s after the start")
-        for line in measure(run, options.seconds):
-            console.print(line)
+        print(f"every group has been seen {time.monotonic() - began:.1f} s after the start", flush=True)
+        print(*measure(run), sep="\n")
     return 0
 
 

@@ -104,9 +104,6 @@ def removed_by(notes: Sequence[str]) -> int:
     return sum(note.split(", in ")[0].count(", ") + 1 for note in notes)
 
 
-# ---- live ------------------------------------------------------------------------------------------------------------
-
-
 def live(kafka: KafkaCluster, draw: random.Random, number: int) -> Taken:
     kind = draw.choice((*KINDS, STREAMS))
     return live_application(kafka, draw, number) if kind == STREAMS else live_consumers(kafka, draw, number, kind)
@@ -175,9 +172,6 @@ def _stable(bellwether: InstanceHarness, group: str) -> bool:
     return runner is not None and runner.membership.state is State.STABLE
 
 
-# ---- simulated -------------------------------------------------------------------------------------------------------
-
-
 def simulated(seed: int) -> Taken:
     world = World(seed, crowd=2)
     draw = random.Random(f"takeover {seed}")
@@ -202,26 +196,23 @@ def simulated(seed: int) -> Taken:
     return Taken(name, len(ids), Prediction.of(ids, config), led, removed_by(adopted), now - before, took_s)
 
 
-# ---- the table -------------------------------------------------------------------------------------------------------
-
-
-def line(number: int, one: Taken) -> str:
-    predicted = one.predicted
+def line(number: int, group: Taken) -> str:
+    predicted = group.predicted
     removals = " or ".join(map(str, dict.fromkeys((predicted.removals, predicted.at_most))))
     expected = f"{removals} with {predicted.temporary} temporary" if predicted.begins else "no"
     return (
-        f"{number:3} {one.name:37} {one.members:3} members; predicted {expected:19} led {one.led},"
-        f" removed {one.removed} in {one.rebalances} rebalances, {one.took_s:.1f} s"
-        f"{'' if one.as_predicted else ' NOT AS PREDICTED'}"
+        f"{number:3} {group.name:37} {group.members:3} members; predicted {expected:19} led {group.led},"
+        f" removed {group.removed} in {group.rebalances} rebalances, {group.took_s:.1f} s"
+        f"{'' if group.as_predicted else ' NOT AS PREDICTED'}"
     )
 
 
 def lines(taken: Sequence[Taken]) -> Iterator[str]:
     yield from map(line, range(len(taken)), taken)
-    removed = Counter(one.removed for one in taken if one.led)
-    yield f"{sum(one.led for one in taken)} of {len(taken)} groups are led, after so many removals: {dict(removed)}"
-    yield f"as predicted: {sum(one.as_predicted for one in taken)} of {len(taken)}"
-    yield f"disturbed in vain: {sum(one.in_vain for one in taken)}"
+    removed = Counter(group.removed for group in taken if group.led)
+    yield f"{sum(group.led for group in taken)} of {len(taken)} groups are led, after so many removals: {dict(removed)}"
+    yield f"as predicted: {sum(group.as_predicted for group in taken)} of {len(taken)}"
+    yield f"disturbed in vain: {sum(group.in_vain for group in taken)}"
 
 
 def main() -> int:
@@ -241,8 +232,8 @@ def main() -> int:
                 taken.append(live(kafka, draw, number))
                 print(line(number, taken[-1]), flush=True)
         print("\n".join(["---- all", *lines(taken)]))
-    good = sum(one.led for one in taken) >= GOAL * len(taken)
-    return 0 if good and not any(one.in_vain for one in taken) else 1
+    good = sum(group.led for group in taken) >= GOAL * len(taken)
+    return 0 if good and not any(group.in_vain for group in taken) else 1
 
 
 if __name__ == "__main__":

@@ -83,10 +83,8 @@ def main() -> int:
                 every = [evacuated(cluster, bellwether, members, RACKS[n % len(RACKS)]) for n in range(trials)]
             finally:
                 bellwether.stop()
-    for one in every:
-        print(
-            f"{one.rack}: empty after {one.empty_s:.2f} s, owned after {one.owned_s:.2f} s, {one.rebalances} rebalance"
-        )
+    for e in every:
+        print(f"{e.rack}: empty after {e.empty_s:.2f} s, owned after {e.owned_s:.2f} s, {e.rebalances} rebalance")
     for what, took_s in (("empty", [e.empty_s for e in every]), ("owned", [e.owned_s for e in every])):
         print(f"{what}: {min(took_s):.2f} to {max(took_s):.2f} s, {median(took_s):.2f} s in the median of {len(every)}")
     return 0

@@ -8,7 +8,6 @@ same bytes take compressed is what brokers write that have `offsets.topic.compre
 import argparse
 import sys
 import zlib
-from collections.abc import Iterator
 
 from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.registry import policy
@@ -42,14 +41,11 @@ def consumers(members: int, topics: int, each: int) -> Figures:
     start = fresh(shape, shape.settled_members)
     plan = run_own(start, warm_s=0, measure_s=0)
     scenario = disturbed(shape, start.owners(plan.assignments))
-    raw = RawGroup("g", 8, shape.protocol, tuple(map(_member, scenario.member_ids, scenario.metadata)))
+    metadata = zip(scenario.member_ids, scenario.metadata, strict=True)
+    raw = RawGroup("g", 8, shape.protocol, tuple(RawMember(member_id, None, blob) for member_id, blob in metadata))
     decision = decide(raw, scenario.cluster, Memory.empty(), policy("kafka"), 0)
     assert isinstance(decision, Decision), decision
     return _row(f"group record, {shape}", raw, decision.assignments)
-
-
-def _member(member_id: str, metadata: bytes) -> RawMember:
-    return RawMember(member_id, None, metadata)
 
 
 def streams(threads: int, tasks: int) -> Figures:
@@ -86,17 +82,12 @@ def _kilobytes(size: int) -> str:
     return f"{size / 1024:,.0f}"
 
 
-def rows() -> Iterator[Figures]:
-    for size in CONSUMERS:
-        yield consumers(*size)
-    for threads, tasks in APPLICATIONS:
-        yield streams(threads, tasks)
-
-
 def main() -> int:
     argparse.ArgumentParser(prog="python -m tests.measure.bench.records", description=__doc__).parse_args()
-    for row in rows():
-        print_and_save(row)
+    for size in CONSUMERS:
+        print_and_save(consumers(*size))
+    for threads, tasks in APPLICATIONS:
+        print_and_save(streams(threads, tasks))
     return 0
 
 

@@ -3,7 +3,7 @@ leading both of their groups. A topic appears. In one group the only member of a
 there; in the other, load begins to count, a third of which is on one partition. Every rebalance is shown, then both
 repairs in one picture, and at the end the members themselves are asked what they own.
 
-The brokers are librdkafka's mock: `embedded_brokers` says what that changes. Above all a join round lasts the session
+The brokers are librdkafka's mock: `embedded_brokers` says what that changes. Above all a rebalance lasts the session
 timeout less a second, hence the short sessions of `group`.
 """
 
@@ -93,7 +93,7 @@ async def _unless_ended(scenes: Coroutine[Any, Any, None], service: asyncio.Task
     try:
         await asyncio.wait({playing, service}, return_when=asyncio.FIRST_COMPLETED)
         if not playing.done():
-            raise DemoError(f"Bellwether has ended: {' '.join(service.result().messages) or 'nobody knows why'}")
+            raise DemoError(f"Bellwether has ended: {' '.join(service.result().messages) or 'without a message'}")
         playing.result()
     finally:
         playing.cancel()

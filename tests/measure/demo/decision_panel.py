@@ -19,25 +19,23 @@ from bellwether_kafka.coordinator.planning import cause
 
 Flats = npt.NDArray[np.integer[Any]]
 
-ROWS_MAX = 40
-MEMBER_WIDTH = 28
-RACK_WIDTH = 12
 NOTHING = "-"
 
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """What stands around the table. `name` turns a member id into what people call it."""
+    """What is around the table. `name` turns a member id into what people call it."""
 
     title: str
-    took_ms: float | None = None
+    took_ms: float
     name: Callable[[str], str] = field(default=str)
 
 
 def decision_panel(
     previous: Decision[PartitionPlan] | None, decision: Decision[PartitionPlan], caption: Caption
 ) -> RenderableType:
-    """One round, before and after. `previous` is the group's decision before, for members that are gone and the why."""
+    """One rebalance, before and after. `previous` is the group's decision before, for members that are gone and the
+    why."""
     why = cause(previous, decision, caption.name).sentence
     lines: list[RenderableType] = [Text.assemble(("why   ", "dim"), why), _table(previous, decision, caption.name)]
     lines.append(_summary(decision, caption.took_ms))
@@ -54,15 +52,15 @@ def partitions(cluster: ClusterView, flats: Flats) -> str:
     for flat in sorted(flats.tolist()):
         topic, partition = cluster.name(flat)
         by_topic.setdefault(topic, []).append(partition)
-    return "\n".join(f"{topic} {ranges(found)}" for topic, found in by_topic.items())
+    return "\n".join(f"{topic} {ranges(numbers)}" for topic, numbers in by_topic.items())
 
 
 def _table(
     previous: Decision[PartitionPlan] | None, decision: Decision[PartitionPlan], name: Callable[[str], str]
 ) -> Table:
     table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False, show_edge=False)
-    table.add_column("member", max_width=MEMBER_WIDTH, overflow="fold")
-    table.add_column("rack", max_width=RACK_WIDTH, overflow="fold")
+    table.add_column("member", max_width=28, overflow="fold")
+    table.add_column("rack", max_width=12, overflow="fold")
     for heading in ("before", "after", "change"):
         table.add_column(heading, ratio=1, overflow="fold")
     table.add_column("in rack", justify="right", no_wrap=True)
@@ -70,7 +68,7 @@ def _table(
     sent = decision.plan.target.sent
     crosses = crossing(group, cluster, sent)
     order = sorted(range(group.size), key=lambda m: name(group.members[m].member_id))
-    for m in order[:ROWS_MAX]:
+    for m in order:
         had, has = decision.plan.before == m, sent == m
         rack = group.members[m].rack
         local = f"{int((has & ~crosses).sum())}/{int(has.sum())}" if group.rack[m] != NO_RACK else NOTHING
@@ -82,8 +80,6 @@ def _table(
             _change(cluster, np.flatnonzero(has & ~had), np.flatnonzero(had & ~has)),
             local,
         )
-    if len(order) > ROWS_MAX:
-        table.add_row(f"... {len(order) - ROWS_MAX} more", "", "", "", "", "")
     _add_gone(table, previous, decision, name)
     return table
 
@@ -99,15 +95,11 @@ def _add_gone(
         return
     here = {member.key for member in decision.plan.group.members}
     gone = [m for m, member in enumerate(previous.plan.group.members) if member.key not in here]
-    for m in gone[:ROWS_MAX]:
+    for m in gone:
         member = previous.plan.group.members[m]
         had = np.flatnonzero(previous.plan.target.sent == m)
-        cells = (
-            _cell(previous.cluster, had),
-            "gone",
-            _change(previous.cluster, np.zeros(0, dtype=np.int64), had),
-            NOTHING,
-        )
+        change = _change(previous.cluster, np.zeros(0, dtype=np.int64), had)
+        cells = _cell(previous.cluster, had), "gone", change, NOTHING
         table.add_row(name(member.member_id), member.rack or NOTHING, *cells, style="dim")
 
 
@@ -124,16 +116,15 @@ def _change(cluster: ClusterView, gained: Flats, lost: Flats) -> Text:
     return text if text.plain else Text("=", style="dim")
 
 
-def _summary(decision: Decision[PartitionPlan], took_ms: float | None) -> Text:
+def _summary(decision: Decision[PartitionPlan], took_ms: float) -> Text:
     was, now, moved = decision.plan.cost(decision.plan.before), decision.cost, decision.moves
     parts = [
         f"kept {moved.kept}, moved {moved.moved}, new {moved.new}",
         f"out of rack {was.cross_rack} -> {now.cross_rack}",
         f"spread {was.spread} -> {now.spread}",
         f"no owner {was.unowned} -> {now.unowned}",
+        f"{took_ms:.0f} ms",
     ]
-    if took_ms is not None:
-        parts.append(f"{took_ms:.0f} ms")
     return Text.assemble(("plan  ", "dim"), " | ".join(parts))
 
 

@@ -48,7 +48,7 @@ class DemoGroup:
 
     @property
     def membership(self) -> MembershipConfig:
-        """Short times for the mock's sake; the protocol that the members list first must be our first, too."""
+        """Short times for the mock's sake; Bellwether lists first the protocol that the members list first."""
         return MembershipConfig(
             subscribes=True,
             group_id=self.group_id,
@@ -107,7 +107,7 @@ class DemoGroup:
         self.members[name] = member
 
     async def kill_member(self, name: str) -> None:
-        """kill -9: nothing is said to the broker, which finds out when the session expires."""
+        """kill -9: the broker notices when the session expires."""
         member = self.members.pop(name)
         member.process.kill()
         await member.process.wait()
@@ -124,17 +124,17 @@ class DemoGroup:
                 await member.listener
 
     def unsettled(self, topics: Mapping[str, int], since: float) -> str | None:
-        """What keeps the group from being settled: the members' own words against the topics, not against our plan."""
+        """What keeps the group from being settled: the members' own words against the topics, not against the plan."""
         ended = [m.name for m in self.members.values() if m.process.returncode is not None]
         if ended:
             return f"{self.group_id}: {ended[0]} has ended by itself"
         if len(self.plans) < self.plans_wanted or not self._took_part(self.decisions[-1]):
-            return f"{self.group_id}: waiting for a round with exactly {', '.join(sorted(self.members))}"
+            return f"{self.group_id}: waiting for a rebalance with exactly {', '.join(sorted(self.members))}"
         if self.decisions[-1].followup:
-            return f"{self.group_id}: waiting for the next round, which hands out what was withheld"
+            return f"{self.group_id}: waiting for the next rebalance, which hands out what is pending"
         silent = [m.name for m in self.members.values() if m.received_at < since]
         if silent:
-            return f"{self.group_id}: waiting to hear from {silent[0]}"
+            return f"{self.group_id}: waiting for a report of {silent[0]}"
         owners = self.owners
         wanted = {(topic, p) for topic, count in topics.items() for p in range(count)}
         twice = sum(count > 1 for count in owners.values())

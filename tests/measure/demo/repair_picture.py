@@ -73,19 +73,19 @@ def readings(repair: Repair, decision: Decision[PartitionPlan]) -> dict[str, Rea
     mean = float(weight.sum()) / plan.group.size
     members = {}
     for m, member in enumerate(plan.group.members):
-        mine = np.flatnonzero(sent == m)
-        load = float(weight[mine].sum())
-        by_load = f"{load / weight.sum():.0%} of the load" if repair.weights.of else f"{len(mine)} partitions"
-        heaviest = mine[weight[mine].argmax()] if len(mine) else None
+        own = np.flatnonzero(sent == m)
+        load = float(weight[own].sum())
+        by_load = f"{load / weight.sum():.0%} of the load" if repair.weights.of else f"{len(own)} partitions"
+        heaviest = own[weight[own].argmax()] if len(own) else None
         topic, partition = cluster.name(int(heaviest)) if heaviest is not None else ("", 0)
         hot = heaviest is not None and weight[heaviest] > HOT * weight.mean()
         members[repair.name(member.member_id)] = Reading(
             rack=member.rack or NOTHING,
             times_mean=load / mean,
             amount=by_load,
-            flats=mine,
+            flats=own,
             hot=f"{topic}-{partition}" if hot else "",
-            across=int(across[mine].sum()),
+            across=int(across[own].sum()),
         )
     return members
 

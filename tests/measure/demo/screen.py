@@ -1,4 +1,4 @@
-"""What the demo shows: the rounds of a group, and at the end what its members say they own."""
+"""What the demo shows: the rebalances of a group, and at the end what its members say they own."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ COLUMNS = ("group", "members", "partitions", "owned once", "rebalances led", "mo
 
 
 def show_rebalances(console: Console, group: DemoGroup) -> None:
-    """The rounds since the last call."""
+    """The rebalances since the last call."""
     decisions = group.decisions
     for at in range(group.shown, len(decisions)):
         decision = decisions[at]

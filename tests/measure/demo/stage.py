@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rich.console import Console
 from rich.rule import Rule
@@ -61,7 +61,7 @@ class Stage:
         self.topics[name] = partitions
 
     async def settled(self, what: str) -> None:
-        """Waits until the members of each group own everything exactly once, then shows the rounds.
+        """Waits until the members of each group own everything exactly once, then shows the rebalances.
 
         Raises DemoError when that takes too long.
         """
@@ -83,21 +83,14 @@ class Stage:
 
     async def leading(self) -> None:
         """Waits until Bellwether leads both groups, which are still empty. Raises DemoError."""
-        began = time.monotonic()
-        with self.console.status("[dim]Bellwether joins both groups"):
-            while not self._leads_all():
-                if time.monotonic() - began > SCENE_SECONDS:
-                    raise DemoError(f"After {SCENE_SECONDS:.0f} s Bellwether still leads not all groups.")
-                await asyncio.sleep(TICK_SECONDS)
+        await self._until(self._leads_all, "Bellwether joins both groups", "Bellwether still leads not all groups")
 
     async def load_counts(self) -> None:
         """Waits until the rates of partitions are known, and requests a rebalance by them. Raises DemoError."""
-        began = time.monotonic()
-        with self.console.status("[dim]reading how much is written to each partition"):
-            while not self.hot.measured().of:
-                if time.monotonic() - began > SCENE_SECONDS:
-                    raise DemoError(f"After {SCENE_SECONDS:.0f} s it is not known how much is written to partitions.")
-                await asyncio.sleep(TICK_SECONDS)
+        missing = "it is not known how much is written to partitions"
+        await self._until(
+            lambda: bool(self.hot.measured().of), "reading how much is written to each partition", missing
+        )
         self.hot.counts_for_plans = True
         self.billing.plans_wanted = len(self.billing.plans) + 1
         await self.load_watch.refresh()
@@ -124,6 +117,14 @@ class Stage:
     async def close(self) -> None:
         for group in self.groups:
             await group.close()
+
+    async def _until(self, holds: Callable[[], bool], doing: str, failure: str) -> None:
+        began = time.monotonic()
+        with self.console.status(f"[dim]{doing}"):
+            while not holds():
+                if time.monotonic() - began > SCENE_SECONDS:
+                    raise DemoError(f"After {SCENE_SECONDS:.0f} s {failure}.")
+                await asyncio.sleep(TICK_SECONDS)
 
     def _leads_all(self) -> bool:
         runners = self.service.runners.values()

@@ -15,7 +15,6 @@ import dataclasses
 import itertools
 import json
 import sys
-from pathlib import Path
 
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import CACHE
@@ -24,6 +23,7 @@ from tests.measure.pauses.run import LEADERS, SHAPES, Case, measure
 from tests.measure.pauses.table import markdown, read
 
 KEPT = CACHE / "pauses.jsonl"
+HEARTBEATS_MS = (1_000, 3_000)
 GUARANTEES = ("at_least_once", "exactly_once_v2")
 # A process that is killed, or closes after an exception, does not leave its group. Orders come before restarts only.
 ONLY = {"java-leave": ("restart", "scale-in"), "bellwether-order": ("restart",)}
@@ -36,25 +36,23 @@ def words(text: str) -> list[str]:
 def measured(shape: str, options: argparse.Namespace) -> int:
     """Appends every run with this shape; returns how many failed."""
     failures = 0
-    cells = list(
-        itertools.product(options.accidents, map(int, options.heartbeats), options.guarantees, options.leaders)
-    )
-    with KafkaCluster(nodes=SHAPES[shape].brokers) as cluster, options.json.open("a") as sink:
+    cells = list(itertools.product(options.accidents, HEARTBEATS_MS, GUARANTEES, options.leaders))
+    with KafkaCluster(nodes=SHAPES[shape].brokers) as cluster, KEPT.open("a") as sink:
         for run in range(1, options.runs + 1):
             for accident, heartbeat_ms, guarantee, leader in cells:
-                case = Case(leader, accident, shape, heartbeat_ms, guarantee, options.closing_s, options.per_second)
+                case = Case(leader, accident, shape, heartbeat_ms, guarantee, options.closing_s)
                 if accident not in ONLY.get(leader, ACCIDENTS):
                     continue
                 if accident == "out-of-memory" and not can_run_out_of_memory():
                     print("out-of-memory is left out: there is no memory cgroup to write to", file=sys.stderr)
                     continue
                 try:
-                    found = measure(cluster, case, run, options.times)
+                    measurement = measure(cluster, case, run, options.times)
                 except AssertionError as failure:
                     failures += 1
                     print(f"{case}, run {run}: {failure}", file=sys.stderr, flush=True)
                     continue
-                print(json.dumps(dataclasses.asdict(found)), file=sink, flush=True)
+                print(json.dumps(dataclasses.asdict(measurement)), file=sink, flush=True)
     return failures
 
 
@@ -65,14 +63,10 @@ def main() -> int:
     parser.add_argument("--leaders", type=words, default=list(LEADERS))
     parser.add_argument("--accidents", type=words, default=list(ACCIDENTS))
     parser.add_argument("--shapes", type=words, default=["18"], help=f"tasks: {', '.join(SHAPES)}")
-    parser.add_argument("--heartbeats", type=words, default=["1000", "3000"], help="milliseconds")
-    parser.add_argument("--guarantees", type=words, default=list(GUARANTEES))
     parser.add_argument("--closing-s", type=float, default=0.0, help="that the stores of an instance take to close")
-    parser.add_argument("--per-second", type=int, default=1_500, help="records")
-    parser.add_argument("--json", type=Path, default=KEPT, help="where every run is appended as a line")
     options = parser.parse_args()
     failures = sum(measured(shape, options) for shape in options.shapes)
-    print(markdown(read(options.json)))
+    print(markdown(read(KEPT)))
     return 1 if failures else 0
 
 

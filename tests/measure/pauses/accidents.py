@@ -26,38 +26,15 @@ def application_pid(instance: Instance, *, guarded: bool) -> int:
     return children(instance.pid)[0] if guarded else instance.pid
 
 
-def terminated(app: StreamsApp, name: str, *, guarded: bool) -> None:
-    """SIGTERM to what runs the application: the guard where there is one. Both close in order."""
-    del guarded
-    os.kill(app.instances[name].pid, signal.SIGTERM)
-
-
-def killed(app: StreamsApp, name: str, *, guarded: bool) -> None:
-    os.kill(application_pid(app.instances[name], guarded=guarded), signal.SIGKILL)
-
-
-def failed(app: StreamsApp, name: str, *, guarded: bool) -> None:
-    """An exception in every stream thread, after which Streams closes all tasks and the process ends with 3."""
-    del guarded
-    app.instances[name].send("fail")
-
-
-def failed_and_remained(app: StreamsApp, name: str, *, guarded: bool) -> None:
-    """An exception in every stream thread, after which Streams closes all tasks; the process lives on."""
-    del guarded
-    app.instances[name].send("fail-and-stay")
-
-
-def out_of_memory(app: StreamsApp, name: str, *, guarded: bool) -> None:
+def out_of_memory(instance: Instance, pid: int) -> None:
     """The kernel kills it for the limit of its memory cgroup, which counts what it takes from now on. Needs a writable
     cgroup v1 hierarchy."""
-    pid = application_pid(app.instances[name], guarded=guarded)
     group = MEMORY / f"pauses-{pid}"
     group.mkdir()
     (group / "cgroup.procs").write_text(str(pid))
     used = int((group / "memory.usage_in_bytes").read_text())
     (group / "memory.limit_in_bytes").write_text(str(used + MEMORY_LEFT_MB * 1024 * 1024))
-    app.instances[name].send("hog")
+    instance.send("hog")
 
 
 def can_run_out_of_memory() -> bool:
@@ -66,11 +43,11 @@ def can_run_out_of_memory() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Accident:
-    """`returns`: whether the pause lasts until the instance is back, or until the others have its tasks. A process that
-    it does not end is killed once the others have its tasks. In the control nothing happens: another application starts
-    instead."""
+    """`happens` to an instance, and to the process of its application, by id. `returns`: whether the pause lasts until
+    the instance is back, or until the others have its tasks. A process that it does not end is killed once the others
+    have its tasks. In the control nothing happens: another application starts instead."""
 
-    happens: Callable[..., None] | None
+    happens: Callable[[Instance, int], None] | None
     returns: bool = False
     ends: bool = True
 
@@ -79,12 +56,18 @@ class Accident:
         return self.happens is None
 
 
+def terminated(instance: Instance, _pid: int) -> None:
+    """SIGTERM to what runs the application: the guard where there is one. Both close in order."""
+    os.kill(instance.pid, signal.SIGTERM)
+
+
+# After an exception in every stream thread Streams closes all tasks, and the process ends with 3 or stays.
 ACCIDENTS = {
     "restart": Accident(terminated, returns=True),
     "scale-in": Accident(terminated),
-    "kill": Accident(killed),
-    "exception": Accident(failed),
-    "exception-stays": Accident(failed_and_remained, ends=False),
+    "kill": Accident(lambda _, pid: os.kill(pid, signal.SIGKILL)),
+    "exception": Accident(lambda instance, _: instance.send("fail")),
+    "exception-stays": Accident(lambda instance, _: instance.send("fail-and-stay"), ends=False),
     "out-of-memory": Accident(out_of_memory),
     "bystander": Accident(None, returns=True),
 }
@@ -103,7 +86,7 @@ class Lived:
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """How the instances of an application are run: with a guard each; emptied by an order before they are restarted;
+    """How the instances of an application are run: with a guard each; evacuated by an order before they are restarted;
     by these settings. `spread`: how many tasks apart they are when one that is back has settled, None: any."""
 
     guarded: bool
@@ -121,10 +104,10 @@ def live_through(app: StreamsApp, name: str, accident: Accident, how: Instances)
     if how.empty is not None:
         how.empty(name)
     with _watched(app, instance, guarded=guarded):
-        accident.happens(app, name, guarded=guarded)
+        accident.happens(instance, application_pid(instance, guarded=guarded))
         if not accident.ends:
             wait_until(lambda: instance.state == FAILED and app.complete(), how.limit_s, app.send)
-            killed(app, name, guarded=guarded)
+            os.kill(application_pid(instance, guarded=guarded), signal.SIGKILL)
     wait_until(lambda: not instance.alive, ENDED_LIMIT_S, app.send)
     ended_ms = _now_ms()
     instance.stop()  # its pipes

@@ -21,7 +21,7 @@ from tests.interop.support.streams_stage import RACKS, bellwether_options, check
 from tests.interop.support.streams_timeline import STALL_MS, Timeline
 from tests.measure.pauses.accidents import ACCIDENTS, Instances, Lived, come_back, live_through
 
-# The last one has no guards: each instance has a client.id, and is emptied by an order, as a preStop hook gives it.
+# The last one has no guards: each instance has a client.id, and is evacuated by an order, as a preStop hook gives it.
 LEADERS = ("java", "java-leave", "bellwether", "bellwether-order")
 SESSION_MS = 45_000  # Kafka's default
 LIMIT_S = 300.0
@@ -53,11 +53,7 @@ class Shape:
 # still whatever the leader does. A few records that come evenly show a pause as well as many.
 FRUGAL = {"consumer.fetch.min.bytes": "100000", "consumer.fetch.max.wait.ms": "100"}
 LARGE = partial(Shape, brokers=1, commit_ms=300, soon_even=False, in_turn=True, settings=FRUGAL)
-SHAPES = {
-    "18": Shape(3, 6),
-    "108": LARGE(3, 36),
-    "201": LARGE(6, 67),
-}
+SHAPES = {"18": Shape(3, 6), "201": LARGE(6, 67)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +150,11 @@ def measure(cluster: KafkaCluster, case: Case, run: int, times: int) -> Measured
         time.sleep(2 * WARM_S)
         before = _timed_out(cluster)
         lives = []
-        for one in islice(cycle(list(app.instances)), times):
+        for victim in islice(cycle(list(app.instances)), times):
             for away in [instance.name for instance in app.instances.values() if not instance.alive]:
                 come_back(app, away, how)
                 time.sleep(WARM_S)
-            lives.append(live_through(app, one, accident, how))
+            lives.append(live_through(app, victim, accident, how))
             time.sleep(WARM_S)  # what comes late counts, too
         load.stop()
         exact_expected = case.guarantee == EXACTLY_ONCE
@@ -185,8 +181,8 @@ def pause(line: Timeline, tasks: Sequence[str], lived: Lived, stall_ms: int) -> 
     """Of these tasks, which had records just before."""
     turn = lived.started_ms or lived.settled_ms
     windows = ((lived.began_ms, turn), (turn, lived.settled_ms), (lived.began_ms, lived.settled_ms))
-    found = [line.stalled_ms(tasks, begin, end, stall_ms).values() if end > begin else [0] for begin, end in windows]
-    away, back, whole = ((max(values) / 1000, sum(values) / 1000) for values in found)
+    stalls = [line.stalled_ms(tasks, begin, end, stall_ms).values() if end > begin else [0] for begin, end in windows]
+    away, back, whole = ((max(values) / 1000, sum(values) / 1000) for values in stalls)
     restored = line.within(lived.began_ms, lived.settled_ms, "restored")
     most = max((h.message["records"] for h in restored), default=0)
     return Pause(*away, *back, *whole, (lived.ended_ms - lived.began_ms) / 1000, most)

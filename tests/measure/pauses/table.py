@@ -52,7 +52,7 @@ def _row(case: dict[str, Any], runs: Sequence[Run]) -> str:
         return f"**{text}**" if missed else text
 
     def most(field: str, of: Sequence[dict[str, Any]]) -> str:
-        return f"{max(one[field] for one in of):,}"
+        return f"{max(row[field] for row in of):,}"
 
     cells = (
         case["accident"],

@@ -1,14 +1,13 @@
 """`make prove-pipeline`: a million events through all jobs, kill -9 of their drivers within batches, a broker restart.
 
-The output is compared with a batch recomputation row for row, and the report is made of it. How many events, the
-format of the tables and who is killed may be given: `python -m tests.measure.pipeline.prove 200000 delta GROUP`.
+The output is compared with a batch recomputation row for row, and the report is made of it.
 """
 
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,40 +37,37 @@ BATCHES = 8  # one of them is cut off by each kill
 LIMIT_S = 2_400  # a busy machine needs ten minutes for what takes one
 BROKER_DOWN_S = 3.0
 
+echo = partial(print, flush=True)
+
 
 def main() -> int:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS
-    table_format = sys.argv[2] if len(sys.argv) > 2 else PARQUET
-    victims = [Victim[name] for name in sys.argv[3:]] or list(Victim)
     began_at = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="prove-pipeline-") as directory, KafkaCluster() as kafka:
         kafka.create_topic(TOPIC, 3, rf=3)
         kafka.create_topic(WEIGHTS_TOPIC, 1, rf=3)
         now_ms = int(time.time() * 1000)
         began = time.monotonic()
-        records = values(count, now_ms - 4 * HOUR_MS)
+        records = values(EVENTS, now_ms - 4 * HOUR_MS)
         publish(kafka, TOPIC, records, now_ms - 4 * HOUR_MS)
         publish(kafka, TOPIC, closing(now_ms), now_ms)
         size = sum(map(len, records)) / 1e6
-        echo(f"{count:,} events, {size:.0f} MB, made and written in {time.monotonic() - began:.0f} s")
+        echo(f"{EVENTS:,} events, {size:.0f} MB, made and written in {time.monotonic() - began:.0f} s")
         output = Path(directory) / "pipeline"
-        ended = killed_and_restarted(kafka, output, count, table_format, victims)
-        spark = local_spark(quick=False, table_format=table_format)
+        ended = killed_and_restarted(kafka, output)
+        spark = local_spark(quick=False, table_format=PARQUET)
         raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
-        equal = [same(spark, raw, output, name, now_ms, table_format) for name in (*TABLES, DEAD_LETTERS)]
+        equal = [same(spark, raw, output, name, now_ms) for name in (*TABLES, DEAD_LETTERS)]
         equal.append(same_weights(spark, raw, kafka, now_ms))
     echo(f"All of it took {time.monotonic() - began_at:.0f} s.")
     return 0 if ended and all(equal) else 1
 
 
-def killed_and_restarted(
-    kafka: KafkaCluster, output: Path, count: int, table_format: str, victims: Sequence[Victim]
-) -> bool:
+def killed_and_restarted(kafka: KafkaCluster, output: Path) -> bool:
     """Whether each kill hit some job within a batch and all jobs came to their end afterwards."""
-    more = ["--per-trigger", str(-(-count // BATCHES)), "--format", table_format]
+    more = ["--per-trigger", str(-(-EVENTS // BATCHES)), "--format", PARQUET]
     words = command(kafka, output, TOPIC, WEIGHTS_TOPIC, *more)
     within = []
-    for victim in victims:
+    for victim in Victim:
         within.append(kill_within_a_batch(words, output, LIMIT_S, victim))
         echo(f"SIGKILL of {victim.value} within a batch of {', '.join(sorted(within[-1])) or 'no job'}.")
     finished = len(list(output.glob("checkpoints/*/commits/[0-9]*")))
@@ -97,20 +93,16 @@ def wait(done: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def same(spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int, table_format: str) -> bool:
-    found = compared(spark, raw, output, name, now_ms, table_format)
-    echo(f"{name}: {found.rows} rows, {'equal row for row' if found.equal else f'NOT EQUAL: {found}'}")
-    return found.equal
+def same(spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int) -> bool:
+    rows = compared(spark, raw, output, name, now_ms, PARQUET)
+    echo(f"{name}: {rows.rows} rows, {'equal row for row' if rows.equal else f'NOT EQUAL: {rows}'}")
+    return rows.equal
 
 
 def same_weights(spark: SparkSession, raw: DataFrame, kafka: KafkaCluster, now_ms: int) -> bool:
     differing = weights_differ(spark, raw, kafka, WEIGHTS_TOPIC, now_ms)
     echo(f"weights: {f'NOT EQUAL: {differing}' if differing else 'the last of each partition is equal'}")
     return not differing
-
-
-def echo(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ class Spec:
     def owned(self, members: int) -> list[range]:
         """Neighbours together, as `range` has it."""
         weights = self.shares or (1,) * members
-        held = self.partitions - self.unowned
-        ends = [round(held * sum(weights[: i + 1]) / sum(weights)) for i in range(members)]
+        total = self.partitions - self.unowned
+        ends = [round(total * sum(weights[: i + 1]) / sum(weights)) for i in range(members)]
         return [range(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
 
 
@@ -107,7 +107,7 @@ class Varied(Size):
 
 
 class VariedBrokers(Brokers):
-    """Answers looks at these groups, which change as time goes by."""
+    """Answers for these groups, which change as time goes by."""
 
     def _described_group(self, group_id: str) -> Any:
         return self._describe_anew(group_id)

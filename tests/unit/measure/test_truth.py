@@ -37,9 +37,9 @@ def judged(claim: Claim, samples: list[Sample] = UNDISTURBED) -> str | None:
         ("assigned_by", "a member", "nobody"),
         ("assigned_by", "unknown", "bellwether"),
         ("lag", (10, 0), (1_000, 0)),
-        ("pain", "ok", "nobody_reads"),
-        ("pain", "waits", "stalled"),
-        ("pain", "not_seen", "wrong_assignment"),
+        ("problem", "ok", "nobody_reads"),
+        ("problem", "waits", "stalled"),
+        ("problem", "not_seen", "wrong_assignment"),
     ],
 )
 def test_what_is_wrong_is_noticed(what: str, right: Any, wrong: Any) -> None:

@@ -66,8 +66,3 @@ def test_it_fits_the_width(width: int) -> None:
     members = {f"a-member-with-a-rather-long-name-{i}": ("orders", "payments") for i in range(12)}
     text = drawn(None, decided(members, {"orders": 50, "payments": 40}), width)
     assert max(map(len, text.splitlines())) <= width
-
-
-def test_very_many_members_are_counted() -> None:
-    members = {f"m{i:03}": ("orders",) for i in range(100)}
-    assert "60 more" in drawn(None, decided(members, {"orders": 100}))
