@@ -151,7 +151,7 @@ def metrics_page() -> str:
     CostMetrics(common, None, None)
     events_counter(registry)
     events_waiting(registry)
-    collectors = registry._names_to_collectors  # noqa: SLF001 - label names are told nowhere else before a first sample
+    collectors = registry._names_to_collectors  # noqa: SLF001 - label names are nowhere else before a first sample
     rows = []
     for family in sorted(registry.collect(), key=lambda f: f.name):
         labels = labels_of(family.name, collectors[family.name]) or (("version",) if family.type == "info" else ())

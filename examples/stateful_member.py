@@ -5,7 +5,7 @@ of a topic by key, keeps the counts in a local database and a changelog topic, a
         --changelog counts-changelog --state /var/lib/counts
 
 The changelog has as many partitions as the topic and is compacted. Task p is partition p of both. Counts are exact
-after a crash at any moment: a changelog record carries a count and the input offset that follows it, so whoever
+after a crash at any moment: a changelog record carries a count and the input offset that follows it, so what
 restores the changelog knows where to go on reading. Standard output gets a JSON line for whatever happens. Other
 languages need no more than the bytes, which docs/reference/stateful-members.md describes.
 """
@@ -108,8 +108,8 @@ class StatefulAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # the 
         self._owned, self._generation = (), -1
 
     def assign(self, cluster: Any, members: Iterable[Any]) -> dict[str, KafkaAssignment]:
-        """Everything stays where it is; what nobody has goes to whoever has most of its state. Members that cannot be
-        read (Bellwether's own is one) get nothing."""
+        """Everything stays where it is; what nobody has goes to the member with most of its state. Members that cannot
+        be read (Bellwether's own is one) get nothing."""
         infos: dict[str, stateful.StatefulSubscription] = {}
         owner: dict[Partition, str] = {}
         topics: set[str] = set()

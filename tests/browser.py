@@ -1,4 +1,4 @@
-"""A real browser for tests and screenshots: chromium without a window, told what to do over a pipe (DevTools)."""
+"""A real browser for tests and screenshots: chromium without a window, controlled over a pipe (DevTools)."""
 
 import base64
 import json
@@ -43,7 +43,7 @@ class Browser:
         self._number = 0
         self._session: str | None = None
         received, reported = os.pipe(), os.pipe()  # theirs to read, theirs to write
-        # The program reads descriptor 3 and writes 4; the shell puts ours there.
+        # The program reads descriptor 3 and writes 4; the shell puts Bellwether's there.
         script = f'exec "$0" "$@" 3<&{received[0]} 4>&{reported[1]}'
         command = ["bash", "-c", script, chromium(), *ARGUMENTS, f"--user-data-dir={folder}", "about:blank"]
         with (folder.parent / "browser.log").open("wb") as log:

@@ -1,4 +1,4 @@
-"""Command lines of ours in manifests and pages, read as the commands themselves read them."""
+"""Command lines of Bellwether in manifests and pages, read as the commands themselves read them."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ COMMANDS: Any = typer.main.get_command(app)
 
 
 def bare(words: list[str]) -> Iterator[list[str]]:
-    """The commands of ours in a command line, without their first word: those of a shell's script, too."""
+    """The commands of Bellwether in a command line, without their first word: those of a shell's script, too."""
     if words[:2] == ["sh", "-c"]:
         for part in re.split(r"&&|\|\||;", words[2]):
             inner = shlex.split(part)

@@ -7,7 +7,7 @@ withdrawn later. They must not come into force for a moment, so only the last of
 An instance that had not read a withdrawal before the topic was deleted writes the record again, so the others withdraw
 it again, and such a record does not count for them. The same holds for an older version of a record: those that had
 read a newer one write that again. They recognise the older one because they have read it, since the clocks of operators
-cannot tell which is newer. A withdrawal or a version that none of them had read is lost. Any thread may call this."""
+cannot show which is newer. A withdrawal or a version that none of them had read is lost. Any thread may call this."""
 
 import threading
 from collections.abc import Iterable

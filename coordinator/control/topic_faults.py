@@ -17,7 +17,7 @@ def forbidden(topic: str) -> str:
 
 
 def forgetful(admin: AdminClient, topic: str, limit_s: float) -> str:
-    """Returns a sentence if brokers delete old records of the topic, as of one that somebody created with their
+    """Returns a sentence if brokers delete old records of the topic, as of one that was created with their
     defaults; "" if they do not, or if its configs may not be read. Blocks."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:

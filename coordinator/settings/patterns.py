@@ -1,6 +1,6 @@
 """Patterns of group ids: `team-a-*`, and regular expressions between slashes. Pure.
 
-In a plain pattern `*` stands for any text and `?` for one character; every other character stands for itself, and the
+In a plain pattern `*` matches any text and `?` one character; every other character matches itself, and the
 whole group id must fit. A regular expression is Python's and may fit anywhere in the group id; `^` and `$` tie it to
 the ends.
 """

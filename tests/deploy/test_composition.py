@@ -1,4 +1,4 @@
-"""The composition's own files: the settings load, the topology is the application's, the smoke script tells what is
+"""The composition's own files: the settings load, the topology is the application's, the smoke script names what is
 missing. `tests.measure.dashboards` runs its checks against what is there."""
 
 import json

@@ -19,7 +19,7 @@ __all__ = ["schemas"]  # a fixture
 FOLDER = ROOT / "deploy" / "no-pause"
 MANIFESTS = sorted(FOLDER.glob("*.yaml"))
 UNIT = FOLDER / "app@.service"
-ENTRY_POINT = ["python3", "-m", "bellwether_kafka"]  # of our image
+ENTRY_POINT = ["python3", "-m", "bellwether_kafka"]  # of Bellwether's image
 
 
 def pod(file: Path) -> dict[str, Any]:

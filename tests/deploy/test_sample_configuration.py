@@ -68,7 +68,7 @@ def test_the_sample_names_every_setting_with_its_default(tmp_path: Path, generat
                 continue
             default = info.get_default(call_default_factory=True, validated_data={})
             default = list(default) if isinstance(default, tuple) else default
-            example = name in {"name", "match", "exclude", "mode", "kind", "policy"}  # what tells the groups apart
+            example = name in {"name", "match", "exclude", "mode", "kind", "policy"}  # what distinguishes the groups
             assert default in values or example, f"{model.__name__}.{name} is {values} and not {default}"
 
 

@@ -1,4 +1,5 @@
-"""Random Streams groups of any mix of versions, as the bytes that a leader is sent: for Java's leader and for ours."""
+"""Random Streams groups of any mix of versions, as the bytes that a leader is sent: for Java's leader and for
+Bellwether's."""
 
 import base64
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ END = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LeaderProblem:
-    """One round: `members` are (id, subscription) in the order of the wire; `ends` None: they cannot be read."""
+    """One rebalance: `members` are (id, subscription) in the order of the wire; `ends` None: they cannot be read."""
 
     topology: Topology
     counts: dict[str, int]
@@ -84,7 +85,8 @@ def _short(topic: str) -> str:
 
 
 def random_leader(random: Random, *, future: bool) -> LeaderProblem:
-    """A group after some rounds; with `future` some members are newer than version 11. A few ask to be shut down."""
+    """A group after some rebalances; with `future` some members are newer than version 11. A few ask to be shut
+    down."""
     topology, counts = _application(random)
     known = random.random() < 0.9
     changelogs = [t for s in topology.subtopologies for t in s.changelogs]

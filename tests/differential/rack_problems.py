@@ -1,4 +1,4 @@
-"""Random rack problems, as JSON for Java's referee and as views for us."""
+"""Random rack problems, as JSON for Java's referee and as views for Bellwether."""
 
 from dataclasses import dataclass, field, replace
 from random import Random

@@ -1,5 +1,5 @@
-"""Our reading of the broker's own assignors beside Kafka's classes of 4.3 and of 4.4, on the same random groups in one
-JVM: every member is given exactly the same."""
+"""Bellwether's reading of the broker's own assignors beside Kafka's classes of 4.3 and of 4.4, on the same random
+groups in one JVM: every member is given exactly the same."""
 
 import os
 from collections.abc import Sequence

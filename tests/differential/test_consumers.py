@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A group before its next round; `owned` is what each member says it consumes, disjoint."""
+    """A group before its next rebalance; `owned` is what each member says it consumes, disjoint."""
 
     protocol: str
     topics: dict[str, list[str | None]]
@@ -83,7 +83,7 @@ def random_problem(random: Random, protocol: str, *, alike: bool, racked: bool, 
 
 
 def both(jvm: Java, problems: Sequence[Problem]) -> list[tuple[Problem, Given, Given]]:
-    """Ours and theirs, each member's partitions sorted."""
+    """Bellwether's and theirs, each member's partitions sorted."""
     answers = ask(jvm, "bellwether.ConsumerReferee", problems)
     found = []
     for problem, answer in zip(problems, answers, strict=True):
@@ -121,7 +121,7 @@ def test_constrained_sticky_keeps_as_much_and_loads_as_evenly(jvm: Java, owned: 
 
 
 def test_cooperative_sends_as_much_as_java_in_the_first_rebalance(jvm: Java) -> None:
-    """What somebody else still consumes is withheld by both; nobody gets what another one owns."""
+    """What another member still consumes is pending on both sides; no member gets what another owns."""
     random = Random("cooperative")
     problems = [
         random_problem(random, "cooperative-sticky", alike=True, racked=False, owned=True) for _ in range(INPUTS)
@@ -132,7 +132,8 @@ def test_cooperative_sends_as_much_as_java_in_the_first_rebalance(jvm: Java) -> 
 
 
 def test_constrained_sticky_with_racks_is_as_local(jvm: Java) -> None:
-    """Racks first, then stickiness, as in Java; ours finds at least as many partitions with a replica nearby."""
+    """Racks first, then stickiness, as in Java; Bellwether's finds at least as many partitions with a replica
+    nearby."""
     random = Random("constrained racks")
     problems = [random_problem(random, "sticky", alike=True, racked=True, owned=False) for _ in range(INPUTS)]
     own_local = their_local = 0
@@ -148,7 +149,8 @@ def local(problem: Problem, plan: Given) -> int:
 
 
 def test_general_sticky_is_as_even(jvm: Java) -> None:
-    """Where lists differ Java stops at a local optimum of its own; over all inputs ours is as even and as sticky."""
+    """Where lists differ Java stops at a local optimum of its own; over all inputs Bellwether's is as even and as
+    sticky."""
     random = Random("general")
     problems = [random_problem(random, "sticky", alike=False, racked=False, owned=True) for _ in range(INPUTS)]
     own_kept = their_kept = own_squares = their_squares = 0

@@ -1,7 +1,7 @@
-"""Our leader beside Java's own on the bytes of the same random groups, of versions mixed and to come.
+"""Bellwether's leader beside Java's own on the bytes of the same random groups, of versions mixed and to come.
 
 Everything that a member is sent is compared: partitions, tasks, standbys, host maps, versions, error codes and who is
-to rejoin at once. Where a group cannot be led Java fails the application, and we step aside.
+to rejoin at once. Where a group cannot be led Java fails the application, and Bellwether steps aside.
 """
 
 import base64
@@ -52,7 +52,7 @@ def read(blob: bytes) -> tuple[tuple, AssignmentInfo]:
 
 
 def shape(blob: bytes) -> dict[str, object]:
-    """What a member is told, whatever the order of maps; when a probe is due is left out."""
+    """What a member is sent, whatever the order of maps; when a probe is due is left out."""
     partitions, info = read(blob)
     return {
         "partitions": partitions,
@@ -67,7 +67,7 @@ def shape(blob: bytes) -> dict[str, object]:
 
 
 def compare(problem: LeaderProblem, theirs: dict) -> str:
-    """Fails where the leaders differ; says what kind of round it was."""
+    """Fails where the leaders differ; says what kind of rebalance it was."""
     assert "error" not in theirs, (theirs["error"], problem)
     sent = {member: base64.b64decode(blob) for member, blob in theirs["members"].items()}
     codes = {read(blob)[1].error_code for blob in sent.values()}
@@ -77,7 +77,7 @@ def compare(problem: LeaderProblem, theirs: dict) -> str:
         return "left"
     mine = dict(decision.assignments)
     if decision.plan.shutdown:
-        # Ours is of a version that all of them read, where Java sends the newest.
+        # Bellwether's is of a version that all of them read, where Java sends the newest.
         assert codes == {SHUTDOWN_REQUESTED} == {read(mine[member])[1].error_code for member in sent}
         return "shut down"
     if not decision.plan.view.lags_known:
@@ -92,7 +92,7 @@ def compare(problem: LeaderProblem, theirs: dict) -> str:
 
 
 def compare_probes(problem: LeaderProblem, decision: Decision[TaskPlan], theirs: set[int]) -> None:
-    """Java tells a thread of its own process when to probe, unless one of it rejoins at once; we do it ourselves."""
+    """Java has a thread of its own process probe, unless one of it rejoins at once; Bellwether does it itself."""
     process_map = decision.plan.process_map
     if theirs or decision.probing_at_ms is None or decision.plan.out.version < DEADLINE_FROM:
         assert theirs <= {decision.probing_at_ms}

@@ -1,4 +1,4 @@
-"""Random tasks and threads of one process, as JSON for Java's referee and as a view for us."""
+"""Random tasks and threads of one process, as JSON for Java's referee and as a view for Bellwether."""
 
 from dataclasses import dataclass
 from random import Random

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from tests.fuzz.mutate import SIZE_MAX, mutate
 
 if TYPE_CHECKING:
-    # Whoever follows branches must import the decoders first, to instrument them.
+    # What follows branches must import the decoders first, to instrument them.
     from tests.fuzz.targets import Target
 
 CHUNK = 20_000

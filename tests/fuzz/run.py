@@ -22,7 +22,7 @@ HOME = ROOT / ".cache" / "fuzz"
 RECORD = HOME / "executions.json"
 INPUT_LIMIT_S = 30  # by the wall, on a machine that may be busy
 MEMORY_MAX_MB = 512
-OWN_SHARE = 2  # every second mutation is ours, by structure; the others are libFuzzer's
+OWN_SHARE = 2  # every second mutation is Bellwether's, by structure; the others are libFuzzer's
 
 
 def fuzz_here(name: str, executions: int, limit_s: int) -> None:

@@ -127,7 +127,7 @@ DESCRIPTION = b"""Topologies:
 
 
 def _bulk_subscriptions(inputs: Sequence[bytes]) -> int:
-    """Ours between honest ones; what the plain reader refuses must be an error here, and nothing else."""
+    """The mutated member between honest ones; what the plain reader refuses must be an error here, and nothing else."""
     columns = read_subscriptions([SUBSCRIPTIONS[5], *inputs, SUBSCRIPTIONS[40]])
     for protocol in ("sticky", "cooperative-sticky"):
         read_claims(protocol, columns)
@@ -145,7 +145,7 @@ def _bulk_infos(inputs: Sequence[bytes]) -> int:
 
 
 def _bulk_given(inputs: Sequence[bytes]) -> int:
-    """Stricter than the plain reader: only what we write ourselves passes, so no named topologies either."""
+    """Stricter than the plain reader: only what Bellwether writes itself passes, so no named topologies either."""
     columns = read_assigned([UNNAMED[0], *inputs, UNNAMED[-1]])
     for place, data in enumerate(inputs, start=1):
         assert place in columns.errors or not _refused(AssignmentInfo.decode, data), data.hex()

@@ -1,4 +1,5 @@
-"""Whatever strangers send to the HTTP server: an answer that is no error of ours, no traceback, nothing that stays."""
+"""Whatever strangers send to the HTTP server: an answer that is no error of Bellwether, no traceback, nothing that
+stays."""
 
 import asyncio
 import os

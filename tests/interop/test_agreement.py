@@ -44,8 +44,8 @@ class Voices:
             return json.load(answer)
 
     def differences(self, members: int, *, led: bool, rebalance_led: bool) -> list[str]:
-        """What two of them say differently of the group as it is now, "" for nothing. `led`: we lead it;
-        `rebalance_led`: and its last round was ours."""
+        """What two of them say differently of the group as it is now, "" for nothing. `led`: Bellwether leads it;
+        `rebalance_led`: and its last rebalance was Bellwether's."""
         seen, plan, simulated = self.reported("describe"), self.reported("plan"), self.reported("simulate")
         shadow, first = seen["shadow"], simulated[0]
         if shadow is None:
@@ -83,7 +83,7 @@ class Voices:
         return [f"{what}: {one} and {other}" for what, one, other in found if one != other]
 
     def _of_the_leader(self, now: Owners) -> list[tuple[str, Any, Any]]:
-        """The leader's report is of its last round: what that gave to whom is what members have."""
+        """The leader's report is of its last rebalance: what that gave to whom is what members have."""
         led, (line, *_) = self.fetched(f"/api/groups/{self.group}"), self._lines()
         return [
             ("owners of /api and describe", owners(led), dict(now)),
@@ -112,11 +112,12 @@ class Voices:
             time.sleep(0.2)
 
     def _found(self, members: int, *, led: bool, rebalance_led: bool, moves: bool) -> list[str]:
-        """A round in the middle of the looks makes them differ, so what counts is a second look at the same group."""
+        """A rebalance between the answers makes them differ, so what counts is a second comparison of the same
+        group."""
         try:
             found = self.differences(members, led=led, rebalance_led=rebalance_led)
         except (AssertionError, KeyError, ValueError, OSError) as error:
-            # It rebalances just now, has led no round yet, or does not listen yet.
+            # It rebalances just now, has led no rebalance yet, or does not listen yet.
             return [repr(error)]
         return found or ["the plan moves nothing"] * (moves and not self.reported("plan")["moved"])
 

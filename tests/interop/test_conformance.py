@@ -46,7 +46,7 @@ def test_members_that_come_late_into_a_full_group_are_refused() -> None:
     assert duel.answers > 20
 
 
-@pytest.mark.proof  # the rounds before a timer must be quicker than it
+@pytest.mark.proof  # the rebalances before a timer must be quicker than it
 def test_timers_of_the_broker(kafka: KafkaCluster) -> None:
     """Each waits some seconds for its timer, all at once."""
     with ThreadPoolExecutor(len(TIMED)) as threads:

@@ -180,7 +180,8 @@ def test_tasks_of_a_lost_instance_run_again_at_once_and_its_transactions_are_end
         lost = time.monotonic()
         wait_until(lambda: two.running == common.tasks, 60, app.send)
         took_s = time.monotonic() - lost
-        # A thread that has just lost its tasks leaves the group by itself, joins anew, and is removed by a second look.
+        # A thread that has just lost its tasks leaves the group by itself, joins anew, and is removed by a second
+        # refresh.
         removed = re.compile(r"Removed (\d) of its")
         wait_until(lambda: sum(map(int, removed.findall(one.complaints()))) == 2, 30, app.send)
         if lives_on:

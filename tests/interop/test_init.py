@@ -1,5 +1,5 @@
 """`bellwether init` against brokers in three racks with two groups, by options and on a terminal. The brokers are
-embedded and know no DescribeGroups, so what they say of the groups is told here; metadata and racks are theirs."""
+embedded and know no DescribeGroups, so what they say of the groups is given here; metadata and racks are theirs."""
 
 import os
 import pty

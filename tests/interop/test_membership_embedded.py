@@ -29,7 +29,7 @@ BLOCKED_S = 2.0
 
 
 class Consumer:
-    """A real consumer, polled in a thread, that tells what it owns."""
+    """A real consumer, polled in a thread, that reports what it owns."""
 
     def __init__(self, bootstrap: str, group: str, strategy: str) -> None:
         self.owned: set[tuple[str, int]] = set()

@@ -67,7 +67,7 @@ def test_consumers_are_seen_with_a_shadow_plan(kafka: KafkaCluster, protocol: st
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_groups_are_assessed_under_every_policy(kafka: KafkaCluster, protocol: str) -> None:
-    """A group that its broker has settled is what our reading of the broker's assignor would leave alone."""
+    """A group that its broker has settled is what Bellwether's reading of the broker's assignor would leave alone."""
     group = f"assessed-{protocol}"
     kafka.create_topic(group, 6, rf=1)
     with Flock(kafka.bootstrap) as flock:
@@ -95,7 +95,7 @@ APPLICATIONS: dict[str, dict[str, str]] = {"classic": {}, "streams": {"group.pro
 
 @pytest.mark.parametrize("protocol", APPLICATIONS)
 def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: Path, protocol: str) -> None:
-    """A broker knows the topology of its application; of a classic one we are told it by a file."""
+    """A broker knows the topology of its application; that of a classic one comes from a file."""
     name = f"observed-app-{protocol}"
     application = Application(name, (f"{name}-in",), f"{name}-out", 3, settings=APPLICATIONS[protocol])
     create_topics(kafka, application)

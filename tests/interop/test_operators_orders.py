@@ -1,5 +1,5 @@
-"""Orders on placement, given on the command line and obeyed by a live leader: pins and bans of plain consumers, and the
-evacuation of a rack of a Streams application."""
+"""Orders on placement, given on the command line and carried out by a live leader: pins and bans of plain consumers,
+and the evacuation of a rack of a Streams application."""
 
 import itertools
 import json
@@ -76,8 +76,9 @@ def test_pins_and_bans_are_carried_out_and_end(kafka: KafkaCluster, tmp_path: Pa
 
 @pytest.mark.timeout(600)
 def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """In an eager group, where a round stops everybody: what nobody can obey is refused and leaves no trace, what would
-    move nothing begins no round, what moves something is the recorded cause, and a replay knows the orders."""
+    """In an eager group, where a rebalance stops everybody: what nobody can carry out is refused and leaves no trace,
+    what would move nothing begins no rebalance, what moves something is the recorded cause, and a replay knows the
+    orders."""
     group, control, events = "honest-orders", "honest-control", "honest-events"
     kafka.create_topic(group, PARTITIONS)
 
@@ -203,7 +204,7 @@ def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_o
 
 def rebalances_without(app: Application, line: Timeline, task: str, since_ms: int) -> int:
     """How many generations lie between the one in which its owner gave a task up and the one that gave it to the next:
-    1 is the follow-up round. The largest of all its moves since then."""
+    1 is the follow-up rebalance. The largest of all its moves since then."""
     spans = [span for span in line.spans[task] if span.end_ms >= since_ms]
     assert len(spans) > 1, f"{task} has not moved"
     return max(

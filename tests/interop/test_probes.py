@@ -1,5 +1,5 @@
-"""/livez and /readyz while our JoinGroup is parked: a leader that waits for members is alive and ready. And the lags
-that the status page is told."""
+"""/livez and /readyz while Bellwether's JoinGroup is parked: a leader that waits for members is alive and ready. And
+the lags of the status page."""
 
 import json
 import threading
@@ -45,7 +45,7 @@ def test_a_leader_that_waits_in_a_join_is_alive_and_ready(kafka: KafkaCluster) -
         wait_until(lambda: state() == "Stable", 60, lead.tail)
         joining = threading.Thread(target=second.rebalance, daemon=True)
         joining.start()
-        # The round is held up until the first member joins again, for as long as its rebalance timeout (30 s).
+        # The rebalance is held up until the first member joins again, for as long as its rebalance timeout (30 s).
         wait_until(lambda: state() == "PreparingRebalance", 60, lead.tail)
         reported = [answer(address, path) for path in ("/livez", "/readyz", "/livez", "/readyz")]
         leading = 'bellwether_group_leading{group="probed-orders"} 1.0' in answer(address, "/metrics")[1]
@@ -57,7 +57,7 @@ def test_a_leader_that_waits_in_a_join_is_alive_and_ready(kafka: KafkaCluster) -
         assert still == "PreparingRebalance", "the answers came while the leader waited"
         assert not joining.is_alive()
         assert sorted(m.instance_id or "" for m in describe(kafka.bootstrap, GROUP).members) == ["", "", "bellwether"]
-        # Read once somebody looks, so known at a later look.
+        # Read once the page asks, so shown at a later refresh.
         known = {f"{GROUP}-0": 0, f"{GROUP}-1": 3, f"{GROUP}-2": None, f"{GROUP}-3": None}
         wait_until(lambda: lags(address) == known, 60, lead.tail)
     lease.release()
@@ -77,6 +77,6 @@ def read_some(kafka: KafkaCluster) -> None:
 
 
 def lags(address: str) -> dict[str, int | None]:
-    """By partition, as the page is told them."""
+    """By partition, as the page has them."""
     picture = json.loads(answer(address, f"/api/groups/{GROUP}")[1])
     return {item["name"]: item["lag"] for holder in picture["holders"] for item in holder["items"]}

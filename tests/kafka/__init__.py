@@ -1,1 +1,1 @@
-"""Kafka's own unit tests of its assignors and codecs, with ours in their place."""
+"""Kafka's own unit tests of its assignors and codecs, with Bellwether's in their place."""

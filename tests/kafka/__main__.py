@@ -1,8 +1,7 @@
-"""Runs Kafka's own unit tests against us: `make kafka-tests`, or `python -m tests.kafka [CLASS ...]`.
+"""Runs Kafka's own unit tests against Bellwether: `make kafka-tests`, or `python -m tests.kafka [CLASS ...]`.
 
-tests/java/kafka-tests weaves our answers into classes with the names of Kafka's; differing.yml lists the tests that
-come out differently. Ends with 0 if all is as listed, 1 if
-not, 2 if a JDK or Maven is missing.
+tests/java/kafka-tests weaves Bellwether's answers into classes with the names of Kafka's; differing.yml lists the tests
+that come out differently. Ends with 0 if all is as listed, 1 if not, 2 if a JDK or Maven is missing.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""What Kafka's unit tests ask, answered by our assignors and codecs: a line of JSON in, a line out.
+"""What Kafka's unit tests ask, answered by Bellwether's assignors and codecs: a line of JSON in, a line out.
 
-The other side is tests/java/kafka-tests. An error of ours becomes an answer, too, and an exception there. Argument: the
-policy that stands behind HighAvailabilityTaskAssignor.
+The other side is tests/java/kafka-tests. An error of Bellwether becomes an answer, too, and an exception there.
+Argument: the policy in place of HighAvailabilityTaskAssignor.
 """
 
 import base64
@@ -26,7 +26,8 @@ CODECS = {"AssignmentInfo": AssignmentInfo, "SubscriptionInfo": SubscriptionInfo
 
 
 def consumers(question: Question) -> dict[str, Any]:
-    """A whole round of a leader that remembers nothing: every member's bytes, and what is withheld for a round."""
+    """A whole rebalance of a leader that remembers nothing: every member's bytes, and what is pending for a
+    rebalance."""
     members = tuple(RawMember(m["id"], m["instance"], base64.b64decode(m["metadata"])) for m in question["members"])
     raw = RawGroup("group", GENERATION, question["protocol"], members)
     decision = decide(raw, _cluster(question), Memory.empty(), Policy("kafka"), 0)

@@ -17,7 +17,8 @@ JVM = ("-Xmx3g", "-XX:+UseSerialGC")  # a million partitions, twice
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test as it ended. `failure` is "" where it passed; `asked` is how many questions of it we answered."""
+    """One test as it ended. `failure` is "" where it passed; `asked` is how many questions of it Bellwether
+    answered."""
 
     test_class: str
     method: str
@@ -29,10 +30,12 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One question that Kafka's own code answered beside us. Of each measure less is better; the first counts most.
+    """One question that Kafka's own code answered beside Bellwether. Of each measure less is better; the first counts
+    most.
 
-    `at_rest` are the measures of what our plan and Kafka's come to when round by round everything that was assigned has
-    caught up; its moves are those of all these rounds. None where the run did not look so far ahead."""
+    `at_rest` are the measures of what Bellwether's plan and Kafka's come to when rebalance by rebalance everything that
+    was assigned has caught up; its moves are those of all these rebalances. None where the run did not look so far
+    ahead."""
 
     test_class: str
     method: str

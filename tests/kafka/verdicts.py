@@ -1,6 +1,6 @@
 """Whether a run of Kafka's unit tests came out as the reviewed file says.
 
-A test that fails must stand in differing.yml, and one that stands there must fail: as often as it says, and with plans
+A test that fails must stand in differing.yml, and a listed one must fail: as often as it says, and with plans
 that are worth as much as Kafka's own for the same questions.
 """
 
@@ -56,7 +56,8 @@ def _of_release(fails: Any, release: str) -> int:
 
 
 def worse(own: Mapping[str, float], theirs: Mapping[str, float]) -> str:
-    """In what our plan is worse than Kafka's own, "" if in nothing. A measure counts if those before it are equal."""
+    """In what Bellwether's plan is worse than Kafka's own, "" if in nothing. A measure counts if those before it are
+    equal."""
     for name, mine in own.items():
         if abs(mine - theirs[name]) > _LEAST:
             return f"{name} {mine:g} > {theirs[name]:g}" if mine > theirs[name] else ""

@@ -1,4 +1,4 @@
-"""What Kafka's unit tests know of an application, as the views that our assignors read."""
+"""What Kafka's unit tests know of an application, as the views that Bellwether's assignors read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -47,8 +47,8 @@ def streams_view(question: Question) -> StreamsView:
 
 
 def _end_sums(question: Question) -> LongArray:
-    """How long each changelog is, which Kafka's assignors are not told. A process without state lags that much, so it
-    is the largest lag that anybody has."""
+    """How long each changelog is, which Kafka's assignors do not get. A process without state lags that much, so it
+    is the largest lag of all."""
     ends = np.zeros(len(question["tasks"]), dtype=np.int64)
     for process in question["processes"]:
         for task, lag in process["lags"]:

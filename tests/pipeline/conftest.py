@@ -1,4 +1,5 @@
-"""pyspark leaves sockets of collected results to the garbage collector, which pytest would count as leaks of ours.
+"""pyspark leaves sockets of collected results to the garbage collector, which pytest would count as leaks of
+Bellwether.
 
 So they are collected where they are expected, before another test sees them.
 """

@@ -33,7 +33,7 @@ GOOD = (lag_event(NOW_MS, 5), traffic_event(NOW_MS, 900), membership_event(NOW_M
 
 
 def refused(bad: Sequence[bytes | None]) -> Counter[str]:
-    """How many records of each reason are dead, after a look at every table: it must not know the bad ones."""
+    """How many records of each reason are dead, after every table was read: it must not know the bad ones."""
     raw = kafka_rows(local_spark(), [*bad, *GOOD])
     for name, table in TABLES.items():
         assert as_dicts(table(raw, SCHEMAS, Options())) == [of_the_good(name)], name
@@ -50,7 +50,7 @@ def of_the_good(name: str) -> dict[str, Any]:
 
 
 def test_unknown_schema() -> None:
-    """A fingerprint that no schema has, before bytes that would be a row under one of ours."""
+    """A fingerprint that no schema has, before bytes that would be a row under one of Bellwether."""
     strangers = [value[:2] + bytes(range(8)) + value[HEADER_BYTES:] for value in GOOD]
     assert refused([*strangers, b"\xc3\x01", b"junk", b"", None]) == {"unknown schema": 5, "not an event": 3}
 

@@ -51,7 +51,7 @@ def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_pat
     lags = [r for event, r in found if event == "lag"]
     assert {(e["topic"], e["partition"]) for e in lags[-1]["entries"]} == set(reported)
     written = sum(e["bytes"] for event, r in found if event == "traffic" for e in r["entries"])
-    # Batches have headers and are not compressed here; the log may grow between the two reads of one look.
+    # Batches have headers and are not compressed here; the log may grow between the two reads.
     assert RECORDS * BYTES <= written <= 2 * RECORDS * BYTES
     assert topic_setting(kafka, events, "cleanup.policy") == "delete"
     history_is_replayed(kafka, events, tmp_path / "history", Counter(event for event, _ in found))

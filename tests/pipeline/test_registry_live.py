@@ -1,4 +1,5 @@
-"""Events in Confluent's framing through a registry that is not ours, franz-go's: any reader of that framing reads them.
+"""Events in Confluent's framing through a registry that is not Bellwether's, franz-go's: any reader of that framing
+reads them.
 
 Bellwether registers its schemas there; a reader that knows nothing but the address takes ids from the records and
 schemas from the registry; the jobs and `bellwether history` get the same ids and leave no record out.

@@ -1,4 +1,4 @@
-"""`pipeline run` ends when it is told to, whatever Spark is doing, and says so when Spark ends first."""
+"""`pipeline run` ends when it is stopped, whatever Spark is doing, and says so when Spark ends first."""
 
 import os
 import signal

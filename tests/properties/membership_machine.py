@@ -29,8 +29,9 @@ WAKES_MAX = 200
 
 
 class Membership(RuleBasedStateMachine):
-    """A broker that answers what it likes, when it likes. Nothing it does may raise, make us send a plan that was not
-    made for the generation, or two plans, keep us busy without time passing, or take an edge that is not declared."""
+    """A broker that answers what it likes, when it likes. Nothing it does may raise, make Bellwether send a plan that
+    was not made for the generation, or two plans, keep Bellwether busy without time passing, or take an edge that is
+    not declared."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ class Membership(RuleBasedStateMachine):
         self.machine = GroupMembership(config)
         self._take(self.machine.start(self.now))
 
-    # ---- what happens ----
+    # ---- what happens ------------------------------------------------------------------------------------------------
 
     @rule(seconds=TIMES)
     def time_passes(self, seconds: float) -> None:
@@ -140,7 +141,7 @@ class Membership(RuleBasedStateMachine):
         if luck == 7:  # seldom: it is the end of every life
             self._send(e.StopRequested())
 
-    # ---- what must hold ----
+    # ---- what must hold ----------------------------------------------------------------------------------------------
 
     @invariant()
     def one_parked_request_at_most(self) -> None:
@@ -153,7 +154,7 @@ class Membership(RuleBasedStateMachine):
         assert not self.stopped or self.machine.deadline() is None
 
     def teardown(self) -> None:
-        """Told to stop and with a broker that answers nothing, it ends within a session."""
+        """Stopped and with a broker that answers nothing, it ends within a session."""
         if not hasattr(self, "machine"):
             return
         self._send(e.StopRequested())
@@ -163,7 +164,7 @@ class Membership(RuleBasedStateMachine):
             self._send(e.Wake())
         assert self.stopped, f"still {self.machine.state} a minute after it was asked to stop"
 
-    # ---- inside ----
+    # ---- inside ------------------------------------------------------------------------------------------------------
 
     def _parked(self) -> list[c.Join | c.Sync]:
         return [r for r in self.open.values() if isinstance(r, (c.Join, c.Sync))]

@@ -97,7 +97,8 @@ def test_two_rebalances_of_any_bytes_are_decided_and_valid(
 
 
 def joined_again(decision: Decision[PartitionPlan]) -> RawGroup:
-    """The next round if every readable member did what it was told: it owns what it was sent, in this generation."""
+    """The next rebalance if every readable member did what it was sent: it owns what it was sent, in this
+    generation."""
     blobs = dict(decision.assignments)
     members = []
     for member in decision.raw.members:
@@ -116,7 +117,7 @@ def joined_again(decision: Decision[PartitionPlan]) -> RawGroup:
 @settings(max_examples=150, deadline=None)
 @given(raw_groups(honest), clusters(), policies)
 def test_a_group_settles_and_then_nothing_moves(raw: RawGroup, cluster: ClusterView, policy: Policy) -> None:
-    # kafka-go carries its rack where the others carry history, so members of one more round cannot be imitated.
+    # kafka-go carries its rack where the others carry history, so members of one more rebalance cannot be imitated.
     raw = replace(raw, protocol="cooperative-sticky" if raw.protocol == "rack-affinity" else raw.protocol)
     raw = replace(raw, generation=20)
     decision = decided(raw, cluster, Memory.empty(), policy, now_ms=0)

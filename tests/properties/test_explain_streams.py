@@ -28,7 +28,7 @@ CAUGHT_UP = AssignmentConfigs(acceptable_recovery_lag=2**62)  # nothing has to b
 def decided(
     owners: list[int], racks: list[str | None], stages: StageConfigs, configs: AssignmentConfigs
 ) -> Decision[TaskPlan]:
-    """A round of processes that run these tasks, with these stages."""
+    """A rebalance of processes that run these tasks, with these stages."""
     threads = [Thread(f"m{i}", i + 1, rack=rack) for i, rack in enumerate(racks)]
     first = led(group(*threads), assignors=always(placed([owner % len(racks) for owner in owners])))
     assignors = replace(

@@ -1,5 +1,5 @@
 """A world of processes that lock directories, restart, crash, are cloned and call themselves what they like, and a
-broker that shows them: whoever is removed must be dead."""
+broker that shows them: what is removed must be dead."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -36,7 +36,7 @@ class Thread:
 
 @dataclass
 class Broker:
-    """Lists members in the order in which they came; a round ends when every listed member is alive."""
+    """Lists members in the order in which they came; a rebalance ends when every listed member is alive."""
 
     threads: list[Thread] = field(default_factory=list)
     joined: int = 0
@@ -125,7 +125,7 @@ class World(RuleBasedStateMachine):
 
     @rule()
     def stop_refreshing(self) -> None:
-        """The network fails us until the next round has ended."""
+        """The network fails Bellwether until the next rebalance has ended."""
         self.blind = True
 
     def _refresh(self) -> None:
@@ -147,7 +147,7 @@ class World(RuleBasedStateMachine):
             thread.listed = thread.alive
 
     def _settle(self) -> None:
-        """The round ends once everybody is back."""
+        """The rebalance ends once everybody is back."""
         if self.broker.waiting and all(thread.alive for thread in self.broker.members()):
             self.broker.waiting = False
             self.blind = False
@@ -181,7 +181,7 @@ TestNobodyIsWrongedByProcessIds = World.TestCase
 def test_where_the_word_of_the_operator_or_the_lock_is_wrong_one_removal_is_the_most(
     shared: str, refreshes_before_return: int, interval_s: float, later: list[float]
 ) -> None:
-    """A client id that was vouched for is shared, or a state directory was copied: two live members, one client id. The
+    """A client id that was attested is shared, or a state directory was copied: two live members, one client id. The
     first removed one comes right back, and that gives it away; nobody else is touched, whatever comes later."""
     finder = GhostFinder(GROUP, client_ids_unique=True)
     now = 0.0

@@ -84,7 +84,8 @@ def test_with_a_client_id_of_its_own_only_its_members_are_removed(steps: list[tu
 
 @given(st.lists(STEP, max_size=30), st.floats(0, 60))
 def test_a_client_id_that_others_visibly_have_frees_nobody(steps: list[tuple[str, int, int]], lived_s: float) -> None:
-    """Others are visible beside ours: on another host, or in one generation. One at a time may be ours."""
+    """Others are visible beside the guard's own: on another host, or in one generation. One at a time may be its
+    own."""
     _, seen = played(steps, "app-1", "app-1", (None, None))
     found = belonging(Identity(GROUP, client_ids=("app-1",)), seen, lived_s)
     hosts = {m.client_host for m in seen.members.values()}

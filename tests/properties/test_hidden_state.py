@@ -31,12 +31,12 @@ def really_near(view: StreamsView, acceptable_lag: int) -> set[tuple[int, int]]:
 
 
 def check(decision: Decision[TaskPlan]) -> None:
-    """Where somebody could go on with a task at once, somebody who could is given it."""
+    """Where processes could go on with a task at once, such a process is given it."""
     go_on(decision, set())
 
 
 def check_durable(decision: Decision[TaskPlan]) -> None:
-    """Or the process that ran it until now, and has come back within this round or a moment ago."""
+    """Or the process that ran it until now, and has come back within this rebalance or a moment ago."""
     view, memory = decision.plan.view, decision.plan.memory
     process = view.report.row
     rows = np.flatnonzero(view.report_hidden & (view.report_lag == 0)).tolist() if len(view.report_hidden) else []

@@ -57,7 +57,7 @@ def test_it_is_valid_bounded_and_no_worse_than_counts(problem: tuple[GroupView, 
 @pytest.mark.parametrize("racked", [False, True])
 def test_ten_rebalances_under_noise_move_nothing(racked: bool) -> None:
     """A settled group whose partitions' loads each wander by up to a tenth either way, anew every rebalance. The groups
-    are always the same ones: about one in 900 stands so near to a threshold that the noise crosses it
+    are always the same ones: about one in 900 is so near to a threshold that the noise crosses it
     (docs/evidence/README.md#assigns)."""
     assert [seed for seed in range(100) if moved_by_noise(seed, racked=racked)] == []
 

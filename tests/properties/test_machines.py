@@ -58,7 +58,7 @@ PLACES = ("az1", "az2", "az3", None)
 
 class Consumers(RuleBasedStateMachine):
     """Members come, go, die, change their minds; topics grow, racks move. Each plan is valid, every partition has one
-    owner once the follow-ups are through, and a round in which nothing happens moves nothing."""
+    owner once the follow-ups are through, and a rebalance in which nothing happens moves nothing."""
 
     policy = "kafka"
     protocol = "range"
@@ -121,7 +121,7 @@ class Consumers(RuleBasedStateMachine):
         return ClusterView.of({t: [[PLACES[p % 3]] for p in range(n)] for t, n in self.sizes.items()})
 
     def _rebalances(self) -> None:
-        """Until nothing is withheld any more."""
+        """Until nothing is pending any more."""
         cluster = self._cluster()
         for _ in range(4):
             self.generation += 1

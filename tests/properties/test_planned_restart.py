@@ -32,7 +32,7 @@ EXPIRES_MS = 10_000_000
 
 
 class Group:
-    """An application, the orders on it and the one who leads it. A round is a second, and so is a look."""
+    """An application, the orders on it and the one who leads it. A rebalance takes a second, and so does a refresh."""
 
     def __init__(self, random: Random) -> None:
         self.random = random

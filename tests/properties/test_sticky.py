@@ -130,7 +130,7 @@ def test_cooperative_rebalances_settle_and_never_hand_over_what_is_consumed(worl
             age = [w.generation for w, mine in zip(world.members, world.claims, strict=True) if claim in mine]
             if m == NOBODY or not age:
                 continue
-            # Claimed by somebody and sent: only to the one member with the newest claim.
+            # Claimed by a member and sent: only to the one member with the newest claim.
             assert claim in world.claims[m]
             assert world.members[m].generation == max(age)
             assert age.count(max(age)) == 1

@@ -1,8 +1,8 @@
 """Convergence (after Kafka's TaskAssignorConvergenceTest): whatever happens to an application, a bounded number of
-rounds brings it to a balanced placement that the next round leaves alone.
+rebalances brings it to a balanced placement that the next rebalance leaves alone.
 
-After each round everybody has caught up on what it was given and forgets the rest. BELLWETHER_SEEDS raises the number
-of random histories.
+After each rebalance each process has caught up on what it was given and forgets the rest. BELLWETHER_SEEDS raises the
+number of random histories.
 """
 
 import os
@@ -64,7 +64,7 @@ class History:
         return plan
 
     def converge(self, most: int) -> int:
-        """Rounds until no probing rebalance is wanted; then one more, which must change nothing."""
+        """Rebalances until no probing rebalance is wanted; then one more, which must change nothing."""
         for rebalances in range(1, most + 1):
             plan = self.rebalance()
             if not plan.probing:

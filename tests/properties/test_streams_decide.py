@@ -1,4 +1,4 @@
-"""Whatever members send: a Streams group is decided and valid, or we step aside; and calm members settle."""
+"""Whatever members send: a Streams group is decided and valid, or Bellwether steps aside; and calm members settle."""
 
 from dataclasses import replace
 
@@ -144,7 +144,8 @@ def test_two_rebalances_with_the_stock_policies(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(threads(0), min_size=1, max_size=5))
 def test_settled_threads_settle_whatever_is_decided(drawn: list[Thread]) -> None:
-    """Plans change from round to round; once they stop changing, nothing is withheld after one more round."""
+    """Plans change from rebalance to rebalance; once they stop changing, nothing is pending after one more
+    rebalance."""
     crowd = [
         replace(t, member_id=f"m{i}", instance_id=None, topics=SOURCES, sums={}, owned=(), error_code=0, generation=-1)
         for i, t in enumerate(drawn)

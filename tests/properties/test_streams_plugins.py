@@ -96,7 +96,7 @@ def placements(draw: st.DrawFn, view: StreamsView) -> TaskAssignment:
 
 
 class Answering:
-    """A plug-in that does what it is told."""
+    """A plug-in that does what it is given to do."""
 
     def __init__(self, behaviour: Callable[[ApplicationState], Any]) -> None:
         self.behaviour = behaviour

@@ -90,5 +90,5 @@ class Application:
         return EndOffsets(ends_by_topic)
 
     def rebalances_max(self, partitions: int) -> int:
-        """Within how many rounds it must have converged (KIP-441's test of its assignor)."""
+        """Within how many rebalances it must have converged (KIP-441's test of its assignor)."""
         return 2 * partitions * (1 + self.config.configs.num_standby_replicas)

@@ -1,7 +1,7 @@
 """Sidecars that stand by for each other: the product's own controller over a model of the control topic.
 
 The topic is one log that everybody reads in the same order, each at its own pace; what is written while it is silent is
-lost, as beats that cannot be delivered at once are. The loop around the controller is `Controller.run`'s.
+lost, as heartbeats that cannot be delivered at once are. The loop around the controller is `Controller.run`'s.
 """
 
 from collections import deque

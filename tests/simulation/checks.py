@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 WAY_S = 1.0
 BY_TOPIC = ("eager", "eager and librdkafka")  # range deals each topic for itself
 CROWD_REFRESH_S = 0.25  # of a thousand members not every change can be looked at
-ASKS_MAX, ASKS_WITHIN_S = 30, 60.0  # rounds that one thread asks for, whatever its clock says
-PLANS_KEPT = 20  # of ours, with what they were made from
+ASKS_MAX, ASKS_WITHIN_S = 30, 60.0  # rebalances that one thread asks for, whatever its clock says
+PLANS_KEPT = 20  # of Bellwether, with what they were made from
 
 Assignments = tuple[tuple[str, bytes], ...]
 
@@ -35,17 +35,19 @@ class Checks:
         self.roles = RoleChecks(world)
         self.hand_backs = HandBackChecks(world)
         self.dirty = False
-        self.longest: dict[str, float] = {}  # seconds that a round waited for nobody but us, by the broker's state
+        self.longest: dict[
+            str, float
+        ] = {}  # seconds that a rebalance waited for Bellwether alone, by the broker's state
         self.plans = Counter[str]()
         self._rebalance: tuple[object, str, int] | None = None
-        self._waiting: dict[str, float] = {}  # our ids that a round waits for, and nobody else's, since when
+        self._waiting: dict[str, float] = {}  # Bellwether's ids, where a rebalance waits for them alone, since when
         self._plans: dict[tuple[int, int], Assignments] = {}
         self._refresh_at = 0.0
-        self.work: dict[tuple[int, int], Counter[str]] = {}  # what we did in each generation of a crowd
+        self.work: dict[tuple[int, int], Counter[str]] = {}  # what Bellwether did in each generation of a crowd
         self._asked: dict[str, deque[float]] = {}
         self._partitions_of: dict[Assignments, frozenset[TopicPartition]] = {}
 
-    # ---- at every step ---------------------------------------------------------------------------------------------
+    # ---- at every step -----------------------------------------------------------------------------------------------
 
     def step(self) -> None:
         self.roles.step()
@@ -89,13 +91,13 @@ class Checks:
             self.world.violate(f"{group.state} has waited for us for {waited_s:.1f} s")
 
     def bound_s(self, state: str) -> float:
-        """Our session and the way of its last heartbeat; before it, a plan may have been under way."""
+        """Bellwether's session and the way of its last heartbeat; before it, a plan may have been under way."""
         config = self.world.config
         work_ms = config.decision_deadline_ms if state == COMPLETING else 0
         return (config.session_timeout_ms + work_ms) / 1000 + WAY_S
 
     def _held_open(self) -> bool:
-        """A living sidecar that is alone lets more members come into the round, for as long as it may."""
+        """A living instance that is alone lets more members come into the rebalance, for as long as it may."""
         for instance in self.world.instances:
             if instance.holds_open:
                 held_s = instance.now() - instance.coalescing_since
@@ -105,13 +107,13 @@ class Checks:
         return False
 
     def worked(self, kind: str) -> None:
-        """A sidecar does something that costs the group, the broker or us."""
+        """An instance does something that costs the group, the broker or Bellwether."""
         if self.world.crowd:
             key = self.world.broker.epoch, self.world.broker.group.generation
             self.work.setdefault(key, Counter())[kind] += 1
 
     def made(self, assignments: Assignments, partitions: frozenset[TopicPartition]) -> None:
-        """A plan of ours, and the partitions of the metadata that it was made with."""
+        """A plan of Bellwether, and the partitions of the metadata that it was made with."""
         self._partitions_of.pop(assignments, None)
         self._partitions_of[assignments] = partitions
         if len(self._partitions_of) > PLANS_KEPT:
@@ -150,7 +152,7 @@ class Checks:
         if unexpected:
             world.violate(f"our plan gives {unexpected}, which its metadata did not have")
 
-    # ---- in the end ------------------------------------------------------------------------------------------------
+    # ---- in the end --------------------------------------------------------------------------------------------------
 
     def unsettled(self) -> str:
         """What keeps the group from rest, "" when it is at rest and balanced."""
@@ -218,7 +220,7 @@ class Checks:
         return ""
 
     def asked(self, name: str) -> None:
-        """A thread asks for a round because a time has come that it was told."""
+        """A thread asks for a rebalance because a time has come that it was given."""
         now = self.world.clock.now
         times = self._asked.setdefault(name, deque(maxlen=ASKS_MAX))
         if len(times) == ASKS_MAX and now - times[0] < ASKS_WITHIN_S:

@@ -51,7 +51,7 @@ class Faults:
         self._next()
 
     def heal(self) -> None:
-        """No new faults; what is broken is mended, whoever is down starts."""
+        """No new faults; what is broken is fixed, what is down starts."""
         world = self.world
         world.log("---- everything heals ----")
         self._over = True
@@ -85,7 +85,7 @@ class Faults:
         self.clock.after(5.0, self._supervise)
 
     def _missing(self) -> list[Instance]:
-        """Where sidecars stand by for each other both are to run, otherwise one."""
+        """Where instances stand by for each other both are to run, otherwise one."""
         instances = self.world.instances
         if self.world.config.standby:
             return [instance for instance in instances if not instance.up]
@@ -144,14 +144,14 @@ class Faults:
         member.pause(seconds)
         return f"{member.name} stands still for {seconds:.1f} s"
 
-    # ---- sidecars --------------------------------------------------------------------------------------------------
+    # ---- instances --------------------------------------------------------------------------------------------------
 
     def _instance(self) -> Instance | None:
         running = [instance for instance in self.world.instances if instance.up]
         return self.rng.choice(running) if running else None
 
     def _restart(self) -> None:
-        """Some supervisor starts a sidecar where one is missing."""
+        """Some supervisor starts an instance where one is missing."""
 
         def start() -> None:
             missing = self._missing()
@@ -222,7 +222,7 @@ class Faults:
         return "no metadata can be read"
 
     def control_topic_falls_silent(self) -> str:
-        """Through which sidecars that stand by hear one another."""
+        """Through which instances that stand by hear one another."""
 
         def back() -> None:
             control.silent = False
@@ -236,7 +236,7 @@ class Faults:
         return f"nobody reaches the control topic for {seconds:.1f} s"
 
     def clock_jumps(self) -> str:
-        """The time of day on our machines; only plans of applications have dates."""
+        """The time of day on Bellwether's machines; only plans of applications have dates."""
         world = self.world
         if not world.streams:
             return ""
@@ -301,7 +301,7 @@ class Faults:
         return self.rng.choice((0.0, self.rng.uniform(0.0, 12.0)))
 
     def removed(self) -> str:
-        """An administrator removes a member, ours included."""
+        """An administrator removes a member, Bellwether's included."""
         member_entries = sorted(self.world.broker.group.member_entries)
         if not member_entries or not self.world.broker.at_work:
             return ""

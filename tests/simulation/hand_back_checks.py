@@ -1,7 +1,7 @@
 """Promise P7: the lead is handed back once in a day, and taken again only with a proof
 (docs/reference/reliability.md#promises).
 
-What a sidecar may know is what it saw itself, or what an earlier process has kept: the world keeps that for it, and
+What an instance may know is what it saw itself, or what an earlier process has kept: the world keeps that for it, and
 passes it on a while after the start, as a control topic does.
 """
 
@@ -26,7 +26,7 @@ BEGINNING = "handed back: "
 
 @dataclass(slots=True)
 class Kept:
-    """Of the last hand-back. `proven`: a rehearsal has shown since that the plan would differ no more."""
+    """Of the last hand-back. `proven`: a dry run has shown since that the plan would differ no more."""
 
     at: float
     reason: str
@@ -35,7 +35,7 @@ class Kept:
 
 
 class HandBackChecks:
-    """By the name of the sidecar, over all of its processes."""
+    """By the name of the instance, over all of its processes."""
 
     def __init__(self, world: "World") -> None:
         self.world = world

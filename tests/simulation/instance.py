@@ -1,4 +1,4 @@
-"""A sidecar process: the real membership machine, the real decide and guard, and what the runtime does around them.
+"""An instance process: the real membership machine, the real decide and guard, and what the runtime does around them.
 
 The fuse counts steps (an event handled, a command executed) and ends the process before or after one of them.
 """
@@ -50,7 +50,7 @@ class Instance:
         self.paused_until = 0.0
         self.offset_s = 0.0  # of its monotonic clock
         self.coalescing_since = 0.0
-        self.channel: Channel | None = None  # where sidecars stand by for each other
+        self.channel: Channel | None = None  # where instances stand by for each other
         self.fatal: c.Fatal | None = None
         self._wipe()
 
@@ -103,7 +103,7 @@ class Instance:
 
     @property
     def unfinished(self) -> bool:
-        """It leads, and is going to ask for another round."""
+        """It leads, and is going to ask for another rebalance."""
         return self.leads and self.planner.unfinished
 
     @property
@@ -124,7 +124,7 @@ class Instance:
 
     def start(self) -> None:
         if self.machine is not None:
-            return  # whoever looks after it has been here before
+            return  # what restarts it has been here before
         self._wipe()
         self.process += 1
         self.exit_code, self.fatal = None, None
@@ -158,7 +158,7 @@ class Instance:
         self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
 
     def later(self, delay_s: float, work: Callable[[], None]) -> None:
-        """Done by this life of the process, and not while it stands still."""
+        """Done by this life of the process, and not while it is paused."""
 
         def do() -> None:
             if self.world.clock.now < self.paused_until:

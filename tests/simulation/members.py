@@ -76,7 +76,7 @@ class Member:
         self.state = "down"
         self._node: int | None = None
         self._leads = False
-        self._rebalance = 0  # joins and syncs of earlier rounds are not waited for
+        self._rebalance = 0  # joins and syncs of earlier rebalances are not waited for
 
     @property
     def client(self) -> str:
@@ -88,7 +88,7 @@ class Member:
             self.world.committed = self.world.committed or bool(owned)
             self.world.checks.dirty = True
 
-    # ---- life ------------------------------------------------------------------------------------------------------
+    # ---- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self._forget()
@@ -125,7 +125,7 @@ class Member:
     def pause(self, seconds: float) -> None:
         self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
 
-    # ---- asking ----------------------------------------------------------------------------------------------------
+    # ---- asking ------------------------------------------------------------------------------------------------------
 
     def _alive(self, work: Callable[..., None]) -> Callable[..., None]:
         """Done by this life of the process only, and not while it is paused."""
@@ -162,7 +162,7 @@ class Member:
         request = c.FindCoordinator(0, "g", 5_000)
         self.world.send(self.client, 1, asked, request, FIND_TIMEOUT_S, self._alive(coordinator_found), failed)
 
-    # ---- rounds ----------------------------------------------------------------------------------------------------
+    # ---- rebalances --------------------------------------------------------------------------------------------------
 
     def _join(self) -> None:
         self._rebalance += 1
@@ -324,7 +324,7 @@ class Member:
     def _given(self, assignment: bytes) -> set[TopicPartition]:
         return set(ConsumerProtocolAssignment.decode(assignment).partitions)
 
-    # ---- heartbeats ------------------------------------------------------------------------------------------------
+    # ---- heartbeats --------------------------------------------------------------------------------------------------
 
     def _heartbeat_later(self) -> None:
         self._heartbeats += 1

@@ -1,4 +1,4 @@
-"""What a sidecar process plans with: the product's own functions, without the event loop and the readers around."""
+"""What an instance process plans with: the product's own functions, without the event loop and the readers around."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,7 +30,7 @@ from tests.simulation.brokers.topics import Sizes, partitions_of
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-REFRESH_S = 5.0  # between looks at metadata
+REFRESH_S = 5.0  # between refreshes of metadata
 
 Made = tuple[Any, tuple[str, ...]]
 
@@ -40,7 +40,7 @@ class Planner(Protocol):
 
     def made(self, raw: RawGroup) -> Made: ...
     def again(self, raw: RawGroup) -> Made | None:
-        """The previous answer, if it is one for this round."""
+        """The previous answer, if it is one for this rebalance."""
 
     def topics(self, raw: RawGroup) -> tuple[str, ...]: ...
     def worth_moving(self, decision: Any) -> str: ...
@@ -48,14 +48,14 @@ class Planner(Protocol):
     def delivered(self, decision: Any) -> None: ...
     def forget(self) -> None: ...
     def wanted(self) -> str | None:
-        """Why the group should rebalance now; asked while it is at rest under us."""
+        """Why the group should rebalance now; asked while it is at rest under Bellwether."""
 
     def follow(self, decision: Any) -> None:
-        """A group that came back to us at rest, and that this plan, which nobody has, was compared with."""
+        """A group that came back to Bellwether at rest, and that this plan, which no member has, was compared with."""
 
     @property
     def unfinished(self) -> bool:
-        """A rebalance of ours is planned for some time."""
+        """A rebalance of Bellwether is planned for some time."""
 
 
 class PlainPlanner:
@@ -113,7 +113,7 @@ class PlainPlanner:
 
 
 class TaskPlanner:
-    """Of a Streams application; what the product's watch does between rounds included, stalled tasks left out."""
+    """Of a Streams application; what the product's watch does between rebalances included, stalled tasks left out."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
@@ -185,7 +185,7 @@ class TaskPlanner:
         return None if reason is None or self._would_end(self._watched, reported, reason) else reason
 
     def _held_back(self, reason: str) -> bool:
-        """As `streams_watch` does it: no probe while a rebalance would end the application, or nobody can tell."""
+        """As `streams_watch` does it: no probe while a rebalance would end the application, or that is unknown."""
         now, reported = self.world.clock.now, self.world.topics.reported()
         if self._watched is None:
             return False

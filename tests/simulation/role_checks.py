@@ -1,7 +1,8 @@
-"""Promise P6: what a sidecar says of its role is what the broker would say (docs/reference/reliability.md#promises).
+"""Promise P6: what an instance says of its role is what the broker would say (docs/reference/reliability.md#promises).
 
-A sidecar can know no more than brokers have told it. So a wrong role counts once it has lasted for two heartbeats and
-an answer that was given since has arrived; whoever has heard nothing for a session timeout may not say that it leads.
+An instance knows no more than brokers have answered. So a wrong role counts once it has lasted for two heartbeats and
+an answer that was given since has arrived; an instance without an answer for a session timeout may not say that it
+leads.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 WAY_S = 1.0  # there and back, and a little
 NOBODY = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
-ANOTHER_LEADS = (NotLeading.MEMBER_LEADS, NotLeading.UNDECLARED, NotLeading.BLOCKED)  # leads, and we do not
+ANOTHER_LEADS = (NotLeading.MEMBER_LEADS, NotLeading.UNDECLARED, NotLeading.BLOCKED)  # leads, and Bellwether does not
 SOON = (NotLeading.JOINING, NotLeading.TAKING_OVER)
 REPORTING = e.JoinAnswer | e.SyncAnswer | e.HeartbeatAnswer | e.DescribeAnswer
 UNTOLD = (Action.RETRY, Action.FIND, Action.USE_MEMBER_ID)  # these errors say nothing about the group
@@ -92,7 +93,7 @@ class RoleChecks:
         role = instance.role
         return "that it leads" if role.reason is None else f"{role.reason.value} ({role.detail})"
 
-    # ---- what is wrong ---------------------------------------------------------------------------------------------
+    # ---- what is wrong -----------------------------------------------------------------------------------------------
 
     def _wrong(self, instance: "Instance") -> tuple[str, float]:
         """What a role contradicts, "" for nothing, and for how many seconds it may."""
@@ -113,7 +114,7 @@ class RoleChecks:
         if not leads:
             return "does not lead" if role.leading or role.reason in NOBODY else ""
         if group.state == PREPARING and role.reason in SOON:
-            return ""  # who leads is not known before the round has ended
+            return ""  # who leads is not known before the rebalance has ended
         if group.state != STABLE:
             return "" if role.leading or role.reason in NOBODY else "leads"
         if len(group.member_entries) == 1:
@@ -122,7 +123,7 @@ class RoleChecks:
 
     def _wrong_watching(self, instance: "Instance") -> str:
         group, role = self.world.broker.group, instance.role
-        own = self.world.config.instance_id  # without one, a second sidecar is a member like any other
+        own = self.world.config.instance_id  # without one, a second instance is a member like any other
         others = any(own is None or member_entry.instance_id != own for member_entry in group.member_entries.values())
         if role.reason in NOBODY and others:
             return "watches a group of others"

@@ -29,16 +29,16 @@ from tests.simulation.members import Member
 from tests.simulation.world import World
 
 CHAOS_S = 600.0
-SETTLE_S = 420.0  # a member that died before its first generation keeps its seat for 300 s
+SETTLE_S = 420.0  # a member that died before its first generation keeps its membership for 300 s
 ADOPT_S = 900.0  # waits after setbacks double up to 300 s, and are spread by a fifth
 QUIET_S = 120.0
 REPEAT_AFTER_S = 60.0  # a reason that led to no rebalance is given again after a minute
 REST_S = 12.0
-STANDBY_S = 9.0  # less than our session, after which members would notice
-FOLLOW_S = 60.0  # two looks at metadata, at most a quiet interval, and a round with its follow-up
-NO_ID = "member ids sorts first"  # what we say when we give up
+STANDBY_S = 9.0  # less than Bellwether's session, after which members would notice
+FOLLOW_S = 60.0  # two refreshes of metadata, at most a quiet interval, and a rebalance with its follow-up
+NO_ID = "member ids sorts first"  # what Bellwether reports when it gives up
 BUCKETS = 16  # of a small group's table
-REBALANCES_BEFORE = 20  # members that come back after healing, each in a round of its own and its follow-up
+REBALANCES_BEFORE = 20  # members that come back after healing, each in a rebalance of its own and its follow-up
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Result:
     roles: dict[str, float] = field(default_factory=dict)  # longest by what was wrong about a role, seconds
     failed: list[str] = field(default_factory=list)
     flocks: Counter[str] = field(default_factory=Counter)
-    settled: dict[str, tuple[float, int]] = field(default_factory=dict)  # the longest: seconds, rounds
+    settled: dict[str, tuple[float, int]] = field(default_factory=dict)  # the longest: seconds, rebalances
 
     def add(self, world: World) -> None:
         self.seeds += 1
@@ -93,7 +93,7 @@ def live(world: World) -> None:
     faults = Faults(world, world.rng.choice((3.0, 10.0, 25.0)))
     world.run_until(CHAOS_S)
     faults.heal()
-    # Whoever stands still wakes up when he was to: what he has put off until then cannot be called back.
+    # A paused process wakes up when it was to: what it has put off until then cannot be withdrawn.
     processes: list[Member | Instance] = [*world.members, *world.instances]
     asleep = (process.paused_until for process in processes)
     world.run_until(max(world.clock.now, *asleep))
@@ -109,7 +109,7 @@ def live(world: World) -> None:
 
 
 def must_settle(world: World) -> None:
-    """An application has longer, because state takes its time, but not more rounds than KIP-441 grants."""
+    """An application has longer, because state takes its time, but not more rebalances than KIP-441 grants."""
     checks, before = world.checks, world.broker.group.generation
     most = world.rebalances_max
     limit_s = SETTLE_S + most * PROBING_MS / 1000
@@ -150,15 +150,16 @@ def must_lead(world: World) -> None:
 
 
 def _no_id_is_first(world: World) -> bool:
-    """Whether a member sits in the first bucket of the broker's table, so that no id of ours comes before it, and we
-    have said that none does. Who leads is not known before a round of ours has named it, and that takes an id."""
+    """Whether a member sits in the first bucket of the broker's table, so that no id of Bellwether comes before it, and
+    Bellwether has said that none does. Who leads is not known before a rebalance of Bellwether has named it, and that
+    takes an id."""
     in_first = any(spread_hash(member) % BUCKETS == 0 for member in world.broker.group.member_entries)
     return in_first and any(NO_ID in line for line in world.reported)
 
 
 def _must_follow(world: World) -> None:
-    """While we lead a group at rest, a topic is deleted and made again; each time members follow as soon as brokers
-    agree."""
+    """While Bellwether leads a group at rest, a topic is deleted and made again; each time members follow as soon as
+    brokers agree."""
     topics = world.topics
     if world.streams:
         _must_not_end(world)
@@ -175,7 +176,7 @@ def _must_follow(world: World) -> None:
 
 
 def _rest(world: World) -> None:
-    """Until a session has gone by without a round: what was lost just before healing is only noticed then."""
+    """Until a session has gone by without a rebalance: what was lost just before healing is only noticed then."""
     limit = world.clock.now + ADOPT_S
     while world.clock.now < limit:
         before = world.broker.group.generation
@@ -186,8 +187,8 @@ def _rest(world: World) -> None:
 
 
 def _must_not_end(world: World) -> None:
-    """The input of an application at rest outgrows its state: nothing happens, because a round would end it. When its
-    internal topics have grown as well, the new partitions are consumed."""
+    """The input of an application at rest outgrows its state: nothing happens, because a rebalance would end it. When
+    its internal topics have grown as well, the new partitions are consumed."""
     topics, checks = world.topics, world.checks
     _rest(world)
     world.log("---- the input outgrows the internal topics ----")
@@ -208,7 +209,7 @@ def _must_not_end(world: World) -> None:
 
 
 def _must_wait(world: World) -> None:
-    """The leader dies, or is told to stop, while its group is at rest: it is led again, in the same generation."""
+    """The leader dies, or is stopped, while its group is at rest: it is led again, in the same generation."""
     for what in ("killed", "stopped"):
         if not world.run_until(world.clock.now + ADOPT_S, lambda: all(s.up for s in world.instances)):
             world.violate("the supervisor does not start an instance")

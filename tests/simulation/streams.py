@@ -1,7 +1,7 @@
 """Members that behave like the threads of Kafka Streams processes, and what they and a leader plan with.
 
 A process has a state directory: what it has restored of each task stays there when it dies, and its offset sums are
-what its threads tell. State is restored at a rate of the process; rejoins are asked for by `next_rebalance_ms`
+what its threads report. State is restored at a rate of the process; rejoins are asked for by `next_rebalance_ms`
 (KIP-441), by the clock of the process.
 """
 
@@ -36,7 +36,7 @@ EPOCH_MS = 1_700_000_000_000
 
 
 def make(world: "World", raw: RawGroup, memory: StreamsMemory, arrivals: Arrivals) -> Proposal[TaskPlan]:
-    """Our plan. Raises RefusalError."""
+    """Bellwether's plan. Raises RefusalError."""
     reported, application = world.topics.reported(), world.application
     seen = Seen(raw, application.topology, world.topics.view(reported), application.ends(reported))
     request = TaskRequest(
@@ -86,7 +86,7 @@ class Process:
         return frozenset().union(*(thread.active for thread in self.threads))
 
     def restore(self) -> None:
-        """What has been restored since the last look."""
+        """What has been restored since the last rebalance."""
         seconds, self._restored_at = self.world.clock.now - self._restored_at, self.world.clock.now
         behind = [task for task in sorted(self.tasks) if self.state.get(task, RECORDS) < RECORDS]
         for task in behind:
@@ -119,7 +119,7 @@ class Thread(Member):
         """Of its JoinGroups, as a new process of Java's does."""
         self._unique = 0
 
-    # ---- life ------------------------------------------------------------------------------------------------------
+    # ---- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self.of.restore()
@@ -145,10 +145,10 @@ class Thread(Member):
         self.of.restore()
         super()._end(drop=drop)
 
-    # ---- rounds ----------------------------------------------------------------------------------------------------
+    # ---- rebalances --------------------------------------------------------------------------------------------------
 
     def _subscription(self, protocol: str) -> bytes:
-        """A thread tells of its own tasks, and the first one of what else there is on disk."""
+        """A thread reports its own tasks, and the first one of what else there is on disk."""
         del protocol
         process = self.of
         process.restore()
@@ -201,7 +201,7 @@ class Thread(Member):
             assignors=stock(NO_STAGES),
         )
         assert isinstance(decision, Decision), decision.reason
-        self._leads_until = answer.generation, decision.probing_at_ms  # Java's leader tells nobody but itself
+        self._leads_until = answer.generation, decision.probing_at_ms  # Java's leader keeps it to itself
         return decision.assignments
 
     def _given(self, assignment: bytes) -> set[TopicPartition]:

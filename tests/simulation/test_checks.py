@@ -22,7 +22,7 @@ ROLE_S = 3.0  # two heartbeats, and the way
 
 
 def settled() -> World:
-    """A group at rest, led by us."""
+    """A group at rest, led by Bellwether."""
     world = World(3)
     world.instances[0].start()
     world.run_until(10.0)
@@ -111,7 +111,7 @@ def test_a_rebalance_that_ends_an_application_is_noticed(monkeypatch: pytest.Mon
 
 
 def test_a_standby_that_takes_nothing_over_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes a group that nobody has for its own, and none of a sidecar that has fallen silent."""
+    """It takes a group that nobody has for its own, and none of an instance that has fallen silent."""
 
     def reason_to_take_over(self: Instances, group: str) -> str:
         return "no instance of Bellwether leads it" if self.holder(group) is None and self._own > 2 else ""
@@ -152,7 +152,7 @@ def no_answer_comes(world: World) -> None:
 def test_a_role_that_once_was_true_is_noticed(
     monkeypatch: pytest.MonkeyPatch, fault: Callable[[World], None], message: str
 ) -> None:
-    """A sidecar that has led says so for ever."""
+    """An instance that has led says so for ever."""
     world = settled()
     monkeypatch.setattr(CurrentRole, "refresh", lambda self: None)
     fault(world)
@@ -198,7 +198,7 @@ def evacuated(world: World) -> None:
 
 
 def restarted_alone(world: World) -> None:
-    """Alone in the group, which members then join. Who was there before the restart only their offsets tell."""
+    """Alone in the group, which members then join. Who was there before the restart shows only in their offsets."""
     members_close(world)
     world.run_until(world.clock.now + 60.0)
     world.instances[0].crash()

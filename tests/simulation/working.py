@@ -1,4 +1,4 @@
-"""What the members of an application read and commit, and the product's watch on it beside the sidecar that leads.
+"""What the members of an application read and commit, and the product's watch on it beside the instance that leads.
 
 Every source partition gets records while there is input. A thread reads those of its tasks once their state is
 restored, no faster than its process can, and commits from time to time; the next owner begins where it committed.
@@ -75,7 +75,7 @@ class Work:
         self._tick()
 
     def planned(self, decision: Decision[TaskPlan]) -> None:
-        """The broker has this plan of the sidecar's."""
+        """The broker has this plan of the instance's."""
         self._decision = decision
         self._conclude(self.watch.planned(decision))
 

@@ -1,4 +1,4 @@
-"""Everything together: one seed makes the clock, the wires, the broker, the members and the sidecars."""
+"""Everything together: one seed makes the clock, the wires, the broker, the members and the instances."""
 
 import random
 from collections import Counter
@@ -46,7 +46,7 @@ class World:
     """`reported` is the trace. `notes` counts what the machines have noted, `injected` the faults."""
 
     def __init__(self, seed: int, clock: Clock | None = None, crowd: int = 0, *, lasting_hostile: bool = False) -> None:
-        """With a clock of somebody else many worlds live at the same time. `crowd`: so many consumers of one topic.
+        """With a shared clock many worlds live at the same time. `crowd`: so many consumers of one topic.
         `lasting_hostile`: consumers, and a hostile member that stays to the end."""
         self.seed = seed
         self.rng = random.Random(seed)
@@ -57,8 +57,8 @@ class World:
         self.injected = Counter[str]()
         self.metadata = True
         self.committed = False  # the group has offsets
-        self.skew_ms = 0  # of our machines' time of day
-        self.rested: dict[str, tuple[float, int]] = {}  # seconds and rounds until it was at rest again
+        self.skew_ms = 0  # of Bellwether's machines' time of day
+        self.rested: dict[str, tuple[float, int]] = {}  # seconds and rebalances until it was at rest again
         self.checks = Checks(self)
         self.guards: Guards | None = None  # beside every process, in worlds that are about that
         self.evacuation: Evacuation | None = None
@@ -106,7 +106,7 @@ class World:
         return self.application.rebalances_max(self.topics.sizes[TOPIC]) if self.streams else 0
 
     def own_wall_ms(self) -> int:
-        """What our machines take for it."""
+        """What Bellwether's machines take for it."""
         return self.wall_ms() + self.skew_ms
 
     def _config(self) -> MembershipConfig:

@@ -302,7 +302,7 @@ class Brokers:
 
 
 def serve(size: Size, parent: Connection, kind: type[Brokers] = Brokers) -> None:
-    """The process: tells its ports, then the counters whenever it hears something, and ends with its parent."""
+    """The process: prints its ports, then the counters whenever a line comes, and ends with its parent."""
 
     async def run() -> None:
         brokers, ended = kind(size), asyncio.Event()

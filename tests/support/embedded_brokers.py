@@ -7,12 +7,12 @@ It is a mock. What differs from a real broker (read in librdkafka 2.16 and seen 
   group.instance.id. It answers a static member's return with a new member, never with a fence or skipAssignment.
 * MEMBER_ID_REQUIRED never comes: an empty member id gets an id at once.
 * Protocol: the *first* one in the leader's list, whatever the others prefer, and a member whose first protocol is
-  another one trips an assertion that ends the process. So a sidecar must list first what the members list first.
-* SyncGroup: the round ends the moment the leader has synced. A follower that has not synced by then gets
-  INVALID_REQUEST and the group a further round; a leader on a mock is wise to wait a moment before it syncs.
+  another one trips an assertion that ends the process. So an instance must list first what the members list first.
+* SyncGroup: the rebalance ends the moment the leader has synced. A follower that has not synced by then gets
+  INVALID_REQUEST and the group a further rebalance; a leader on a mock is wise to wait a moment before it syncs.
 * Heartbeat during SyncGroup answers REBALANCE_IN_PROGRESS, where a real broker says that all is well.
-* A join round always lasts `session timeout - 1 s` of whoever joined last (the first round of an empty group:
-  `initial_rebalance_delay_ms`), even when everybody is back sooner. Session timeouts have no floor: 2-3 s make rounds
+* A join always lasts `session timeout - 1 s` of the member that joined last (the first rebalance of an empty group:
+  `initial_rebalance_delay_ms`), even when all members are back sooner. Session timeouts have no floor: 2-3 s are
   quick. The rebalance timeout is ignored.
 * There is no DescribeGroups, ListGroups, DescribeConfigs, CreateTopics or CreatePartitions. A group can be looked at by
   joining it and in no other way. A topic cannot grow; it can be created here at any time.

@@ -18,11 +18,11 @@ from bellwether_kafka.coordinator.membership import (
 T = TypeVar("T")
 
 API_VERSION = {"bellwether.api.version": "2.3"}  # kafka-python cannot read the mock's answer to ApiVersions
-SYNC_GRACE_S = 0.2  # a sync round ends with the leader's request, even before followers have sent theirs
+SYNC_GRACE_S = 0.2  # a rebalance ends with the leader's request, even before followers have sent theirs
 
 
 class EmbeddedTransport(Transport):
-    """A `Transport` for brokers without DescribeGroups, whose sync rounds end too soon."""
+    """A `Transport` for brokers without DescribeGroups, whose rebalances end too soon."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         super().__init__({**API_VERSION, **properties})

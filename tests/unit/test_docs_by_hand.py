@@ -77,7 +77,7 @@ def test_a_link_that_leads_nowhere_is_found() -> None:
 def commands(page: Path) -> Iterator[list[str]]:
     for hit in COMMAND.finditer(page.read_text()):
         words = shlex.split((hit[1] or hit[2]).split("#")[0].replace("...", ""))[1:]
-        words = words[: words.index("--")] if "--" in words else words  # what follows is somebody else's command
+        words = words[: words.index("--")] if "--" in words else words  # what follows is another program's command
         if words:
             yield words
 
@@ -130,7 +130,7 @@ def examples() -> list[dict[str, Any]]:
     for language, code in FENCE.findall(ASSIGNORS.read_text()):
         if language == "python":
             namespace: dict[str, Any] = {}
-            exec(compile(code, ASSIGNORS.name, "exec"), namespace)  # noqa: S102 - our own page
+            exec(compile(code, ASSIGNORS.name, "exec"), namespace)  # noqa: S102 - Bellwether's own page
             found.append(namespace)
     return found
 

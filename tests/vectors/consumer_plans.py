@@ -1,4 +1,5 @@
-"""What each policy decides for consumer groups in random small worlds, round after round: `python -m` writes the file.
+"""What each policy decides for consumer groups in random small worlds, rebalance after rebalance: `python -m` writes
+the file.
 
 One character per partition says who gets it (members are 0-9a-z in the order of their joining, "." is nobody). A
 difference is either a mistake or a change of plans that was meant: then write the file anew and look at the difference.

@@ -1,4 +1,4 @@
-"""What a membership asks for in random stories, told by a seed: `python -m` writes the file.
+"""What a membership asks for in random scenarios, made by a seed: `python -m` writes the file.
 
 A step is an event, the commands that came of it, and a fingerprint of all that they say, the state and the next
 deadline. A difference is either a mistake or meant: then write the file anew and look at the difference.

@@ -1,4 +1,4 @@
-"""A membership asks for what it asked for when the stories were last looked at."""
+"""A membership asks for what it asked for when the scenarios were last looked at."""
 
 import json
 from typing import Any

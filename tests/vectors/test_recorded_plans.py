@@ -1,4 +1,4 @@
-"""Plans are what they were when they were last looked at, for every policy and in every round."""
+"""Plans are what they were when they were last looked at, for every policy and in every rebalance."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def recorded(file: Path) -> list[Any]:
 
 
 def rebalances_agree(now: dict[str, Any], then: dict[str, Any]) -> None:
-    """Round by round, so that a failure shows the first one that differs."""
+    """Rebalance by rebalance, so that a failure shows the first one that differs."""
     for number, (mine, theirs) in enumerate(zip(now["rebalances"], then["rebalances"], strict=True)):
         assert (number, mine) == (number, theirs)
 

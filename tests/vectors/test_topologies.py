@@ -120,7 +120,7 @@ def running(case: Recorded, counts: dict[str, int]) -> list[AssignedMember]:
 
 
 def made(topology: Topology, case: Recorded) -> Made:
-    """What we would create for the application's very first start."""
+    """What Bellwether would create for the application's very first start."""
     plan = plan_internal_topics(topology.resolved(case.counts), case.counts, TopicDefaults(configs=case.topic_configs))
     return {topic.name: (topic.partitions, dict(topic.configs)) for topic in plan.topics}
 

@@ -218,7 +218,7 @@ def _assignor(facts: DoctorFacts) -> list[Check]:
     name = facts.seen.protocol
     if facts.seen.kind != "consumer" or not asks_bellwether(name):
         return []
-    policy = policy_in(name)  # or the name itself, which stands for the configured policy
+    policy = policy_in(name)  # or the name itself, which means the configured policy
     class_name = f"bellwether.broker.{''.join(map(str.capitalize, policy.split('-')))}Assignor"
     lists = {node: setting.split(",") for node, setting in facts.assignors.items() if isinstance(setting, str)}
     without = sorted(node for node, classes in lists.items() if class_name not in map(str.strip, classes))

@@ -67,14 +67,14 @@ def _answers(registry: str) -> bool:
         with urllib.request.urlopen(f"https://{host}/v2/", timeout=5):
             return True
     except urllib.error.HTTPError as error:
-        return error.code == 401  # asks who we are: it is there
+        return error.code == 401  # asks who the client is: it is there
     except OSError:
         return False
 
 
 def _bootstrap(engine: Engine) -> None:
     """Debian itself. In memory, because dpkg waits for the disk after every file."""
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of ours is made in it
+    memory = Path("/dev/shm")  # noqa: S108 - a folder of Bellwether is made in it
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         root = Path(folder) / "root"
         command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(root), _mirror()]

@@ -1,4 +1,4 @@
-"""A composition as it stands, started by the real Compose on an engine of its own. Only the ports on loopback are
+"""A composition as it is, started by the real Compose on an engine of its own. Only the ports on loopback are
 others, so that it can run beside anything, and Grafana is left out where its image is not here."""
 
 import json

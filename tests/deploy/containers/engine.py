@@ -1,4 +1,4 @@
-"""A container engine of our own: podman with its storage, networks and socket below one folder.
+"""A container engine of its own: podman with its storage, networks and socket below one folder.
 
 Nothing of another engine on the machine is read or changed. What a daemon or systemd would do elsewhere (health checks
 at their intervals) a thread does here.
@@ -37,7 +37,7 @@ class EngineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """podman, told where its files are. Times are in seconds."""
+    """podman with its files in this folder. Times are in seconds."""
 
     home: Path = HOME
     environment: Mapping[str, str] = field(default_factory=dict)

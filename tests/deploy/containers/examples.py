@@ -1,7 +1,7 @@
 """What deploy/ ships beside the chart, played: the kustomize base, the guard as a sidecar of an application, and the
 other examples of deploy/no-pause (`instances`).
 
-The example's application is a consumer of the brokers' image; everything about the guard is as it stands.
+The example's application is a consumer of the brokers' image; everything about the guard is as it is.
 """
 
 import os

@@ -27,7 +27,7 @@ PROBE = f"{PROJECT}-probe"
 MEMBERS = {"orders-view": 4, "counts": 6}
 INSTANCES = ("counts-1", "counts-2", "counts-3")
 MEMORY = Path("/sys/fs/cgroup/memory/libpod_parent")
-HOLD_S = 20.0  # longer than our session timeout, shorter than a consumer's
+HOLD_S = 20.0  # longer than Bellwether's session timeout, shorter than a consumer's
 BOUND_S = 90.0  # within which everything is well again
 LIMIT_S = 180.0
 STEP_S = 0.5
@@ -64,7 +64,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Watch:
-    """Asks the probe. `trouble`: why it could not tell when it was asked last, "" where it could."""
+    """Asks the probe. `trouble`: why it had no answer when it was asked last, "" where it could."""
 
     port: int
     trouble: str = ""

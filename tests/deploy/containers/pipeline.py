@@ -1,4 +1,4 @@
-"""The image of the Spark jobs: built as its Dockerfile stands, and run once over the events of the composition."""
+"""The image of the Spark jobs: built by its Dockerfile, and run once over the events of the composition."""
 
 import statistics
 import tempfile

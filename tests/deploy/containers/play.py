@@ -87,7 +87,7 @@ SHAPES: Mapping[str, Values] = {
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A container of ours that `podman kube play` made, and where it listens."""
+    """A container of Bellwether that `podman kube play` made, and where it listens."""
 
     engine: Engine
     container: str

@@ -1,4 +1,4 @@
-"""Runs in a container beside the composition and tells what the brokers say of its groups, as JSON over HTTP on 8080.
+"""Runs in a container beside the composition and shows what the brokers say of its groups, as JSON over HTTP on 8080.
 
 /state: groups, their members, what they have committed and the ends of their topics. /tally: what the application must
 have counted, from the records themselves. /late: how many of its counts were written late. Needs confluent-kafka only;
@@ -120,7 +120,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         try:
             code, body = 200, json.dumps(ANSWERS[self.path]())
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is told
+        except Exception as error:  # noqa: BLE001 - each error is an answer
             code, body = 503, str(error)
         self.send_response(code)
         self.end_headers()

@@ -70,7 +70,7 @@ def test_who_may_only_succeed_leaves_a_running_group_alone(kafka: KafkaCluster, 
 
 
 def test_round_robin_in_kafka_python_is_left_alone(kafka: KafkaCluster, topic: str) -> None:
-    """Its leader died of our joining: it reads a member without topics, and raises KeyError."""
+    """Its leader died of Bellwether's joining: it reads a member without topics, and raises KeyError."""
     group = "adoption-fragile"
     with Flock(kafka.bootstrap) as flock:
         members = start(kafka, flock, group, ["kafka-python"] * 2, "roundrobin", topic)
@@ -85,8 +85,8 @@ def test_round_robin_in_kafka_python_is_left_alone(kafka: KafkaCluster, topic: s
 
 @pytest.mark.smoke
 def test_a_leader_that_died_is_succeeded_in_the_rebalance_that_waits_for_it(kafka: KafkaCluster, topic: str) -> None:
-    """A newcomer opens a round before the session of the dead leader has expired: at its end we sort first. One in
-    thirty-two newcomers stands where nobody can pass it, hence another try."""
+    """A newcomer opens a rebalance before the session of the dead leader has expired: at its end Bellwether sorts
+    first. One in thirty-two newcomers is where no other can pass it, hence another try."""
     for attempt in range(3):
         group = f"adoption-succeeds-{attempt}"
         with Flock(kafka.bootstrap) as flock:

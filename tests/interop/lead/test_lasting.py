@@ -16,7 +16,7 @@ pytestmark = pytest.mark.broker
 
 
 def readme() -> dict[str, Any]:
-    """The options of the group in README's first configuration; what else stands there is where the brokers are."""
+    """The options of the group in README's first configuration; the rest is where the brokers are."""
     section = (ROOT / "README.md").read_text().split("## Lead a group")[1]
     found = re.search(r"```toml\n(.*?)```", section, re.DOTALL)
     assert found is not None

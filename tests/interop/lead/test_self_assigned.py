@@ -9,7 +9,7 @@ from tests.interop.support.bellwether import Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until
 
-COMMITS, EVERY_S = 1_000, 0.01  # for longer than two looks of Bellwether at the group
+COMMITS, EVERY_S = 1_000, 0.01  # for longer than two refreshes of Bellwether
 JOINED_S = 8.0
 
 

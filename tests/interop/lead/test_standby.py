@@ -117,7 +117,7 @@ def test_orders_are_carried_out_and_outlive_the_leader(stage: Stage, kafka: Kafk
 
 
 def strangers_of_own(kafka: KafkaCluster) -> list[str]:
-    """Members of the group under our instance id."""
+    """Members of the group under Bellwether's instance id."""
     return [m.member_id for m in describe(kafka.bootstrap, GROUP).members if m.instance_id is not None]
 
 

@@ -1,4 +1,4 @@
-"""A short run of `succession`: take-over stands on the brokers choosing leaders as it says."""
+"""A short run of `succession`: a take-over needs brokers that choose leaders as it says."""
 
 import pytest
 

@@ -38,7 +38,7 @@ GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One ACL; `words` is how people are told of it."""
+    """One ACL; `words` describes it."""
 
     operation: AclOperation
     resource: ResourceType

@@ -1,4 +1,4 @@
-"""GSSAPI against a real broker and a KDC of our own: one property map for both client libraries. It needs a librdkafka
+"""GSSAPI against a real broker and a KDC of its own: one property map for both client libraries. It needs a librdkafka
 with Kerberos, which no wheel has, so it is a proof; docs/guides/security.md says how to build one."""
 
 from collections.abc import Iterator, Mapping

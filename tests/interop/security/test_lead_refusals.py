@@ -124,7 +124,7 @@ def test_group_of_the_consumer_protocol_is_left_alone(kafka: KafkaCluster) -> No
 @pytest.mark.parametrize("kind", ["confluent", "kafka-python"])
 def test_an_instance_id_of_the_application_is_refused(kafka: KafkaCluster, tmp_path: Path, kind: str) -> None:
     """To join under it would throw the member out, also one that has nothing to do; kafka-python's subscriptions look
-    like ours."""
+    like Bellwether's."""
     name = f"refused-instance-{kind}"
     kafka.create_topic(name, 1)
     with Flock(kafka.bootstrap) as flock:
@@ -192,7 +192,8 @@ def test_missing_rights_are_named_and_members_go_on(secured: Secured, tmp_path: 
 
 
 def test_without_describe_on_a_topic_the_members_lead_themselves(secured: Secured) -> None:
-    """The topic shows only when somebody subscribes to it: then we say which right is missing and make room."""
+    """The topic shows only when a member subscribes to it: then Bellwether reports which right is missing and makes
+    room."""
     secured.grant("bellwether", ResourceType.GROUP, "orders", AclOperation.READ)
     cluster = secured.cluster
     with Flock(cluster.bootstrap) as flock:

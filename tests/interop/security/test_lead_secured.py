@@ -85,7 +85,7 @@ def test_a_group_is_led_over_tls(tls: TlsCluster) -> None:
 def leading(
     tls: TlsCluster, login: Mapping[str, str], group: str
 ) -> Iterator[tuple[InstanceHarness, Callable[[], object]]]:
-    """A sidecar and a member of another client library that log in by the very same properties, in a group with four
+    """An instance and a member of another client library that log in by the very same properties, in a group with four
     partitions; the function waits until the member owns them all, and returns the owners."""
     tls.create_topic(group, 4)
     with InstanceHarness(login, config(group)) as led, Flock(tls.bootstrap) as flock:
@@ -112,7 +112,7 @@ def test_a_group_is_led_by_every_kind_of_login(
 def test_logins_are_renewed_while_a_group_is_led(
     tls: TlsCluster, logins: Mapping[str, dict[str, str]], mechanism: str
 ) -> None:
-    """The broker drops whoever sends after ten seconds without a new login: ours come in time, and nobody notices."""
+    """The broker drops a connection that sends after ten seconds without a new login: Bellwether's come in time."""
     with leading(tls, logins[mechanism], f"renewed-{mechanism}") as (led, settled):
         owners = settled()
         generation = led.generation

@@ -1,4 +1,5 @@
-"""Kafka's StreamsResetter on an application that we lead with a topology file, and another version of it afterwards."""
+"""Kafka's StreamsResetter on an application that Bellwether leads with a topology file, and another version of it
+afterwards."""
 
 import shutil
 import subprocess
@@ -32,9 +33,9 @@ from tests.interop.support.streams_load import Load
 
 pytestmark = pytest.mark.timeout(600)
 SESSION_MS = 6_000
-SEVERAL_REFRESHES_S = 12.0  # of ours into an empty group, in which we once made everything again
+SEVERAL_REFRESHES_S = 12.0  # of Bellwether into an empty group, in which Bellwether once made everything again
 RETURN_S = 150
-# A slow machine may cost us a group that is led; what is shown here is what comes after.
+# A slow machine may cost Bellwether a group that is led; what is shown here is what comes after.
 OPTIONS: dict[str, Any] = {"stores": "persistent", "session_timeout_ms": 10_000, **PATIENT_WITH_APPLICATIONS}
 
 
@@ -107,7 +108,7 @@ def test_an_application_is_reset_as_an_operator_does_it(kafka: KafkaCluster, tmp
 
 
 def test_a_version_after_a_reset_that_nobody_reported_is_left_to_java(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """Nobody vouches for the file, nobody told us to leave, and the new version subscribes to the same topics."""
+    """The file is not attested, no order to leave was given, and the new version subscribes to the same topics."""
     old = application(kafka, "reset-untold", session_timeout_ms=SESSION_MS)
     new, group = replace(old, topology="v3"), old.application_id
     create_internal_topics(kafka, old)

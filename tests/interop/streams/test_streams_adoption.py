@@ -1,4 +1,5 @@
-"""A running, warm application whose leader we become and cease to be, again and again: nobody loses a task by it."""
+"""A running, warm application whose leader Bellwether becomes and ceases to be, again and again: nobody loses a task by
+it."""
 
 import time
 from pathlib import Path
@@ -80,7 +81,7 @@ def test_an_application_is_taken_over_only_where_that_is_declared_to_cost_no_sta
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """Neither the guarantee nor the kind of its stores is on the wire: the application is exactly once, and what is
-    said of it differs. It is left alone, with a reason, until somebody insists."""
+    said of it differs. It is left alone, with a reason, until an operator insists."""
     common = application(kafka, "adopted-guarded", guarantee="exactly_once_v2", threads=2, session_timeout_ms=10_000)
     group = common.application_id
     with StreamsApp(kafka, common) as app, Load(kafka, common.topics[0], keys=100) as load:
@@ -135,7 +136,7 @@ def test_a_new_application_is_led_once_a_java_member_has_made_its_topics(kafka: 
 
 
 def refuses(kafka: KafkaCluster, group: str, reported: dict[str, str], reason: str) -> None:
-    """A sidecar that may take over says why it does not, once it has seen the group at rest."""
+    """An instance that may take over says why it does not, once it has seen the group at rest."""
     instance = Bellwether(kafka, [group], options={**reported, "adopt": "take-over"})
     try:
         instance.start(wait=False)

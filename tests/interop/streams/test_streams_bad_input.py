@@ -1,5 +1,5 @@
 """What must not happen to a live Streams application, happens: hostile members, topics that are missing or resized, a
-broker that does not tell end offsets. It goes on at least as well as it would under its own leader.
+broker that does not return end offsets. It goes on at least as well as it would under its own leader.
 """
 
 import time
@@ -154,7 +154,7 @@ def test_internal_topics_get_the_replicas_of_the_application_or_are_not_made(
 
 def test_topics_that_outgrow_a_repartition_topic_disturb_nobody(kafka: KafkaCluster, tmp_path: Path) -> None:
     """A Java leader rebalances when a source topic grows, finds the repartition topic too small, and fails; of a larger
-    changelog it fails in its next round. Nothing is to be hurried: the application goes on with what it has."""
+    changelog it fails in its next rebalance. Nothing is to be hurried: the application goes on with what it has."""
     common = application(kafka, "bad-resized")
     with (
         led(kafka, common, tmp_path) as lead,
@@ -267,8 +267,8 @@ def test_while_end_offsets_cannot_be_read_everything_stays(kafka: KafkaCluster, 
 
 @pytest.mark.proof
 def test_a_wrong_topology_that_is_attested_kills_nothing_for_long(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """Two equal subtopologies in the wrong order: a Streams thread dies at once of a task of the other one. Whoever
-    starts it again, as an orchestrator would, finds a Java leader after a few times."""
+    """Two equal subtopologies in the wrong order: a Streams thread dies at once of a task of the other one. An
+    orchestrator that starts it again finds a Java leader after a few times."""
     common = application(kafka, "bad-attested", session_timeout_ms=6_000)
     with (
         led(kafka, common, tmp_path) as lead,

@@ -35,7 +35,7 @@ def led_by(cluster: KafkaCluster, group: str) -> str:
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_a_million_records_are_counted_through_everything(kafka: KafkaCluster, tmp_path: Path, guarantee: str) -> None:
-    """Growth, kill -9 of an instance, kill -9 of Bellwether at a random moment beside a second one that stands by, and
+    """Growth, kill -9 of an instance, kill -9 of Bellwether at a random moment beside a standby, and
     kill -9 of that one, too."""
     name = f"million-{guarantee}"
     common = application(
@@ -89,7 +89,7 @@ def test_a_million_records_are_counted_through_everything(kafka: KafkaCluster, t
 def test_a_million_records_are_counted_when_bellwether_goes_in_order(
     kafka: KafkaCluster, tmp_path: Path, guarantee: str
 ) -> None:
-    """It is told to stop, leaves the group and never comes back: nothing crashed, so nothing is counted twice."""
+    """It is stopped, leaves the group and never comes back: nothing crashed, so nothing is counted twice."""
     name = f"million-goes-{guarantee}"
     common = application(
         kafka, name, standbys=1, threads=2, partitions=6, guarantee=guarantee, acceptable_recovery_lag=1_000

@@ -1,4 +1,4 @@
-"""A task assignor of somebody else (KIP-924's API in Python) decides for a live Kafka Streams application; and when it
+"""A task assignor of a third party (KIP-924's API in Python) decides for a live Kafka Streams application; and when it
 fails, nobody loses a task."""
 
 from pathlib import Path

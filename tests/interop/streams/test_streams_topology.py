@@ -45,7 +45,7 @@ def test_learn_and_parse_agree_with_the_application(kafka: KafkaCluster, tmp_pat
         parsed = command(tmp_path / "parsed.yaml", "parse", str(text), *options)
         assert _by_number(parsed, "changelogs") == dict(common.changelogs)
         assert _by_number(parsed, "sources") == _by_number(learned, "sources") == dict(common.sources)
-        # Offsets tell the two changelogs apart, unless records came between their joins and the reading of the ends.
+        # Offsets distinguish the two changelogs, unless records came between their joins and the reading of the ends.
         # A wrong answer is never given.
         if learned.undecided:
             assert set(learned.undecided) == set(parsed.changelogs)

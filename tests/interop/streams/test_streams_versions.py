@@ -1,5 +1,6 @@
 """Applications that are not what they were: an older Kafka, a new store, subtopologies that changed places, a new topic
-for a pattern. None gets stuck and every record is counted, led by us or, where nobody vouches for the version, by Java.
+for a pattern. None gets stuck and every record is counted, led by Bellwether or, where the version is not attested, by
+Java.
 """
 
 from dataclasses import replace
@@ -80,7 +81,7 @@ def test_a_3_9_application_is_led_and_rolled_to_4_3(kafka: KafkaCluster, tmp_pat
 
 @pytest.mark.proof
 def test_a_version_with_a_new_store_is_rolled_out_under_its_topology(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """The operator gives Bellwether the new version's topology first and vouches for it."""
+    """The operator gives Bellwether the new version's topology first and attests it."""
     old = application(kafka, "versions-store", standbys=1, session_timeout_ms=SESSION_MS)
     new = replace(old, topology="v2")
     with (
@@ -108,7 +109,7 @@ def test_a_version_that_reads_another_topic_is_rolled_out_under_a_java_leader(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """Members of the two versions subscribe differently. The new file is installed before the deploy, without a
-    restart; we do not lead a mixture, and lead again when all members run the new version."""
+    restart; Bellwether does not lead a mixture, and leads again when all members run the new version."""
     old = application(kafka, "versions-topics", session_timeout_ms=SESSION_MS)
     more = f"{old.topics[0]}-more"
     kafka.create_topic(more, PARTITIONS)
@@ -143,7 +144,8 @@ def test_a_version_that_reads_another_topic_is_rolled_out_under_a_java_leader(
 
 
 def test_a_version_with_swapped_subtopologies_says_so_by_its_tag(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """Nothing on the wire but the tag tells the two apart: the same topics, the same number of tasks, both stateful."""
+    """Nothing on the wire but the tag distinguishes the two: the same topics, the same number of tasks, both
+    stateful."""
 
     def tagged(app: Application) -> Application:
         return replace(app, settings={f"client.tag.{TAG}": tag_value(topology_of(app).digest)})
@@ -178,9 +180,9 @@ def test_a_version_with_swapped_subtopologies_says_so_by_its_tag(kafka: KafkaClu
 def test_a_new_version_is_learned_from_one_generation_of_java(
     kafka: KafkaCluster, tmp_path: Path, version: str, instances: int
 ) -> None:
-    """Nobody vouches for it, and there is no topology file: v2 has a new store, v3 two subtopologies that changed
-    places, v1 is the same again, which nobody can know. A member of the new version leads, shows its topology by that,
-    and we lead again by this. (Two instances could not be rolled to v2 or v3 under their own leader either.)"""
+    """Nobody attests it, and there is no topology file: v2 has a new store, v3 two subtopologies that changed places,
+    v1 is the same again, which nobody can know. A member of the new version leads, shows its topology by that, and
+    Bellwether leads again by this. (Two instances could not be rolled to v2 or v3 under their own leader either.)"""
     name = f"versions-learned-{version}-{instances}"
     old = application(kafka, name, session_timeout_ms=SESSION_MS, standbys=instances - 1)
     new, group = replace(old, topology=version), old.application_id

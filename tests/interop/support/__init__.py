@@ -1,1 +1,1 @@
-"""What tests on real brokers share with the programs that measure there: brokers, clients, sidecars, applications."""
+"""What tests on real brokers share with the programs that measure there: brokers, clients, instances, applications."""

@@ -12,7 +12,7 @@ from tests.interop.support.members import Flock, Member, partitions_of, wait_set
 from tests.interop.support.rebalances import rebalances
 
 PARTITIONS, MEMBERS = 6, 3
-SESSION_S = 10.0  # ours, by default
+SESSION_S = 10.0  # Bellwether's, by default
 LEAD_LIMIT_S = 60.0  # within which the lead is to be back
 LOST = "revoked", "lost"
 
@@ -20,7 +20,7 @@ LOST = "revoked", "lost"
 @dataclass(frozen=True, slots=True)
 class Cost:
     """`without_owner_s`: the longest time that a partition had no owner; `disturbed`: members that lost any;
-    `led_after_s`: from our start to the lead, None where a member keeps it."""
+    `led_after_s`: from Bellwether's start to the lead, None where a member keeps it."""
 
     without_owner_s: float
     disturbed: int
@@ -39,7 +39,7 @@ class Stage:
 
     @classmethod
     def prepare(cls, kafka: KafkaCluster, flock: Flock, group: str, bellwether: Bellwether) -> "Stage":
-        """Bellwether, which runs already, comes first, and the application after it. No member stands where a
+        """Bellwether, which runs already, comes first, and the application after it. No member is where a
         take-over would have to remove two (docs/guides/adoption.md)."""
         kafka.create_topic(group, PARTITIONS)
         stage = cls(kafka, group, [], bellwether)
@@ -76,7 +76,7 @@ class Stage:
         return time.monotonic() - began
 
     def _led(self) -> list[dict[str, Any]]:
-        """What our processes have said of leading: the seat alone may be that of the one before."""
+        """What Bellwether's processes have reported of leading: the membership may be that of the process before."""
         return self.bellwether.log("membership", what="LEADING")
 
 

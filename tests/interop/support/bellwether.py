@@ -197,7 +197,7 @@ class Bellwether:
         return found
 
     def logged(self, event: str, limit_s: float = 30.0, **fields: object) -> list[dict[str, Any]]:
-        """The same, but at least one: what brokers and members show may come before the line that tells of it."""
+        """The same, but at least one: what brokers and members show may come before its line."""
         wait_until(lambda: bool(self.log(event, **fields)), limit_s, self.tail)
         return self.log(event, **fields)
 

@@ -69,7 +69,7 @@ class Node:
 
 @dataclass(slots=True)
 class KafkaCluster:
-    """`nodes` combined KRaft nodes, node ids from 1; node i stands in `racks[(i - 1) % len(racks)]`.
+    """`nodes` combined KRaft nodes, node ids from 1; node i is in `racks[(i - 1) % len(racks)]`.
 
     `properties` are added to every node's configuration. With `users` (name -> password) clients must log in by
     SASL/PLAIN and StandardAuthorizer allows nothing but to the super user "admin", whose password is "admin".
@@ -198,7 +198,7 @@ class KafkaCluster:
         self._end(self._members[node_id], signal.SIGTERM)
 
     def kill_node(self, node_id: int) -> None:
-        """SIGKILL: nothing is flushed, nobody is told."""
+        """SIGKILL: nothing is flushed, and no client is notified."""
         self._end(self._members[node_id], signal.SIGKILL)
 
     def coordinator_node(self, group_id: str) -> int:
@@ -329,7 +329,7 @@ class KafkaCluster:
             raise RuntimeError(f"Kafka did not come up: {late}\n{logs}") from late
 
     def _wait_for_groups(self) -> None:
-        """The first look-up of a group creates the offsets topic; later ones succeed once it is loaded."""
+        """The first lookup of a group creates the offsets topic; later ones succeed once it is loaded."""
 
         # A consumer asks for it, not the admin client: see `coordinator_node`.
         consumer = Consumer(self.client_config("admin", "admin") | {"group.id": "warm-up"})

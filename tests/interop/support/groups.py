@@ -95,7 +95,7 @@ def create_local_topic(cluster: KafkaCluster, name: str, partitions: int) -> Non
 
 
 def foreign(owners: Mapping[TopicPartition, Member]) -> list[TopicPartition]:
-    """Partitions of local topics whose owner stands in another rack."""
+    """Partitions of local topics whose owner is in another rack."""
     return [tp for tp, owner in owners.items() if owner.fields.get("rack") != RACKS[tp[1] % len(RACKS)]]
 
 

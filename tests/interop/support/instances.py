@@ -30,7 +30,7 @@ POLL_S = 0.002
 
 
 class LeaderPlace:
-    """Asks the coordinator node all the time which member id sits under our instance id; a context manager."""
+    """Asks the coordinator node all the time which member id sits under Bellwether's instance id; a context manager."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self.changes: list[tuple[float, str]] = []  # (monotonic, member id), "" for nobody
@@ -57,7 +57,7 @@ class LeaderPlace:
         return self.changes[-1][1]
 
     def next_holder(self, after: str, limit_s: float) -> float:
-        """When, on the monotonic clock, somebody else than `after` has the instance id."""
+        """When, on the monotonic clock, another member than `after` has the instance id."""
         wait_until(lambda: self.holder not in ("", after), limit_s, lambda: f"{after} still has the instance id")
         return next(at for at, holder in reversed(self.changes) if holder == self.holder)
 

@@ -141,7 +141,7 @@ class MissingToolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A class path that holds Kafka and our compiled sources, and how to start a main class on it."""
+    """A class path that holds Kafka and Bellwether's compiled sources, and how to start a main class on it."""
 
     executable: str
     classpath: str

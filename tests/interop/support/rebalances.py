@@ -1,4 +1,4 @@
-"""The rounds of a group as the brokers logged them: the only place that says who led which generation."""
+"""The rebalances of a group as the brokers logged them: the only place that says who led which generation."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Rebalance:
 
 
 def rebalances(cluster: KafkaCluster, group_id: str, after: int = 0) -> list[Rebalance]:
-    """The completed rounds of a group above generation `after`, oldest first."""
+    """The completed rebalances of a group above generation `after`, oldest first."""
     found = set()
     for path in cluster.log_paths():
         with path.open(errors="replace") as log:
@@ -33,7 +33,7 @@ def rebalances(cluster: KafkaCluster, group_id: str, after: int = 0) -> list[Reb
 
 
 def last_rebalance(cluster: KafkaCluster, group_id: str) -> Rebalance:
-    """The newest completed round. Raises AssertionError when there is none."""
+    """The newest completed rebalance. Raises AssertionError when there is none."""
     found = rebalances(cluster, group_id)
     assert found, f"no leader has assigned anything in {group_id}"
     return found[-1]

@@ -43,7 +43,7 @@ QUIET_S = 2.0
 
 
 class Instance:
-    """One instance over all its lives: what it was told, what it said, what it runs now."""
+    """One instance over all its lives: what it was sent, what it reported, what it runs now."""
 
     def __init__(self, name: str, rack: str | None, home: Path) -> None:
         self.name = name
@@ -258,7 +258,8 @@ class StreamsApp:
         instance = self.instances[name]
         application = application or self.application
         arguments = application.arguments(self.cluster.bootstrap, instance.home / "state")
-        # The same for all its lives: Java asks for a round of its own where an endpoint is not the one the group knows.
+        # The same for all its lives: Java asks for a rebalance of its own where an endpoint is not the one the group
+        # knows.
         arguments["application.server"] = f"{name}.example:{8001 + list(self.instances).index(name)}"
         arguments["client.id"] = name
         if instance.rack is not None:

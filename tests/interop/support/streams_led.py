@@ -1,4 +1,4 @@
-"""A Streams application and `bellwether run` as its leader: how both are set up, and who led which round."""
+"""A Streams application and `bellwether run` as its leader: how both are set up, and who led which rebalance."""
 
 import itertools
 import json
@@ -93,7 +93,7 @@ def led(
     **options: Any,
 ) -> Iterator[Bellwether]:
     """Bellwether as leader of the application, from the beginning unless `adopt` says otherwise; with `control_topic`
-    as one of several processes of which one leads. `events`: a topic that it records its rounds in."""
+    as one of several processes of which one leads. `events`: a topic that it records its rebalances in."""
     reported = settings_of(app, folder, described=described, **options)
     control = {"control_topic": control_topic, "standby": True} if control_topic else {}
     recording = {"events": {"topic": events}} if events else {}
@@ -155,12 +155,12 @@ def following(
 
 
 def strangers(cluster: KafkaCluster, group: str) -> list[Rebalance]:
-    """The rounds of a group that somebody else led."""
+    """The rebalances of a group that another member led."""
     return [r for r in rebalances(cluster, group) if not r.leader.startswith(INSTANCE)]
 
 
 def decided_again(cluster: KafkaCluster, events: str, folder: Path) -> list[dict[str, Any]]:
-    """What `bellwether replay` says of each round that is recorded in this topic by now."""
+    """What `bellwether replay` says of each rebalance that is recorded in this topic by now."""
     file = folder / "history"
     copied = run_to_end(["history", "--bootstrap", cluster.bootstrap, "--topic", events, "--file", str(file)])
     assert copied.code == 0, copied.text
@@ -177,7 +177,7 @@ def generation_of(cluster: KafkaCluster, group: str) -> int:
 
 
 def led_by_java(cluster: KafkaCluster, group: str, generation: int) -> bool:
-    """A round after this generation has ended, with a member of the application as its leader."""
+    """A rebalance after this generation has ended, with a member of the application as its leader."""
     return any(r.generation > generation for r in strangers(cluster, group))
 
 

@@ -1,6 +1,6 @@
 """Records for the Streams application, and what its stores must hold once it has counted them.
 
-Each key's records carry 1, 2, 3 ...: the application can tell a record that came twice from one that never came.
+Each key's records carry 1, 2, 3 ...: the application can distinguish a record that came twice from one that never came.
 """
 
 import threading

@@ -136,7 +136,7 @@ class Timeline:
 
     def late(self, start_ms: int, end_ms: int) -> list[str]:
         """Instances that ended in the window and came back after others had been given something for it: later than
-        their session lasts, so that their tasks had to move, whoever led."""
+        their session lasts, so that their tasks had to move, by any leader."""
         found = []
         for end in self.within(start_ms, end_ms, "ended"):
             later = self.within(end.t_ms, end_ms, "assigned")

@@ -1,1 +1,1 @@
-"""Kafka's system tests of Streams, led by Java and by us: `make kafka-systests`."""
+"""Kafka's system tests of Streams, led by Java and by Bellwether: `make kafka-systests`."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.paths import ROOT
 
 STOP_LIMIT_S = 120.0
-LIMIT_S = 60.0  # as Kafka's tests wait for a line; they run on a machine for each process, so we wait longer
+LIMIT_S = 60.0  # as Kafka's tests wait for a line; they run on a machine for each process, so Bellwether waits longer
 PATIENCE = 3.0
 
 

@@ -18,4 +18,4 @@ class Outcome:
     led: int
     file: str
     load: float = 0.0  # of the machine over the last five minutes of it; 0: not known
-    others: str = ""  # generations that somebody else led, and why
+    others: str = ""  # generations that a member led, and why

@@ -56,7 +56,7 @@ class Application:
 
 @dataclass(slots=True)
 class Scene:
-    """One run of a scenario. `leader` is "java" or a policy of ours. `made` has the topology files that earlier
+    """One run of a scenario. `leader` is "java" or a policy of Bellwether. `made` has the topology files that earlier
     runs of the scenario made, and how they came to be, by application."""
 
     cluster: KafkaCluster
@@ -132,7 +132,7 @@ class Scene:
 
     def lead(self, app: Application, **options: Any) -> None:
         """Lets the leader of this run lead the application from its first start, with the topology file that a user
-        gets from us, as it is. Java needs nothing."""
+        gets from Bellwether, as it is. Java needs nothing."""
         self.prepare(app)
         if not self.own:
             return
@@ -203,7 +203,7 @@ class Scene:
         consumer.wait_for_end(limit_s)
 
     def rebalances(self) -> list[Rebalance]:
-        """The rounds in which the application took part; those of Bellwether alone and of rehearsals are not."""
+        """The rebalances in which the application took part; those of Bellwether alone and of dry runs are not."""
         found = rebalances(self.cluster, self.group)
         return [one for one in found if one not in self._dry_run_for and (one.members > 1 or not own(one))]
 
@@ -215,7 +215,7 @@ class Scene:
         self._dry_run_for |= set(rebalances(self.cluster, self.group)) - before
 
     def check_lead(self) -> None:
-        """That we led the first start. Raises FailedError."""
+        """That Bellwether led the first start. Raises FailedError."""
         found = self.rebalances()
         if self.own and self.group and found and not own(found[0]):
             assert self.bellwether is not None

@@ -1,4 +1,4 @@
-"""The topology file of a program, as a user gets it from us: nothing in it is written by hand."""
+"""The topology file of a program, as a user gets it from Bellwether: nothing in it is written by hand."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.kafka.systests.scene import Application, Scene
 
 DESCRIBER = SOURCES / "systests" / "describe" / "KafkaStreams.java"
-UNKNOWN = "TopicConfigs: {cleanup.policy:"  # stands in a comment where a store is not shown
+UNKNOWN = "TopicConfigs: {cleanup.policy:"  # is in a comment where a store is not shown
 LIMIT_S = 120.0
 
 

@@ -46,7 +46,7 @@ def tasks(version: int) -> st.SearchStrategy[TaskId]:
 
 @st.composite
 def subscription_infos(draw: st.DrawFn) -> SubscriptionInfo:
-    """Infos that survive the round trip: what a version cannot say has its default."""
+    """Infos are decoded as they were encoded: what a version cannot say has its default."""
     version = draw(st.integers(1, 11))
     sums = st.sampled_from([LATEST_OFFSET, UNKNOWN_OFFSET_SUM]) if version < 7 else INT64
     pairs = draw(st.lists(st.tuples(tasks(version), sums), max_size=5))

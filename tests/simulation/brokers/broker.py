@@ -64,7 +64,7 @@ class Broker:
     # ---- faults ----------------------------------------------------------------------------------------------------
 
     def resign(self) -> None:
-        """The coordinator node stops to be one; rounds under way are lost."""
+        """The coordinator node stops to be one; rebalances under way are lost."""
         self._log(f"broker{self.coordinator} is not the coordinator any more")
         self.coordinator = None
         self.group.close(Code.NOT_COORDINATOR)

@@ -55,7 +55,7 @@ class Group:
         self.state = STABLE if record.member_entries else EMPTY
 
     def close(self, error: int) -> None:
-        """The node is not the coordinator any more: whoever is parked hears it, every timer ends."""
+        """The node is not the coordinator any more: parked requests are answered so, every timer ends."""
         for member_entry in self.table.listed():
             member_entry.answer_join(JoinAnswer(0, error))
             member_entry.answer_sync(SyncAnswer(0, error))
@@ -70,7 +70,7 @@ class Group:
         return self.table.member_entries
 
     def waits_for(self) -> set[str]:
-        """Members and pending ids without whom the round does not go on."""
+        """Members and pending ids without whom the rebalance does not go on."""
         if self.state == PREPARING and not self._initial:
             return {s.member_id for s in self.member_entries.values() if s.join is None} | set(self.pending)
         if self.state == COMPLETING and self.leader is not None:
@@ -83,7 +83,7 @@ class Group:
             return all(s.join is not None or these(s.member_id) for s in self.member_entries.values())
         return self.state == COMPLETING
 
-    # ---- JoinGroup -------------------------------------------------------------------------------------------------
+    # ---- JoinGroup ---------------------------------------------------------------------------------------------------
 
     def join(self, request: Join, client_id: str, reply: Reply) -> None:
         error = join_error(self, request)
@@ -167,7 +167,7 @@ class Group:
         else:
             self._go_on()
 
-    # ---- rounds ----------------------------------------------------------------------------------------------------
+    # ---- rebalances --------------------------------------------------------------------------------------------------
 
     def _enter(self, state: str) -> None:
         self.state = state
@@ -271,7 +271,7 @@ class Group:
             0, 0, self.generation, self.protocol, self.leader or "", member_entry.member_id, False, members
         )
 
-    # ---- SyncGroup, Heartbeat, LeaveGroup, DescribeGroups ----------------------------------------------------------
+    # ---- SyncGroup, Heartbeat, LeaveGroup, DescribeGroups ------------------------------------------------------------
 
     def sync(self, request: Sync, reply: Reply) -> None:
         error = self.id_error(request.member_id, request.instance_id)
@@ -356,7 +356,7 @@ class Group:
         kind = "consumer" if self.generation or self.member_entries else ""
         return DescribeAnswer(0, 0, self.state, kind, self.protocol if stable else "", members)
 
-    # ---- sessions --------------------------------------------------------------------------------------------------
+    # ---- sessions ----------------------------------------------------------------------------------------------------
 
     def _alive(self, member_entry: GroupMember) -> None:
         self._expire_in(member_entry, member_entry.session_s)
@@ -377,7 +377,7 @@ class Group:
     def _forget(self, member_entry: GroupMember) -> None:
         if member_entry.timer is not None:
             member_entry.timer.cancel()
-        # A parked SyncGroup is forgotten with its member: whoever sent it waits for its own request timeout.
+        # A parked SyncGroup is forgotten with its member: its sender waits for its own request timeout.
         member_entry.answer_join(JoinAnswer(0, Code.UNKNOWN_MEMBER_ID))
         member_entry.sync = None
         del self.member_entries[member_entry.member_id]

@@ -121,7 +121,7 @@ class Network:
 
     def _arrive(self, call: Call, serve: Serve, delivery: str) -> None:
         if call.client in self.holes:
-            return  # its timeout will tell
+            return  # its timeout shows it
         if call.node in self.down:
             self.clock.after(self._latency(), lambda: call.fail(Failure.DISCONNECTED))
             return

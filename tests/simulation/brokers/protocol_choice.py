@@ -21,12 +21,12 @@ def chosen_protocol(member_entries: Mapping[str, GroupMember], order: HashOrder)
 
 
 def _in_java(name: str) -> tuple[int, ...]:
-    """Where a key stands in a java.util.HashMap of a few."""
+    """Where a key is in a java.util.HashMap of a few."""
     return (spread_hash(name) & (BUCKETS_MIN - 1),)
 
 
 def _in_scala(name: str) -> tuple[int, ...]:
-    """Where a key stands in Scala's immutable HashMap, a trie of five bits of the mixed hash at each level."""
+    """Where a key is in Scala's immutable HashMap, a trie of five bits of the mixed hash at each level."""
     value = java_string_hash(name)
     value = (value + (~(value << 9) & 0xFFFFFFFF)) & 0xFFFFFFFF
     value ^= value >> 14

@@ -1,5 +1,5 @@
-"""The topics of the cluster, and what one look at its metadata shows: brokers hear of a change one after the other, so
-for some seconds a reader may be told what was before.
+"""The topics of the cluster, and what one refresh of its metadata shows: brokers hear of a change one after the other,
+so for some seconds a reader may get what was before.
 """
 
 import random
@@ -38,17 +38,17 @@ class Topics:
         self._agree_at = self._clock.now
 
     def reported(self) -> Sizes:
-        """One look, at whichever broker."""
+        """One refresh, at any broker."""
         stale = self._clock.now < self._agree_at and self._rng.random() < STALE
         return self._before if stale else self.sizes
 
     def read(self, asked: tuple[str, ...], reported: Sizes) -> MetadataRead:
-        """What one look has told of these topics, as a reader of metadata puts it."""
+        """What one refresh has shown of these topics, as a reader of metadata puts it."""
         metadata = self._of({topic: n for topic, n in reported.items() if topic in asked})[0]
         return replace(metadata, read_at=self._clock.now, absent=frozenset(asked) - frozenset(metadata.topics))
 
     def refresh(self) -> ClusterView:
-        """One look at everything, as the assignors see it."""
+        """One refresh of everything, as the assignors see it."""
         return self.view(self.reported())
 
     def view(self, sizes: Sizes) -> ClusterView:

@@ -48,7 +48,7 @@ VERSIONS: dict[type[Any], tuple[int, Any]] = {
 
 
 class MismatchError(AssertionError):
-    """Model and broker differ; the message is the story so far."""
+    """Model and broker differ; the message is the scenario so far."""
 
 
 class Wire:

@@ -53,7 +53,7 @@ class ByHand:
         duel.join(b, ranged())
         duel.join(b, ranged())  # parked: a has not come back
         duel.heartbeat(a)
-        duel.sync(a, self.plan(a))  # of the round before
+        duel.sync(a, self.plan(a))  # of the rebalance before
         duel.join(a, ranged())
         duel.sync(b)  # parked: the leader has no plan yet
         duel.sync(b)  # and again, on another connection
@@ -82,17 +82,17 @@ class ByHand:
 
     def new_bytes(self) -> None:
         duel, a, b = self.duel, self.a, self.b
-        duel.join(b, ranged(1))  # a follower with other bytes starts a round
+        duel.join(b, ranged(1))  # a follower with other bytes starts a rebalance
         duel.heartbeat(b)
         duel.heartbeat(a)
         duel.join(a, ranged())
         duel.sync(b)
         duel.sync(a, self.plan(a))  # b is left out: zero bytes
-        duel.join(a, ranged())  # the leader starts a round by joining again
+        duel.join(a, ranged())  # the leader starts a rebalance by joining again
         duel.heartbeat(b)
         duel.join(b, ranged(1))
         duel.sync(b)
-        duel.join(b, ranged(2))  # changed while the plan is awaited: the round is void
+        duel.join(b, ranged(2))  # changed while the plan is awaited: the rebalance is void
         duel.join(a, ranged())
         duel.sync(a, self.plan(a, b))
         duel.sync(b)
@@ -107,7 +107,7 @@ class ByHand:
         duel.sync(s)
         duel.sync(b)
         former, s.member_id = Person("former", "static", s.member_id, s.generation), ""
-        duel.join(s, ranged())  # the same instance in a new process: no round
+        duel.join(s, ranged())  # the same instance in a new process: no rebalance
         duel.sync(s)
         duel.heartbeat(s)
         duel.heartbeat(former)
@@ -176,7 +176,7 @@ def silent_member(duel: Duel) -> None:
 
 
 def pending_id(duel: Duel) -> None:
-    """An id that was given and never used holds a round open for a session."""
+    """An id that was given and never used holds a rebalance open for a session."""
     a, b, s = _rested(duel)
     door = Person("door")
     duel.join(door, ranged(), session_ms=6_000)

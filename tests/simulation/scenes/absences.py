@@ -38,8 +38,8 @@ HOUR_MS = 3_600_000
 
 
 class Guards:
-    """One for each process that lives. `shared`: operators have given two processes one client id, and told each guard
-    that it is its own's. That word is wrong; a guard that has seen both in one finished generation must know."""
+    """One for each process that lives. `shared`: operators have given two processes one client id, and stated to each
+    guard that it is its own's. That word is wrong; a guard that has seen both in one finished generation must know."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
@@ -119,7 +119,7 @@ class Guard:
 
 
 class Evacuation:
-    """One process that is being emptied; `world.evacuation` while its order stands."""
+    """One process that is being emptied; `world.evacuation` while its order is in force."""
 
     def __init__(self, world: "World", process: Process) -> None:
         self.world, self.process = world, process
@@ -188,7 +188,7 @@ def process_name(member: Member) -> str:
 
 
 def guarded(world: "World") -> "World":
-    """The same world with guards, and an application that obeys orders."""
+    """The same world with guards, and an application that carries out orders."""
     world.guards = Guards(world)
     application = world.application
     world.application = replace(application, config=replace(application.config, policy="streams-ha"))
@@ -209,7 +209,7 @@ def chaos(world: "World", interval_s: float) -> None:
 
 
 def restarted(world: "World", process: Process) -> None:
-    """Emptied, stopped, started again, and given its share, while we lead a group at rest."""
+    """Emptied, stopped, started again, and given its share, while Bellwether leads a group at rest."""
     evacuation = world.evacuation = Evacuation(world, process)
     world.log(f"---- {process.name} is to be emptied ----")
     _want_a_rebalance(world, "an order")

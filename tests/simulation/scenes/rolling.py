@@ -25,7 +25,7 @@ REST_S, LED_S, BACK_S = 120.0, 30.0, (1.0, 6.0)
 
 
 class Ghosts:
-    """The watch over ghosts beside a sidecar. `removed`: how many."""
+    """The watch over ghosts beside an instance. `removed`: how many."""
 
     def __init__(self, world: "World", instance: Instance, *, comes_before: bool = True) -> None:
         self.world, self.instance = world, instance
@@ -75,7 +75,7 @@ class Ghosts:
 
 
 def led_by_a_member(world: "World", adopt: Adopt = "take-over") -> Instance:
-    """At rest; then a sidecar comes, which may remove no live leader."""
+    """At rest; then an instance comes, which may remove no live leader."""
     for thread in world.members:
         thread.start()
     world.run_until(REST_S, lambda: _rests(world) and world.clock.now > REST_S / 2)
@@ -87,7 +87,7 @@ def led_by_a_member(world: "World", adopt: Adopt = "take-over") -> Instance:
 
 
 def rolled(world: "World", instance: Instance) -> bool:
-    """Every process is restarted, one after the other, until the sidecar leads; whether it does."""
+    """Every process is restarted, one after the other, until the instance leads; whether it does."""
     for process in world.processes:
         world.log(f"---- {process.name} is restarted ----")
         process.threads[0].crash()  # Kafka Streams does not leave when it is closed

@@ -1,5 +1,6 @@
-"""Storms: hundreds of consumers that come and die at random, some of them without end, under one sidecar. What a round
-costs us must not depend on how many they are, nor may rounds be more than what happened to the group.
+"""Storms: hundreds of consumers that come and die at random, some of them without end, under one instance. What a
+rebalance costs Bellwether must not depend on how many they are, nor may rebalances be more than what happened to the
+group.
 
     make storm MEMBERS=1000 SEEDS=3
 """
@@ -22,7 +23,7 @@ from tests.simulation.world import World
 STORM_S = 180.0
 LIFE_S, AWAY_S = 120.0, 20.0  # means
 FLAPPING = 0.1  # of the members live LIFE_S / 20
-# Of ours in one generation: a join may be repeated on a new connection, and be told that it must name its member id.
+# Of Bellwether in one generation: a join may be repeated on a new connection, and be refused without its member id.
 # Heartbeats, and looks at a group that others lead, go by the clock.
 WORK_MAX = {"Join": 4, "Sync": 2, "Decide": 2, "Leave": 1, "Evict": 1}
 REBALANCE_S_MIN = 5.0  # on average: members that have died are waited for, up to ten seconds

@@ -19,7 +19,7 @@ def test_a_storm_of_members_costs_the_instance_no_more_than_few_do() -> None:
 
 
 def test_work_that_grows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sidecar that sends each of its plans three times."""
+    """An instance that sends each of its plans three times."""
     handle = GroupMembership.handle
 
     def thrice(self: GroupMembership, event: e.Event, now: float) -> tuple[c.Command, ...]:

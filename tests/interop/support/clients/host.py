@@ -49,7 +49,7 @@ class HostedMember(threading.Thread):
 
     @abstractmethod
     def consume(self) -> None:
-        """Joins, polls and reports until told to stop; then leaves."""
+        """Joins, polls and reports until it is stopped; then leaves."""
 
     def run(self) -> None:
         try:

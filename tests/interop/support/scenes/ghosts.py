@@ -103,7 +103,7 @@ def freed_of_a_ghost(cluster: KafkaCluster, group: str, assist: Bellwether) -> N
 
 
 def create_topics(cluster: KafkaCluster, app: Application) -> None:
-    """All of them: a leader that was told too little about internal topics would leave their creation to Java."""
+    """All of them: a leader that lacks information on internal topics would leave their creation to Java."""
     internal = [app.sources[s] + app.changelogs[s] for s in app.changelogs]
     for topic in (*app.topics, app.output, *chain.from_iterable(internal)):
         cluster.create_topic(topic, PARTITIONS)

@@ -24,9 +24,9 @@ from tests.interop.support.scenes.killed_at import KILLED_AT
 
 TOPIC, PARTITIONS = "kill-points", 12
 SESSION_S = 6.0
-# Beats are a second apart, and the third in a row that does not come is the alarm; one more for what follows.
+# Heartbeats are a second apart, and the third in a row that does not come is the alarm; one more for what follows.
 STANDBY_S = 4.0
-LEAVE_S = 2.0  # how long a LeaveGroup may take before we go without its answer
+LEAVE_S = 2.0  # how long a LeaveGroup may take before Bellwether goes without its answer
 OPTIONS = {
     "session_timeout_ms": 6_000,
     "heartbeat_interval_ms": 500,
@@ -35,7 +35,7 @@ OPTIONS = {
 SHORTEST_ASSIGNMENT = 10
 LIMIT_S = 60.0
 HOW = {"kill": "kill -9", "term": "SIGTERM", "break": "a bug"}
-MARGIN_S = 1.0  # of a machine that is busy with brokers, a JVM and us
+MARGIN_S = 1.0  # of a machine that is busy with brokers, a JVM and Bellwether
 # A node's death is noticed by its clients when it does not come back on its connection, and its groups are loaded
 # elsewhere; the session timeout that the next coordinator node grants begins then.
 NODE_S = 30.0
@@ -113,7 +113,7 @@ def plain_rebalance(
 def killed(
     cluster: KafkaCluster, flock: Flock, point: str, ordinary_s: float, *, standby: bool, how: str = "kill"
 ) -> Outcome:
-    """kill -9, SIGTERM or a bug (`how`: break) at one point; with or without another instance that stands by."""
+    """kill -9, SIGTERM or a bug (`how`: break) at one point; with or without a standby instance."""
     group = Group(cluster, flock, f"points-{point}-{how}-{'standby' if standby else 'alone'}")
     with armed(cluster, group.name, point, how, standby=standby) as (instance, trigger):
         group.start()
@@ -126,7 +126,7 @@ def killed(
             group.members.append(group.member())
         wait_until(Path(f"{trigger}.reached").exists, LIMIT_S, instance.tail)
         began = time.monotonic()
-        if at_rest:  # nobody misses us until somebody comes
+        if at_rest:  # Bellwether is not missed until a member comes
             group.members.append(group.member())
         took = group.until_owned(began)
         code = instance.wait_for_end(LIMIT_S)

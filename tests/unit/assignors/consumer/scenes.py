@@ -11,7 +11,7 @@ from bellwether_kafka.protocol.primitives.types import TopicPartition
 
 
 def cluster_of(counts: Mapping[str, int], replicas: int = 1, racks: Sequence[str | None] = (None,)) -> ClusterView:
-    """One broker per rack; replica j of the partition with running number i stands on broker (i + j) mod brokers."""
+    """One broker per rack; replica j of the partition with running number i is on broker (i + j) mod brokers."""
     start = 0
     layout: dict[str, list[list[str | None]]] = {}
     for topic, count in counts.items():
@@ -47,7 +47,7 @@ def claimed_by(group: GroupView, member: int) -> IntArray:
 
 
 def rack_mismatches(group: GroupView, cluster: ClusterView, owner: IntArray) -> int:
-    """Partitions whose owner has a rack in which no replica stands, counted one by one."""
+    """Partitions whose owner has a rack in which no replica is, counted one by one."""
     count = 0
     for flat, m in enumerate(owner.tolist()):
         if m < 0 or group.members[m].rack is None:

@@ -1,4 +1,4 @@
-"""A round from bytes to bytes: groups of many languages, bad members, frozen topics, withheld partitions, memory."""
+"""A rebalance from bytes to bytes: groups of many languages, bad members, frozen topics, pending partitions, memory."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ from tests.unit.assignors.consumer.wire import (
 def settle(
     members: Sequence[LiveMember], cluster: ClusterView, memory: Memory, policy: Policy = KAFKA, generation: int = 1
 ) -> tuple[Sequence[LiveMember], Decision, list[Decision]]:
-    """Rounds until nothing is withheld; checks on the way that no partition has two consumers."""
+    """Rebalances until nothing is pending; checks on the way that no partition has two consumers."""
     rebalances: list[Decision] = []
     while not rebalances or rebalances[-1].followup:
         assert len(rebalances) < 4

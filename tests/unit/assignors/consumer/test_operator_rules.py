@@ -1,4 +1,4 @@
-"""Pins, bans and evacuations: obeyed where anybody can, stable, and nothing else moves."""
+"""Pins, bans and evacuations: carried out where anybody can, stable, and nothing else moves."""
 
 import pytest
 from hypothesis import given, settings
@@ -246,7 +246,7 @@ def test_rules_hold_come_to_rest_and_leave_nobody_out(shape: list[tuple[str | No
     assert stage.score(problem, found.plan.target) == 0
     assert ((found.plan.owner == NOBODY) == (before.plan.owner == NOBODY)).all()
     moved = []
-    for generation in range(3, 8):  # a pin may leave counts uneven; the next rounds even them out and then rest
+    for generation in range(3, 8):  # a pin may leave counts uneven; the next rebalances even them out and then rest
         found = decided(members, *rules, memory=found.plan.memory, generation=generation)
         moved.append(found.moves.moved)
     assert moved[-2:] == [0, 0], moved

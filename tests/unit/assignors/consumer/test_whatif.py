@@ -1,4 +1,4 @@
-"""What-if: the change is made as said, and the rounds end in what the policy would settle on."""
+"""What-if: the change is made as said, and the rebalances end in what the policy would settle on."""
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_what_cannot_be_is_a_sentence(change: Change, sentence: str) -> None:
 
 
 def unreadable(*readable: str) -> RawGroup:
-    """Members that can be read, after one that cannot and our own."""
+    """Members that can be read, after one that cannot and Bellwether's own."""
     blobs = [(name, ConsumerProtocolSubscription(version=1, topics=("t",)).encode()) for name in readable]
     members = [("odd", b"\0"), ("us", blobs[0][1] if blobs else b""), *blobs]
     return RawGroup("g", 1, "cooperative-sticky", tuple(RawMember(n, None, b) for n, b in members), frozenset({"us"}))

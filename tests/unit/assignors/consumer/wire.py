@@ -1,5 +1,5 @@
 """JoinGroup metadata as clients write it (docs/reference/client-quirks.md#what-each-client-writes), and members that
-live through rounds."""
+live through rebalances."""
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence

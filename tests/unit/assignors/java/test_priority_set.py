@@ -55,7 +55,7 @@ class Movements:
         return min(wanted, key=lambda p: (self.weights[p], p))
 
     def step(self) -> tuple[int | None, int | None, list[int]]:
-        """What ours and Java's answer to one poll, and the processes asked for."""
+        """What Bellwether's and Java's answer to one poll, and the processes asked for."""
         random, size = self.random, len(self.weights)
         destination = random.randrange(size)
         wanted = [p for p in range(size) if p != destination and random.random() < self.share]

@@ -1,8 +1,8 @@
 """A Streams application whose instances live, decision by decision, as Kafka Streams 4.3 does: a process that
 has restarted reports nothing of what is on its disk until it is given the task.
 
-One application: stateless tasks, large stores and small ones, six of each
-if not told otherwise, one copy of each partition in one of three racks, one standby, two warm-ups at a time.
+One application: stateless tasks, large stores and small ones, six of each by
+default, one copy of each partition in one of three racks, one standby, two warm-ups at a time.
 """
 
 from collections import Counter
@@ -70,7 +70,7 @@ class Fleet:
         self.rest()
 
     def start(self, process: int, *, wiped: bool = False) -> None:
-        """`wiped`: its disk is empty, and what it restores after its next round is still far behind."""
+        """`wiped`: its disk is empty, and what it restores after its next rebalance is still far behind."""
         self.behind = self.behind | {process} if wiped else self.behind - {process}
         self.lives[process] += 1
         for n in range(2):
@@ -83,7 +83,7 @@ class Fleet:
             del self.threads[name]
 
     def rebalance(self) -> Decision[TaskPlan]:
-        """One round; then every thread runs what it was sent, and has caught up on its copies."""
+        """One rebalance; then every thread runs what it was sent, and has caught up on its copies."""
         self.rebalances += 1
         decision = led(
             group(*self.threads.values(), generation=self.rebalances),
@@ -122,7 +122,7 @@ class Fleet:
         return min(sent(self.decision, name)[1].next_rebalance_ms for name in self.threads)
 
     def rest(self) -> None:
-        """Rounds until the operator may go on."""
+        """Rebalances until the operator may go on."""
         for _ in range(12):
             self.rebalance()
             if self.asked_ms() > self.now_ms + PATIENCE_MS:
@@ -131,7 +131,7 @@ class Fleet:
         raise AssertionError("it never comes to rest")
 
     def settle(self) -> None:
-        """Rounds until nothing is to be promoted; the leader itself asks for those that threads do not ask for."""
+        """Rebalances until nothing is to be promoted; the leader itself asks for those that threads do not ask for."""
         for _ in range(12):
             self.rest()
             if self.decision is not None and not self.decision.plan.target.probing:

@@ -1,8 +1,9 @@
-"""A Streams application whose processes restore at a finite rate, round after round, with the leader's own probes.
+"""A Streams application whose processes restore at a finite rate, rebalance after rebalance, with the leader's own
+probes.
 
-Time passes between rounds: changelogs grow, copies are restored, a thread that gave up a task joins again at once, all
-join when their deadline has come, and the leader asks for a round when its prober says so. A process that restarted
-reports nothing of what is on its disk until it is given the task, as Kafka Streams 4.3 does.
+Time passes between rebalances: changelogs grow, copies are restored, a thread that gave up a task joins again at once,
+all join when their deadline has come, and the leader asks for a rebalance when its prober says so. A process that
+restarted reports nothing of what is on its disk until it is given the task, as Kafka Streams 4.3 does.
 """
 
 from collections import Counter
@@ -96,7 +97,7 @@ class RestoringApplication:
         self.asked_ms: int | None = None
         self.unowned_ms: Counter[TaskId] = Counter()
 
-    # ---- what happens ----------------------------------------------------------------------------------------------
+    # ---- what happens ------------------------------------------------------------------------------------------------
 
     def start(
         self, number: int, *, threads: int = 1, rate: float = 20_000.0, rack: str | None = None, wiped: bool = False
@@ -129,7 +130,7 @@ class RestoringApplication:
         return self._end(f"shop-{self.store_of[task.subtopology]}-changelog")
 
     def rest(self, most_ms: int = 3_600_000) -> list[Rebalance]:
-        """Lives on until no round is asked for or expected; returns the rounds that this took."""
+        """Lives on until no rebalance is asked for or expected; returns the rebalances that this took."""
         begun, until_ms = len(self.rebalances), self.now_ms + most_ms
         while self.now_ms < until_ms:
             if self.asked_ms is not None and self.now_ms >= self.asked_ms:
@@ -142,7 +143,7 @@ class RestoringApplication:
                 self.idle(TICK_MS)
         raise AssertionError("it never comes to rest")
 
-    # ---- how it goes -----------------------------------------------------------------------------------------------
+    # ---- how it goes -------------------------------------------------------------------------------------------------
 
     def idle(self, passed_ms: int) -> None:
         """Copies are restored; those that run keep up."""
@@ -281,5 +282,5 @@ def path(task: TaskId, rebalances: Sequence[Rebalance]) -> list[int]:
 
 
 def shown(rebalances: Sequence[Rebalance]) -> str:
-    """Milliseconds after the first and moves of each round, for messages of tests."""
+    """Milliseconds after the first and moves of each rebalance, for messages of tests."""
     return ", ".join(f"{r.at_ms - rebalances[0].at_ms}:{r.moved}" for r in rebalances)

@@ -1,4 +1,4 @@
-"""Members, topologies, topics and offsets that are wrong: one bad member degrades alone, or we step aside."""
+"""Members, topologies, topics and offsets that are wrong: one bad member degrades alone, or Bellwether steps aside."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -100,7 +100,8 @@ def test_the_future_beside_the_distant_past_is_refused() -> None:
 
 
 def test_a_newcomer_with_named_topologies_beside_threads_that_are_led_gets_no_tasks() -> None:
-    """We stepped aside, and the next leader was the newcomer itself, or a Java member, which dies of the mixture."""
+    """Bellwether stepped aside, and the next leader was the newcomer itself, or a Java member, which dies of the
+    mixture."""
     first = led(group(A))
     info = SubscriptionInfo(process_id=ProcessId(0, 9), task_offset_sums=((TaskId(0, 0, "top"), LATEST_OFFSET),))
     odd = Thread("x").with_user_data(info.encode())
@@ -148,7 +149,7 @@ def test_claims_on_what_was_never_given_do_not_block_anybody() -> None:
     second = led(group(A.after(first), thief, generation=2), memory=first.plan.memory)
     assert not second.followup
     assert "claims partitions that it was never given" in "".join(second.warnings)
-    # What it really has is still withheld from others.
+    # What it really has is still pending from others.
     third = led(group(A.after(first), thief, generation=2), memory=first.plan.memory, assignors=always(plan))
     assert third.plan.pending.all()
 
@@ -160,7 +161,7 @@ def test_claims_on_partitions_that_do_not_exist_are_dropped() -> None:
 
 
 def test_a_newcomer_that_says_it_runs_tasks_is_not_accepted() -> None:
-    """One lie of one stranger made us step aside from an application that was led well."""
+    """One lie of one stranger made Bellwether step aside from an application that was led well."""
     first = led(group(A, B))
     liar = Thread("x", 9, sums={(7, 0): -2, (0, 0): -2, (1, 1): -2}, owned=(TopicPartition(REPARTITION, 0),))
     second = led(group(A.after(first), B.after(first), liar, generation=2), memory=first.plan.memory)

@@ -1,4 +1,4 @@
-"""One round of a Streams group: what every thread is sent, what is withheld, and who rejoins when."""
+"""One rebalance of a Streams group: what every thread is sent, what is pending, and who rejoins when."""
 
 from dataclasses import replace
 

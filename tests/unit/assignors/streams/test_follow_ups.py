@@ -1,6 +1,7 @@
-"""From a change of the group to rest: how many rounds that takes, and that no round undoes what one before it began.
+"""From a change of the group to rest: how many rebalances that takes, and that no rebalance undoes what one before it
+began.
 
-Kafka's policy stands beside ours: if it moved as little in as few rounds, the numbers would prove nothing.
+Kafka's policy runs beside Bellwether's: if it moved as little in as few rebalances, the numbers would prove nothing.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ STORES = {"small": 1_500, "middle": 2_500, "large": 4_000, "huge": 8_000}
 @cache
 def standby_scenario(policy: str) -> list[tuple[str, list[Rebalance]]]:
     """Kafka's system test of standby replicas (StreamsStandbyTask): up to three processes with one thread, six tasks,
-    one standby, any lag is acceptable. The rounds of each step."""
+    one standby, any lag is acceptable. The rebalances of each step."""
     application = RestoringApplication(policy, ANY_LAG, stores={"count": 50_000})
     steps = []
     for word, number in ("+1", "+2", "+3", "-1", "-2", "+1", "+2", "-3", "-1", "+1", "+3"):
@@ -38,7 +39,7 @@ def standby_scenario(policy: str) -> list[tuple[str, list[Rebalance]]]:
 
 
 def grown(policy: str, standbys: int) -> list[Rebalance]:
-    """The rounds after a third process has joined two, with empty stores; any lag is acceptable."""
+    """The rebalances after a third process has joined two, with empty stores; any lag is acceptable."""
     configs = AssignmentConfigs(acceptable_recovery_lag=PINNED, num_standby_replicas=standbys)
     application = RestoringApplication(policy, configs, stores={"count": 50_000})
     for number in (1, 2):
@@ -49,8 +50,9 @@ def grown(policy: str, standbys: int) -> list[Rebalance]:
 
 
 def returned(policy: str, *, warmups: int = 2, standbys: int = 1, early: bool = False) -> list[Rebalance]:
-    """The rounds after one of three processes was killed and has come back with empty stores, as under exactly-once:
-    before its session ended, or after it when others had its tasks. The first one is that before it came back."""
+    """The rebalances after one of three processes was killed and has come back with empty stores, as under
+    exactly-once: before its session ended, or after it when others had its tasks. The first one is that before it came
+    back."""
     configs = AssignmentConfigs(
         acceptable_recovery_lag=1_000,
         num_standby_replicas=standbys,
@@ -103,12 +105,12 @@ class TestReturnWithEmptyStores:
     @pytest.fixture(scope="class", params=RETURNS, ids=str)
     @classmethod
     def rebalances(cls, request: pytest.FixtureRequest) -> list[Rebalance]:
-        """The rounds since it came back."""
+        """The rebalances since it came back."""
         warmups, standbys, early = request.param
         return returned(STREAMS_HA, warmups=warmups, standbys=standbys, early=early)[1:]
 
     def test_no_task_is_given_away_twice(self, rebalances: list[Rebalance]) -> None:
-        """Its active tasks were 0, 1, 3, 4, 3, 4 in successive rounds."""
+        """Its active tasks were 0, 1, 3, 4, 3, 4 in successive rebalances."""
         assert not undone(rebalances), shown(rebalances)
 
     def test_nothing_moves_that_the_first_plan_did_not_announce(self, rebalances: list[Rebalance]) -> None:
@@ -120,14 +122,14 @@ class TestReturnWithEmptyStores:
         assert all(b - a >= HAND_OVER_MS for a, b in pairwise(at_ms)), shown(rebalances)
 
     def test_it_takes_few_rebalances(self, rebalances: list[Rebalance]) -> None:
-        """It took up to twelve within seven seconds: the return, looks at what it has by now, and two rounds for each
-        hand-over."""
+        """It took up to twelve within seven seconds: the return, looks at what it has by now, and two rebalances for
+        each hand-over."""
         assert len(rebalances) <= 7, shown(rebalances)
         assert sum(r.at_ms < rebalances[0].at_ms + 4_000 for r in rebalances) <= 5, shown(rebalances)
 
 
 def test_kafkas_policy_gives_tasks_away_twice() -> None:
-    """What we compare with is alive."""
+    """What the product is compared with is alive."""
     assert undone(returned(KAFKA)[1:])
 
 

@@ -37,7 +37,7 @@ STANDBYS = AssignmentConfigs(num_standby_replicas=1)
 
 @dataclass
 class Scripted(TaskAssignor):
-    """Answers with what the function makes of the state, and remembers what it was told."""
+    """Answers with what the function makes of the state, and remembers what it was given."""
 
     answer: Callable[[ApplicationState], TaskAssignment]
     reported: list[tuple[GroupAssignment, GroupSubscription, AssignmentError]] = field(default_factory=list)

@@ -17,7 +17,7 @@ NEWEST = 2**31 - 1
 
 
 def refreshed_at(fleet: Fleet, *, resting: bool = True) -> Decision[TaskPlan]:
-    """A plan for the application as DescribeGroups shows it after the last round."""
+    """A plan for the application as DescribeGroups shows it after the last rebalance."""
     last = fleet.decision
     assert last is not None
     given, cluster = dict(last.assignments), fleet.cluster
@@ -37,7 +37,7 @@ def refreshed_at(fleet: Fleet, *, resting: bool = True) -> Decision[TaskPlan]:
 
 
 def grown(policy: str) -> Fleet:
-    """An instance was away and has come back; the last round has handed out what others gave up for it."""
+    """An instance was away and has come back; the last rebalance has handed out what others gave up for it."""
     fleet = Fleet(policy, "none")
     fleet.stop(2)
     fleet.rest()
@@ -61,7 +61,7 @@ def test_what_the_last_follow_up_handed_out_had_no_owner_by_what_threads_reporte
 
 
 def test_what_is_held_is_pending_for_others_and_not_given_away_at_once() -> None:
-    """Nobody joins again for a dry plan, so what the last round gave is held by those who got it."""
+    """Nobody joins again for a dry plan, so what the last rebalance gave is held by those who got it."""
     fleet = grown("kafka")
     last = fleet.decision
     assert last is not None

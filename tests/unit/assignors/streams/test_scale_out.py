@@ -31,7 +31,7 @@ LARGE = range(6, 12)
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """`moves` of active tasks, `rebalances` with those that hand out what was withheld, and the active tasks at the
+    """`moves` of active tasks, `rebalances` with those that hand out what was pending, and the active tasks at the
     end."""
 
     moves: int
@@ -53,7 +53,7 @@ def application(instances: int) -> Application:
 
 
 def plans(scene: Application, policy: str) -> Iterator[StreamsPlan]:
-    """Round by round, copies catching up in between, until there is nothing to probe for."""
+    """Rebalance by rebalance, copies catching up in between, until there is nothing to probe for."""
     for _ in range(10):
         plan = assign_streams(view(scene), CONFIGS, policy)
         yield plan
@@ -92,7 +92,7 @@ def test_each_task_moves_once_and_before_the_standbys(newcomer: int) -> None:
 
 @pytest.mark.parametrize("newcomer", [0, 3])
 def test_kafkas_policy_moves_more_and_needs_longer(newcomer: int) -> None:
-    """What we compare with is alive: if this fails, the numbers above prove nothing."""
+    """What the product is compared with is alive: if this fails, the numbers above prove nothing."""
     kafka, own = grow(KAFKA, newcomer), grow(STREAMS_HA, newcomer)
     assert kafka.moves > own.moves
     assert kafka.rebalances > own.rebalances

@@ -1,4 +1,5 @@
-"""What a change causes in an application: rounds until it is at rest, moves, what is restored; and what cannot be."""
+"""What a change causes in an application: rebalances until it is at rest, moves, what is restored; and what cannot
+be."""
 
 from collections.abc import Mapping
 from dataclasses import replace

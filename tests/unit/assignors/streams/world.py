@@ -1,4 +1,5 @@
-"""Small Streams applications for tests: members that live through rounds, and a placement that anybody can predict."""
+"""Small Streams applications for tests: members that live through rebalances, and a placement that anybody can
+predict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -119,7 +119,7 @@ def write_files(folder: Path) -> None:
 def printed(
     name: str, group: str, topic: str, bootstrap: str, folder: Path, output: str = "json"
 ) -> CompletedProcess[str]:
-    """The command on this group, which reads this topic; `observe` until its second look."""
+    """The command on this group, which reads this topic; `observe` until its second refresh."""
 
     async def interrupted(_seconds: float) -> None:
         raise KeyboardInterrupt

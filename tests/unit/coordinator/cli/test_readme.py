@@ -99,7 +99,7 @@ class Shop(Described):
 
 
 def shown_commands() -> list[tuple[str, str]]:
-    """The commands of the first section, each with what stands below it."""
+    """The commands of the first section, each with what is below it."""
     (section,) = re.findall(r"^## Observe my cluster$(.*?)^## ", README, re.MULTILINE | re.DOTALL)
     found = re.findall(r"^ {4}bellwether ([^\n]+)\n\n```text\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     return [(command, text) for command, text in found]

@@ -1,4 +1,5 @@
-"""Rounds of applications that were recorded whole: today's code decides the same from them, another policy may not."""
+"""Rebalances of applications that were recorded whole: today's code decides the same from them, another policy may
+not."""
 
 import asyncio
 import json

@@ -1,4 +1,5 @@
-"""What an imagined round restores, in bytes, as far as brokers tell sizes; what rounds cost, by weights and a price."""
+"""What a simulated rebalance restores, in bytes, as far as brokers report sizes; what rebalances cost, by weights and a
+price."""
 
 import json
 import re

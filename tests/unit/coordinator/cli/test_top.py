@@ -1,4 +1,4 @@
-"""The line of `top` about a group, from what brokers show and what pages of sidecars say, and what keys do to all."""
+"""The line of `top` about a group, from what brokers show and what pages of instances say, and what keys do to all."""
 
 from dataclasses import replace
 

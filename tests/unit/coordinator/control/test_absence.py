@@ -37,7 +37,7 @@ def stateful(member_id: str, process: str) -> DescribedMember:
 
 
 class Scenario:
-    """An order and what has been seen since; each look is a second after the one before."""
+    """An order and what has been seen since; each refresh is a second after the one before."""
 
     def __init__(self, given: PlacementOrder, protocol: str = "range") -> None:
         self.order, self.protocol = given, protocol
@@ -207,7 +207,8 @@ def test_one_that_was_evacuated_and_restarted_between_two_refreshes_is_back() ->
 
 @pytest.mark.parametrize("where", ["member:app-1", "member:a"])
 def test_one_that_restarts_before_the_group_has_rested_is_back(where: str) -> None:
-    """A guard sees it empty, and stops it, between two looks; else it would be kept empty until the order expires."""
+    """A guard sees it empty, and stops it, between two refreshes; else it would be kept empty until the order
+    expires."""
     scenario = Scenario(order(where))
     scenario.shows(working(plain("a")), state="PreparingRebalance")
     assert scenario.stage is Stage.EMPTYING

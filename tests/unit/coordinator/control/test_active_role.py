@@ -1,4 +1,4 @@
-"""Who leads among sidecars that hear one another: stories of beats, each told to every sidecar in the same order."""
+"""Who leads among instances that read one another: sequences of heartbeats, each read by every instance in order."""
 
 import random
 
@@ -103,7 +103,7 @@ def test_a_hand_over_is_taken_at_once_and_by_one() -> None:
 
 
 def test_what_was_handed_over_and_taken_is_not_taken_again() -> None:
-    """Found by a rolling restart of three: the old leader beats until it hears, by its next heartbeat, that it was
+    """Found by a rolling restart of three: the old leader heartbeats until it hears, by its next heartbeat, that it was
     fenced, and the second standby took the group from the first."""
     view = started("c")
     handing = InstanceHeartbeat("a", leads=(GROUP,), hands_over=(GROUP,))
@@ -114,7 +114,8 @@ def test_what_was_handed_over_and_taken_is_not_taken_again() -> None:
 
 
 def test_heartbeats_between_the_regular_ones_are_no_time() -> None:
-    """Found by a rolling restart of three: whoever had much to say within a moment took the others for dead."""
+    """Found by a rolling restart of three: an instance that had much to write within a moment took the others for
+    dead."""
     view = started("b")
     receive(view, active("a"))
     for _ in range(2 * HEARTBEATS_MISSED):

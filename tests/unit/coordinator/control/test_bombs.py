@@ -59,7 +59,7 @@ def brokers() -> Iterator[EmbeddedCluster]:
 
 
 def write(brokers: EmbeddedCluster, topic: str, codecs: Sequence[str]) -> None:
-    """One bomb of each codec, then a beat."""
+    """One bomb of each codec, then a heartbeat."""
     brokers.create_topic(topic, 1)
     for codec in codecs:
         large = {"message.max.bytes": 2 * UNPACKED_BYTES, "compression.codec": codec}

@@ -1,4 +1,4 @@
-"""Who could obey an order, as far as beats tell."""
+"""Who could carry out an order, as far as heartbeats show."""
 
 from dataclasses import replace
 

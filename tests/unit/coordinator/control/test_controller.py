@@ -45,7 +45,7 @@ pytestmark = pytest.mark.embedded
 
 LIMIT_S = 30.0
 FETCH = 1  # Kafka's key of the request
-HEARTBEAT_S = 0.5  # three silent beats must not pass on a busy machine
+HEARTBEAT_S = 0.5  # three silent heartbeats must not pass on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class Group:
-    """One group of a sidecar: a membership that is told what the controller posts."""
+    """One group of an instance: a membership that gets what the controller posts."""
 
     def __init__(self, *, standby: bool) -> None:
         self.machine = GroupMembership(
@@ -268,7 +268,7 @@ def test_of_two_instances_one_is_asked_to_lead_and_when_it_dies_the_other(broker
         first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
         await until(lambda: bool(first.group.turn()))
         await asyncio.sleep(5 * HEARTBEAT_S)
-        # With such quick beats both may claim at once; then the second has made way by now.
+        # With such quick heartbeats both may claim at once; then the second has made way by now.
         assert (first.group.membership.has_active_role, second.group.membership.has_active_role) == (True, False)
         assert second.reports[-1].living == 1
         await first.die()

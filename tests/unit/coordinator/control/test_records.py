@@ -1,4 +1,5 @@
-"""Records of the control topic: what is written is read again, what makes no sense is refused, what stands is known."""
+"""Records of the control topic: what is written is read again, what makes no sense is refused, what is in force is
+kept."""
 
 import json
 from dataclasses import replace

@@ -126,7 +126,7 @@ def test_other_orders_do_not_end_when_members_join(kind: OrderKind) -> None:
 
 
 def test_a_member_that_is_described_is_seen() -> None:
-    """What `members_join` stands for."""
+    """What `members_join` means."""
     scenario = Play(adopt="when-empty").send(OrdersInForce("", "", RELEASE.sentence)).found().described("Empty")
     scenario.run(10)
     scenario.described("Stable", seen("a"))

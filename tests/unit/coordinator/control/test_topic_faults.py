@@ -30,7 +30,7 @@ class Configured:
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_a_topic_of_which_brokers_delete_orders_in_force_is_named(policy: str) -> None:
-    """Somebody had created it with the brokers' defaults: an order without an end was gone after a week."""
+    """An administrator had created it with the brokers' defaults: an order without an end was gone after a week."""
     fault = forgetful(cast("AdminClient", Configured(policy)), "control", 1.0)
     assert fault.startswith(f"has cleanup.policy={policy}, so that orders in force are deleted")
     assert fault.endswith("set cleanup.policy=compact on it")

@@ -16,7 +16,7 @@ SCHEMA = SchemaSet.load().latest("decision")
 
 
 class Registry(BaseHTTPRequestHandler):
-    """Answers as told and remembers what it was asked."""
+    """Answers as given and remembers what it was asked."""
 
     answer: tuple[int, bytes] | None = (200, b'{"id": 17}')  # None: the number of the question
     asked: list[tuple[str, Any, str | None]] = []  # noqa: RUF012 - one server per test sets it anew

@@ -1,4 +1,4 @@
-"""Can a group be converted, and is its round wedged: from what DescribeGroups and our own requests say."""
+"""Can a group be converted, and is its rebalance wedged: from what DescribeGroups and Bellwether's own requests say."""
 
 from bellwether_kafka.coordinator.ghosts.coexistence import (
     WEDGED_S,

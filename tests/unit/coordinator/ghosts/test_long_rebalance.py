@@ -1,4 +1,4 @@
-"""Rounds under exactly-once that wait for half of the transaction timeout."""
+"""Rebalances under exactly-once that wait for half of the transaction timeout."""
 
 from bellwether_kafka.coordinator.ghosts.long_rebalance import LongRebalance, LongRebalances
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember

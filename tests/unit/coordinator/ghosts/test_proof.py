@@ -33,7 +33,7 @@ def plain(member_id: str, client_id: str = "app-1", host: str = "/10.0.0.1") -> 
 
 
 class Scenario:
-    """A finder and its clock; each look is a second after the one before."""
+    """A finder and its clock; each refresh is a second after the one before."""
 
     def __init__(self, *, unique: bool = False) -> None:
         self.finder = GhostFinder(GROUP, client_ids_unique=unique)
@@ -179,7 +179,7 @@ def test_a_group_id_with_dashes_is_not_confused_with_a_shorter_one() -> None:
     assert process_of("rdkafka", GROUP) is None
 
 
-# ---- client ids that an operator vouches for -------------------------------------------------------------------------
+# ---- client ids that an operator attests -------------------------------------------------------------------------
 
 
 def test_client_ids_prove_nothing_unless_they_are_declared_unique() -> None:
@@ -211,7 +211,7 @@ def test_two_that_start_together_are_none_whatever_was_attested() -> None:
 
 
 def test_an_application_that_sets_client_id_is_reported_once_that_its_ghosts_cannot_be_proven() -> None:
-    """Nothing was removed, 47 s passed without an owner, and nobody was told why (D24)."""
+    """Nothing was removed, 47 s passed without an owner, and nothing reported why (D24)."""
     mine = replace(thread("a"), client_id="shop-1-StreamThread-1-consumer")
     scenario = Scenario()
     scenario.stable(mine)

@@ -88,5 +88,6 @@ def heartbeat(**fields: Any) -> control.InstanceHeartbeat:
 
 
 def orders(brokers: Brokers) -> list[tuple[str, bool]]:
-    """What was written to the control topic beside beats: the key, and whether it is an order or its withdrawal."""
+    """What was written to the control topic beside heartbeats: the key, and whether it is an order or its
+    withdrawal."""
     return [(key.decode(), value is not None) for key, value in brokers.log if not key.startswith(b"beat/")]

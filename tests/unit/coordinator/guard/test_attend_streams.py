@@ -131,7 +131,7 @@ def test_a_directory_that_another_process_holds_after_the_end_frees_nobody(held:
 
 
 def test_a_directory_that_another_process_holds_proves_nothing(held: Held) -> None:
-    """A wrong --state-dir: that of a neighbour that restarts in the very moment in which our process ends."""
+    """A wrong --state-dir: that of a neighbour that restarts in the very moment in which the guarded process ends."""
     options, lock = held
 
     on = stage(options, thread("a"), process=Process(own=False))

@@ -1,4 +1,4 @@
-"""Which members belong to a process: what tells so, and everything that only looks like it."""
+"""Which members belong to a process: what shows it, and everything that only looks like it."""
 
 from dataclasses import replace
 

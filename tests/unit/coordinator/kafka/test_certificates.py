@@ -42,7 +42,7 @@ class Maker:
 
 
 def refresh_until_another(renewed: Renewed[str]) -> None:
-    """A look does not wait long for files."""
+    """A refresh does not wait long for files."""
     until = time.monotonic() + 30
     while not renewed.refresh():
         assert time.monotonic() < until

@@ -178,7 +178,8 @@ def test_the_watch_shows_the_group_that_is_concerned(brokers: EmbeddedCluster, r
 def test_a_change_that_would_do_more_harm_than_good_is_not_followed(
     brokers: EmbeddedCluster, reader: ClusterReader
 ) -> None:
-    """A grown source topic made us rebalance, refuse, and leave the application to a Java leader, which failed it."""
+    """A grown source topic made Bellwether rebalance, refuse, and leave the application to a Java leader, which failed
+    it."""
     reported: list[tuple[str, str]] = []
     asked: list[int] = []
 

@@ -1,6 +1,6 @@
 """A connection that the network has forgotten: nobody closes it, and what is sent on it arrives nowhere.
 
-The story runs in a network namespace of its own, in which an address can be taken away; where none can be made, the
+The scenario runs in a network namespace of its own, in which an address can be taken away; where none can be made, the
 tests are skipped.
 """
 

@@ -1,4 +1,4 @@
-"""Describe calls that the client library does not know: layouts of ours, through the library's own codec."""
+"""Describe calls that the client library does not know: layouts of Bellwether, through the library's own codec."""
 
 import uuid
 from typing import Any

@@ -35,7 +35,7 @@ def through(message: Any, request: Any, version: int) -> Any:
 
 
 def back(sent: Any, version: int) -> Any:
-    """What we read."""
+    """What Bellwether reads."""
     return type(sent).decode(sent.encode(version=version), version=version)
 
 

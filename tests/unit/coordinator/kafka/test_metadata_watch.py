@@ -65,7 +65,8 @@ def reasons(state: WatchState, *reads: MetadataRead, every_s: float = 10.0) -> l
 
 
 def test_of_a_changelog_only_the_loss_is_a_reason() -> None:
-    """A resized one made us rebalance, refuse, and leave the application to a Java leader, which dies of it at once."""
+    """A resized one made Bellwether rebalance, refuse, and leave the application to a Java leader, which dies of it at
+    once."""
     before = read_of({"t": 2, "app-store-changelog": 2})
     state = planned_with(cluster_view(before), ("t",), rack_aware=False, kept=("app-store-changelog",))
     assert reasons(state, read_of({"t": 2, "app-store-changelog": 6})) == [None]

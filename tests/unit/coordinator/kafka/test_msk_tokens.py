@@ -27,7 +27,7 @@ def signing_key(secret: str, day: str, region: str, service: str) -> bytes:
 
 
 def test_the_key_is_derived_as_in_the_published_example() -> None:
-    """The example of AWS' guide "Deriving the signing key": our referee for the token is right."""
+    """The example of AWS' guide "Deriving the signing key": the referee for the token is right."""
     key = signing_key("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "20150830", "us-east-1", "iam")
     assert key.hex() == "c4afb1cc5771d871763a393e44b703571b55cc28424d1a5e86da6ed3c154a4b9"
 

@@ -1,4 +1,4 @@
-"""Offsets of many partitions in bytes of our own making, next to kafka-python's."""
+"""Offsets of many partitions in bytes of its own making, next to kafka-python's."""
 
 import struct
 from typing import Any

@@ -203,8 +203,8 @@ def test_a_cancellation_that_comes_just_after_the_answer_counts(reader: OffsetRe
 
 
 def test_ends_are_as_young_as_the_reports_that_they_are_compared_with(brokers: EmbeddedCluster) -> None:
-    """Rounds may follow one another within a tenth of a second; an end from before the last one makes standbys that are
-    ahead of it count as lost."""
+    """Rebalances may follow one another within a tenth of a second; an end from before the last one makes standbys that
+    are ahead of it count as lost."""
     now = [100.0]
     cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap, "log_level": "0"})
     reader = OffsetReader(cluster.admin, Groups(), clock=lambda: now[0], wall_clock=lambda: now[0])

@@ -111,7 +111,8 @@ def test_a_description_shows_what_kind_of_group_it_is_not() -> None:
         (errors.SaslAuthenticationFailedError("x"), Failure.AUTHENTICATION),
         (errors.UnsupportedSaslMechanismError("x"), Failure.AUTHENTICATION),
         (errors.KafkaConnectionError("Handshake failed: certificate"), Failure.AUTHENTICATION),
-        # How a broker's refusal of our certificate comes back in TLS 1.3: after the handshake, as a lost connection.
+        # How a broker's refusal of Bellwether's certificate comes back in TLS 1.3: after the handshake, as a lost
+        # connection.
         (
             errors.KafkaConnectionError("[SSL: SSLV3_ALERT_CERTIFICATE_EXPIRED] ssl/tls alert (_ssl.c:2580)"),
             Failure.AUTHENTICATION,

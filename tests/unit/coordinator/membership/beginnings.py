@@ -59,7 +59,7 @@ Begin = Callable[..., Play]
 
 
 def standby(**settings: object) -> Play:
-    """One of several sidecars, and the one that is to lead."""
+    """One of several instances, and the one that is to lead."""
     return Play(standby=True, **STATIC, **settings).send(e.ActiveRoleChanged(active=True, reason=""))
 
 
@@ -89,7 +89,7 @@ def syncing(play: Play) -> Play:
 
 
 def rejoining(play: Play) -> Play:
-    """JOINING, with a seat that heartbeats keep."""
+    """JOINING, with a membership that heartbeats keep."""
     return play.stable().send(e.RebalanceOrdered("an operator wants it"))
 
 
@@ -98,7 +98,7 @@ def coalescing(play: Play) -> Play:
 
 
 def stopping_while_deciding() -> Play:
-    """The SyncGroup that the end waits for failed, and the round after it is ours."""
+    """The SyncGroup that the end waits for failed, and the rebalance after it is Bellwether's."""
     return stopping_while_joining().joined(member(ME), member("a"), generation=2)
 
 
@@ -115,7 +115,7 @@ def leaving(play: Play) -> Play:
 
 
 def follower(play: Play) -> Play:
-    """A take-over under an instance id, in a round that named the old leader."""
+    """A take-over under an instance id, in a rebalance that named the old leader."""
     stable(play.found()).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
     given(play, "blocker").wake().described("PreparingRebalance", *with_bellwether(GOOD))
     return answered(evicted(play), LEADER)
@@ -150,7 +150,7 @@ def refused_temporary() -> Play:
 
 
 def reopening(**settings: object) -> Play:
-    """In a second round that a barrier holds open."""
+    """In a second rebalance that a barrier holds open."""
     play = answered(given(dry_run_done(COOPERATIVE, **settings), GOOD).later(0.7), LEADER, protocol=COOPERATIVE)
     again = next(command for command in play.last if isinstance(command, c.Join))
     given(play, "blocker")

@@ -1,6 +1,6 @@
-"""A small language for stories about `GroupMembership`: events go in, the commands that come out are looked at.
+"""A small language for scenarios about `GroupMembership`: events go in, the commands that come out are looked at.
 
-A `Play` has a clock that only the story moves. Its group's members subscribe unless it says otherwise.
+A `Play` has a clock that only the scenario moves. Its group's members subscribe unless it says otherwise.
 Answers are addressed to the last request of their kind by themselves.
 """
 
@@ -44,7 +44,7 @@ class Play:
         return self
 
     def later(self, seconds: float) -> "Play":
-        """Time passes without anything being told: the process was paused."""
+        """Time passes without an event: the process was paused."""
         self.now += seconds
         return self
 

@@ -1,4 +1,5 @@
-"""A first start of an application whose group we are alone in: how long its first members wait for their round."""
+"""A first start of an application whose group Bellwether is alone in: how long its first members wait for their
+rebalance."""
 
 import itertools
 from collections.abc import Sequence
@@ -19,19 +20,19 @@ ONE = (0.0,)
 THREE = (0.0, 0.4, 0.9)
 THIRTY = tuple(5.0 * number / 29 for number in range(30))
 STARTS = {"one": ONE, "three": THREE, "thirty": THIRTY}
-# How much later than our last heartbeat the first one comes.
+# How much later than Bellwether's last heartbeat the first one comes.
 PHASES = (0.05, 0.5, 0.95)
 
 
 def alone(broker_delay_s: float, **settings: Any) -> Play:
-    """We join an empty group, for which the broker waits like that, and are alone in it."""
+    """Bellwether joins an empty group, for which the broker waits like that, and is alone in it."""
     play = Play(instance_id="bw", **settings).joining().later(broker_delay_s)
     return play.joined(member(ME)).synced()
 
 
 def waited(play: Play, arrivals: Sequence[float], phase_s: float) -> float:
-    """Seconds from the arrival of the first member until we come back, which ends the round; each answer takes TRIP_S,
-    those to our looks a little less or more."""
+    """Seconds from the arrival of the first member until Bellwether comes back, which ends the rebalance; each answer
+    takes TRIP_S, those to Bellwether's looks a little less or more."""
     trips = itertools.cycle((TRIP_S, TRIP_S / 2, 2 * TRIP_S))
     while not any(isinstance(command, c.Heartbeat) for command in play.last):
         play.wake()
@@ -96,7 +97,7 @@ def test_a_fifth_of_a_second_is_held_however_late_bellwether_hears_of_it() -> No
 
 
 def test_the_brokers_wait_is_not_known_where_bellwether_comes_back_to_the_same_place() -> None:
-    """As after a restart of ours: the broker answers at once, whatever it does with an empty group."""
+    """As after a restart of Bellwether: the broker answers at once, whatever it does with an empty group."""
     back = Play(instance_id="bw").found().described("Stable", seen("bw-0", "bw"), protocol="range")
     back.later(0.01).joined(member(ME), skip_assignment=True).synced()
     assert 2.0 <= waited(back, ONE, 0.5) <= 3.1

@@ -1,4 +1,4 @@
-"""Stories of a membership on its way to the lead: watching, joining, strangers who lead, and a return."""
+"""Scenarios of a membership on its way to the lead: watching, joining, strangers who lead, and a return."""
 
 import pytest
 
@@ -120,7 +120,8 @@ def test_a_group_that_it_cannot_lead_is_left_alone_with_a_sentence(answer: dict[
 
 
 def test_an_instance_id_that_belongs_to_the_application_is_refused() -> None:
-    """Joining under it would throw the member out. An earlier process of ours has the id too, but never has work."""
+    """Joining under it would throw the member out. An earlier process of Bellwether has the id too, but never has
+    work."""
     work = ConsumerProtocolAssignment(version=1, partitions=(TopicPartition("t", 0),)).encode()
     member = DescribedMember("pay-1-x", "pay-1", b"", work)
     play = Play(instance_id="pay-1").found().described("Stable", seen("a"), member, protocol="range")
@@ -140,10 +141,10 @@ def static(client_id: str, metadata: bytes) -> DescribedMember:
     ("member", "refused"),
     [
         (static("payments", ConsumerProtocolSubscription(version=1, topics=("t",)).encode()), True),
-        (static("payments", own_subscription(("t",))), True),  # a client that writes what we write
-        (static("payments", b""), True),  # in a round nobody's subscription is shown
+        (static("payments", own_subscription(("t",))), True),  # a client that writes what Bellwether writes
+        (static("payments", b""), True),  # in a rebalance nobody's subscription is shown
         (static("payments", b"\x00"), True),
-        (static("bellwether", own_subscription(("t",))), False),  # ours, when it was alone
+        (static("bellwether", own_subscription(("t",))), False),  # Bellwether's, when it was alone
         (static("bellwether", b""), False),
         (static("renamed", own_subscription(())), False),  # no member of an application lists nothing
     ],
@@ -164,7 +165,7 @@ def test_instances_of_one_set_may_have_client_ids_of_their_own() -> None:
     assert play.kinds() == ["Join"]
 
 
-# ---- somebody else leads ---------------------------------------------------------------------------------------------
+# ---- another member leads --------------------------------------------------------------------------------------------
 
 
 def test_it_leaves_at_once_where_another_member_leads_and_waits_longer_each_time() -> None:

@@ -1,4 +1,4 @@
-"""Stories of a leader at work: deadlines, doubts, rebalances and second rounds."""
+"""Scenarios of a leader at work: deadlines, objections, rebalances and second rebalances."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_the_members_beside_it_are_counted_without_itself() -> None:
     assert (NoteKind.LEADING, "2 members beside Bellwether") in play.notes()
 
 
-# ---- deadlines and doubts --------------------------------------------------------------------------------------------
+# ---- deadlines and objections ----------------------------------------------------------------------------------------
 
 
 def test_no_plan_in_time_means_leaving() -> None:
@@ -61,7 +61,8 @@ def test_waking_after_the_session_in_stable_it_asks_before_it_disturbs_anybody()
 
 @pytest.mark.parametrize("error", [REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION])
 def test_a_heartbeat_of_the_last_generation_says_nothing_about_this_one(error: int) -> None:
-    """Seen on a busy machine: answered late, on its own connection, it made us start another round while deciding."""
+    """Seen on a busy machine: answered late, on its own connection, it made Bellwether start another rebalance while
+    deciding."""
     play = Play().stable().wake().heartbeat(REBALANCE_IN_PROGRESS)
     assert play.wake().kinds() == ["Heartbeat"]
     play.joined(member(ME), member("a"), generation=2)
@@ -106,8 +107,8 @@ def test_a_rebalance_while_it_syncs_is_reported_by_the_sync() -> None:
 
 
 def test_a_join_that_the_broker_may_never_have_seen_is_sent_again_on_a_new_connection() -> None:
-    """Packets of one connection vanished, heartbeats on the other went on: the group waited for us for its largest
-    rebalance timeout (seed 128 of the simulation)."""
+    """Packets of one connection vanished, heartbeats on the other went on: the group waited for Bellwether for its
+    largest rebalance timeout (seed 128 of the simulation)."""
     play = Play(session_timeout_ms=10_000).stable().wake()
     play.heartbeat(27)
     early = play.run(7.0, heartbeats=27)
@@ -118,8 +119,8 @@ def test_a_join_that_the_broker_may_never_have_seen_is_sent_again_on_a_new_conne
 
 
 def test_a_join_whose_answer_was_lost_is_sent_again() -> None:
-    """The round had ended without us, heartbeats were answered with ILLEGAL_GENERATION, and we waited for an answer
-    that had been lost (seed 39 of the simulation)."""
+    """The rebalance had ended without Bellwether, heartbeats were answered with ILLEGAL_GENERATION, and Bellwether
+    waited for an answer that had been lost (seed 39 of the simulation)."""
     play = Play(session_timeout_ms=10_000).stable().wake()
     play.heartbeat(27)
     play.run(7.0, heartbeats=27)
@@ -200,7 +201,7 @@ def test_pending_partitions_force_a_second_rebalance_later_each_time() -> None:
 
 
 def test_the_second_rebalance_is_not_noticed_a_heartbeat_late() -> None:
-    """Members rejoin as soon as they have let go; what is withheld has no owner until the leader has come too."""
+    """Members rejoin as soon as they have let go; what is pending has no owner until the leader has come too."""
     play = Play(heartbeat_interval_ms=1_000, followup_ms=3_000).deciding().planned(pending=True).synced()
     began = play.now
     while not [command for command in play.last if isinstance(command, Join)]:

@@ -1,4 +1,4 @@
-"""Stories of a leader that is alone or told to stop: coalescing, lingering, leaving."""
+"""Scenarios of a leader that is alone or stopped: coalescing, lingering, leaving."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def subscription(join: Join) -> ConsumerProtocolSubscription:
 
 
 def cold_start(growth: list[int | None]) -> float:
-    """How long a lone leader holds a round open while members arrive."""
+    """How long a lone leader holds a rebalance open while members arrive."""
     play = Play(coalesce_ms=1_000, coalesce_ms_max=4_000, linger_ms=None, heartbeat_interval_ms=400).joining()
     play.later(3.0).joined(member(ME)).synced()  # so long the broker waits
     play.wake().heartbeat(REBALANCE_IN_PROGRESS)
@@ -65,7 +65,7 @@ def test_alone_for_too_long_it_leaves_and_waits_until_a_member_has_been_there() 
 
 
 def test_it_stays_for_ever_where_lingering_is_off() -> None:
-    """As it does unless told otherwise: an application that comes after hours is led from its first round."""
+    """By default: an application that comes after hours is led from its first rebalance."""
     play = Play(coalesce_ms=0).stable_alone()
     assert not [command for command in play.run(7_200) if isinstance(command, Leave)]
     play.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), member("a"), generation=2).planned(2).synced()
@@ -104,7 +104,7 @@ def test_stopping_in_stable_leaves_where_it_is_asked_to() -> None:
 
 
 def test_a_static_leader_stops_silently() -> None:
-    """Its seat waits for the next process, and no member notices a restart."""
+    """Its membership waits for the next process, and no member notices a restart."""
     assert Play(instance_id="bw").stable().send(StopRequested()).kinds() == ["MembershipStopped"]
 
 
@@ -123,7 +123,7 @@ def test_stopping_while_the_sync_is_under_way_waits_for_it() -> None:
 
 
 def test_stopping_ends_where_the_answer_to_the_sync_never_comes() -> None:
-    """It was still SYNCING a minute after it was told to stop."""
+    """It was still SYNCING a minute after it was stopped."""
     play = Play().deciding().planned().send(StopRequested())
     out = play.run(8, heartbeats=None)
     assert [type(command).__name__ for command in out if not isinstance(command, (Heartbeat, Note))] == [

@@ -1,4 +1,4 @@
-"""The membership under operators' orders, and as one of several sidecars with one instance id."""
+"""The membership under operators' orders, and as one of several instances with one instance id."""
 
 import pytest
 

@@ -169,7 +169,7 @@ def test_members_that_have_come_and_gone_leave_an_empty_group_and_no_unknown_one
     [Play(instance_id="bw").found().described("Stable", seen(ME, "bw")), Play().found().described("Dead")],
 )
 def test_offsets_show_that_a_member_was_in_the_group_before_bellwether_started(alone_again: Play) -> None:
-    """A restart in a group whose application was scaled to zero was told as an unknown group."""
+    """A restart in a group whose application was scaled to zero was reported as an unknown group."""
     play = alone_again.joined(member(ME, alone_again.config.instance_id)).synced()
     assert reason(play) is R.UNKNOWN_GROUP
     play.send(e.OffsetsFound())

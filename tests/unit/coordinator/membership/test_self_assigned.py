@@ -1,5 +1,5 @@
-"""Stories of a group whose consumers may assign themselves partitions (assign()): a member in it would have the broker
-refuse their commits (docs/reference/broker-behaviour.md#commits-without-a-member)."""
+"""Scenarios of a group whose consumers may assign themselves partitions (assign()): a member in it would have the
+broker refuse their commits (docs/reference/broker-behaviour.md#commits-without-a-member)."""
 
 import pytest
 
@@ -152,7 +152,7 @@ def test_offsets_that_move_without_members_outweigh_the_setting() -> None:
     assert watched(watched(scenario, "PreparingRebalance", seen("a")), "Empty").kinds() == ["Join"]
 
 
-# ---- release -------------------------------------------------------------------------------------------------------
+# ---- release ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocols", [("range",), ("stream",)])

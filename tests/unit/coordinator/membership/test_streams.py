@@ -1,4 +1,4 @@
-"""What is different when the group is a Kafka Streams application: our bytes, and stepping aside."""
+"""What is different when the group is a Kafka Streams application: Bellwether's bytes, and stepping aside."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Stories of a membership that waits for the leader of a group to go, and what holds under any leader."""
+"""Scenarios of a membership that waits for the leader of a group to go, and what holds under any leader."""
 
 import pytest
 

@@ -150,7 +150,7 @@ def test_the_chance_of_an_id_is_that_of_random_ids(groups: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(20))
 def test_the_chance_counts_the_slots_that_are_free_in_each_table(seed: int) -> None:
-    """It is computed without a look at each slot: the tables of a small group have hundreds."""
+    """It is computed without a visit to each slot: the tables of a small group have hundreds."""
     draw = random.Random(seed)
     ids = drawn(seed, draw.randint(1, 40))
     sizes = sorted({BUCKETS_MIN << draw.randint(0, 6) for _ in range(draw.randint(1, 4))})

@@ -1,4 +1,4 @@
-"""Whether a group that somebody else leads is taken over, and the plan that is rehearsed before."""
+"""Whether a group that a member leads is taken over, and the plan that is tried before."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def test_nothing_is_joined_when_empty_is_waited_for() -> None:
 
 
 def test_a_group_that_a_member_leads_is_taken_over_unless_configured_otherwise() -> None:
-    """After an absence that was longer than our session, the lead comes back without anybody's doing."""
+    """After an absence that was longer than Bellwether's session, the lead comes back without anybody's doing."""
     assert stable(Play(instance_id="bellwether").found()).kinds() == ["Decide"]
 
 
@@ -129,7 +129,8 @@ def test_attempts_are_bounded() -> None:
 
 
 def test_a_take_over_that_the_end_of_an_order_asks_for_is_not_counted_with_those_before() -> None:
-    """Found by an hour of soak: whoever has Bellwether leave and resume four times an hour does so on purpose."""
+    """Found by an hour of soak: an operator that has Bellwether leave and resume four times an hour does so on
+    purpose."""
     play = Play(adopt="take-over", takeover_attempts_max=1, readopt_ms=10, readopt_ms_max=10).found()
     stable(play).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
     play.refused(15)
@@ -173,7 +174,7 @@ def in_vain() -> Play:
 
 
 def refreshes(play: Play, *members: e.DescribedMember) -> Play:
-    """Until a plan is rehearsed, which begins an attempt, or a while has passed."""
+    """Until a plan has a dry run, which begins an attempt, or a while has passed."""
     for _ in range(20):
         if any(isinstance(x, c.FindCoordinator) for x in play.last):
             play.found()
@@ -221,7 +222,7 @@ def test_an_operator_may_ask_for_another_attempt() -> None:
     assert begins(refreshes(play, *GROUP[1:], BACK))
 
 
-# ---- the rehearsal ---------------------------------------------------------------------------------------------------
+# ---- the dry run -----------------------------------------------------------------------------------------------------
 
 
 def test_a_plan_is_made_in_a_dry_run_before_anybody_is_disturbed() -> None:

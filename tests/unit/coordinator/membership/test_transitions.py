@@ -1,4 +1,5 @@
-"""Every edge that the tables declare has a story that takes it, and an edge that they lack costs the group nothing."""
+"""Every edge that the tables declare has a scenario that takes it, and an edge that they lack costs the group
+nothing."""
 
 from collections.abc import Callable
 from typing import Any

@@ -301,7 +301,8 @@ def test_a_rebalance_hides_the_protocol_of_members() -> None:
 
 
 def test_bellwethers_own_member_of_an_application_is_known_by_its_bytes_whatever_topics_it_lists() -> None:
-    """With a topology file it lists the application's; doctor then said that a member had our group.instance.id."""
+    """With a topology file it lists the application's; doctor then said that a member had Bellwether's
+    group.instance.id."""
     config = MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,), instance_id="bellwether")
     lists = subscription(("orders", "shop-by-user-repartition"), streams=True)
     thread = group(Thread("a", 1)).members[0]

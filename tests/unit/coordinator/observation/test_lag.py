@@ -101,7 +101,7 @@ class TestRates:
 
 
 class TestVerdict:
-    """Windows of five minutes, a look every 30 s."""
+    """Windows of five minutes, a sample every 30 s."""
 
     UP = tuple(range(0, 220, 20))  # eleven looks, 20 more each
 
@@ -190,7 +190,7 @@ def every(interval_s: int, span_s: int) -> list[tuple[float, int, int]]:
 
 
 def verdicts_of(refreshes: Sequence[tuple[float, int, int]]) -> list[LagVerdict]:
-    """At each look."""
+    """At each sample."""
     seen, found = OffsetHistory(), []
     for refresh in refreshes:
         seen = seen.plus(one(*refresh))

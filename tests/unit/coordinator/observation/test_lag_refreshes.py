@@ -1,4 +1,4 @@
-"""What a look at offsets asks brokers for, and what it says where their answers do not fit together."""
+"""What a refresh of offsets asks brokers for, and what it says where their answers do not fit together."""
 
 import asyncio
 from collections.abc import Collection, Mapping

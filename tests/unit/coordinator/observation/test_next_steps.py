@@ -1,4 +1,4 @@
-"""What `doctor` names last: at most three things, what must be mended first."""
+"""What `doctor` names last: at most three things, what must be fixed first."""
 
 from dataclasses import replace
 

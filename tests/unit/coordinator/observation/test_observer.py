@@ -1,4 +1,5 @@
-"""An observer keeps its last look and the rebalances between looks, passes both on, and survives its listeners."""
+"""An observer keeps its last refresh and the rebalances between refreshes, passes both on, and survives its
+listeners."""
 
 import asyncio
 from dataclasses import replace
@@ -48,7 +49,7 @@ SOURCES = cast("Sources", SimpleNamespace(transport=None, reader=SimpleNamespace
 
 
 def observed(*seen: Observation, on_observation: Any = ()) -> GroupObserver:
-    """An observer that has had these looks."""
+    """An observer that has had these refreshes."""
     left = list(seen)
 
     class Shown(GroupObserver):

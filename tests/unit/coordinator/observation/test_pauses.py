@@ -29,7 +29,7 @@ def delivered(
     protocol: str = COOPERATIVE,
     first: bool = False,
 ) -> PlannedRebalance[PartitionPlan]:
-    """A round of four partitions that began a second before `at_s` and took half a second more to be sent."""
+    """A rebalance of four partitions that began a second before `at_s` and took half a second more to be sent."""
     decision: Decision[PartitionPlan] = decided(A, B)
     held_back = np.isin(np.arange(4), pending)
     target = replace(decision.plan.target, owner=np.array(owner, dtype=np.int32), pending=held_back)

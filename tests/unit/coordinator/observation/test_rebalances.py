@@ -1,4 +1,4 @@
-"""Rebalances told from looks at a group: why, how long at least and at most, and what moved."""
+"""Rebalances as refreshes of a group show them: why, how long at least and at most, and what moved."""
 
 from dataclasses import replace
 

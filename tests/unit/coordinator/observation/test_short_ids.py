@@ -1,4 +1,4 @@
-"""Short ids tell members apart, and lead back to the whole ones."""
+"""Short ids distinguish members, and lead back to the whole ones."""
 
 import random
 import uuid

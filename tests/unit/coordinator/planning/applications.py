@@ -51,7 +51,7 @@ class Cluster:
 
 
 class Log:
-    """Log ends and committed offsets, the same for every partition unless told otherwise."""
+    """Log ends and committed offsets, the same for every partition by default."""
 
     def __init__(self, end: int = 1000, committed: int = 1000) -> None:
         self.end = end
@@ -109,7 +109,7 @@ class Known:
 
 
 class App:
-    """A planner with everything it asks. Time stands still until a test moves it (`at_s`)."""
+    """A planner with everything it asks. Time does not pass until a test moves it (`at_s`)."""
 
     def __init__(
         self,

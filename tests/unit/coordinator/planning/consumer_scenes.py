@@ -17,7 +17,7 @@ OWN = "bw-1"
 
 
 class Reader:
-    """Stands where the cluster reader stands; `trouble` is raised instead of an answer, `delay_s` comes before it."""
+    """Takes the place of the cluster reader; `trouble` is raised instead of an answer, `delay_s` comes before it."""
 
     def __init__(self, cluster: ClusterView = CLUSTER) -> None:
         self.cluster = cluster

@@ -1,4 +1,5 @@
-"""Whether the processes in a round run the application whose topology we know, and when a Java member leads instead."""
+"""Whether the processes in a rebalance run the application whose topology Bellwether knows, and when a Java member
+leads instead."""
 
 from dataclasses import replace
 
@@ -106,8 +107,8 @@ def test_a_process_that_dies_of_every_plan_is_left_to_java(process: int | None) 
 
 @pytest.mark.parametrize("counts", [True, False], ids=["they count on", "they begin to count again"])
 def test_threads_that_lost_their_tasks_and_joined_again_are_no_process_that_restarted(counts: bool) -> None:
-    """A round that waited for a ghost aborted every transaction; every thread came back under another member id, and
-    after the third time the application was given up when it needed its leader most (D25)."""
+    """A rebalance that waited for a ghost aborted every transaction; every thread came back under another member id,
+    and after the third time the application was given up when it needed its leader most (D25)."""
 
     def life(number: int) -> Thread:
         return Thread(f"b-{number}", 2, unique=2 + 2 * number if counts else 2)

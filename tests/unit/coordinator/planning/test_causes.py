@@ -1,4 +1,4 @@
-"""Why a round happened, told by comparing two decisions."""
+"""Why a rebalance happened, by comparing two decisions."""
 
 import pytest
 

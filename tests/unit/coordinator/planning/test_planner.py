@@ -1,4 +1,4 @@
-"""Orders on the tasks of an application: which ones are worth a round."""
+"""Orders on the tasks of an application: which ones are worth a rebalance."""
 
 import asyncio
 import time

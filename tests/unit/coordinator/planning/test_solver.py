@@ -52,7 +52,7 @@ def words(planned: PlannedRebalance[PartitionPlan]) -> str:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(START_S):
-        while not condition():  # noqa: ASYNC110 - a process tells nobody when it is there
+        while not condition():  # noqa: ASYNC110 - a process does not report when it is there
             await asyncio.sleep(0.01)
 
 

@@ -1,4 +1,5 @@
-"""Stateful members that are not Streams, planned like one: what they say, round by round, and what they get for it."""
+"""Stateful members that are not Streams, planned like one: what they say, rebalance by rebalance, and what they get for
+it."""
 
 import asyncio
 import time

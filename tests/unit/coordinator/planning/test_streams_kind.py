@@ -70,7 +70,7 @@ def test_missing_internal_topics_are_created_where_they_are_described_and_begin_
 
 
 def test_internal_topics_of_a_pattern_are_created_once_members_show_what_it_finds() -> None:
-    """They were left to a Java leader for ever: its first generation was never ours."""
+    """They were left to a Java leader for ever: its first generation was never Bellwether's."""
     zero, one = SHOP.subtopologies
     by_pattern = replace(SHOP, subtopologies=(replace(zero, sources=()), one), patterns=((0, "ord.*"),))
     internal = {t: n for t, n in SHOP_COUNTS.items() if t != "orders"}
@@ -91,8 +91,8 @@ def test_it_makes_internal_topics_before_anybody_comes() -> None:
 
 
 def test_a_reset_application_does_not_get_its_old_topics_again_before_members_come() -> None:
-    """StreamsResetter removed us and nine topics; five seconds later we had made them all again, for a version that
-    nobody would start any more."""
+    """StreamsResetter removed Bellwether and nine topics; five seconds later Bellwether had made them all again, for a
+    version that nobody would start any more."""
     seen = App(log=Log(committed=-1), known=Known(creates=SHOP_COUNTS), attested=True)
     run(seen.kind.prepare(1.0))
     restarted = App(known=Known(creates=SHOP_COUNTS), attested=True)
@@ -109,8 +109,8 @@ def test_a_reset_application_does_not_get_its_old_topics_again_before_members_co
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["we saw its topics", "we have restarted"])
 def test_a_reset_application_that_is_not_attested_is_left_to_java_first(restarted: bool) -> None:
-    """Its next version may have other stores and subscribe to the same topics. With an empty memory we led it by the
-    file of the old one, for which we made the old topics again."""
+    """Its next version may have other stores and subscribe to the same topics. With an empty memory Bellwether led it
+    by the file of the old one, for which Bellwether made the old topics again."""
     log = Log() if restarted else Log(committed=-1)
     app = App(cluster=Cluster({"orders": 4}) if restarted else Cluster(), known=Known(creates=SHOP_COUNTS), log=log)
     if not restarted:
@@ -267,8 +267,8 @@ def test_an_observer_takes_the_number_of_standbys_from_the_present_plan() -> Non
 
 
 def test_a_standby_that_is_to_take_over_is_worth_a_rebalance_too() -> None:
-    """Found by the simulation (seed 891): with one standby a new second process gets no copy too many. The sidecar that
-    had promised it tasks was replaced, and the first process kept all of them for ever."""
+    """Found by the simulation (seed 891): with one standby a new second process gets no copy too many. The instance
+    that had promised it tasks was replaced, and the first process kept all of them for ever."""
     configs = {"num_standby_replicas": 1, "acceptable_recovery_lag": 0}
 
     async def grown() -> tuple[PlannedRebalance[TaskPlan], list[Thread]]:

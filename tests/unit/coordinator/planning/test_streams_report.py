@@ -1,4 +1,4 @@
-"""What people and Prometheus are told of a round of a Streams application."""
+"""What people and Prometheus get of a rebalance of a Streams application."""
 
 import io
 import json

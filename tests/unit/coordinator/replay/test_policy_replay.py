@@ -25,7 +25,7 @@ LOADS = [900, 800, 100, 100, 100, 100, 500, 400, 100, 100, 100, 100]
 
 
 def recorded(sizes: list[int], protocol: str = "cooperative-sticky", *, racks: bool = False) -> list[bytes]:
-    """A group that has `sizes[n]` members in recorded round n, led by sticky-min-churn, as events."""
+    """A group that has `sizes[n]` members in recorded rebalance n, led by sticky-min-churn, as events."""
     placed = [[RACKS[p // 4]] if racks else [None] for p in range(12)]
     cluster = ClusterView.of({"t": placed})
     memory, values = Memory.empty(), []
@@ -69,7 +69,7 @@ def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
     assert history.refused == {"not an event": 1}
     assert history.weights().of[TopicPartition("t", 0)] == 900
     outcomes = replayed(history)
-    # The third recorded round only hands out what the second withheld.
+    # The third recorded rebalance only hands out what the second left pending.
     assert len(outcomes) == 3 * len(POLICIES)
     rows = {row["policy"]: row for row in summary(outcomes)}
     assert all(row["failed"] == 0 for row in rows.values())

@@ -33,7 +33,8 @@ RUNNER = CliRunner()
 
 
 def recorded(sizes: list[int], policy: str, protocol: str = "cooperative-sticky") -> Iterator[bytes]:
-    """What a leader publishes of a group that has `sizes[n]` members in round n; partitions stand in one rack each."""
+    """What a leader publishes of a group that has `sizes[n]` members in rebalance n; partitions stand in one rack
+    each."""
     cluster = ClusterView.of({"t": [[RACKS[p // 4]] for p in range(12)]})
     memory = Memory.empty()
     members = [LiveMember(f"m{i}", ("t",), RACKS[(i + 1) % 3]) for i in range(max(sizes))]

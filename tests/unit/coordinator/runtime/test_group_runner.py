@@ -1,4 +1,5 @@
-"""Orders on placement reach a group at rest: a round is begun for them, and is said to be, if it changes anything."""
+"""Orders on placement reach a group at rest: a rebalance is begun for them, and is said to be, if it changes
+anything."""
 
 import asyncio
 import time
@@ -113,7 +114,7 @@ def test_a_rebalance_that_load_requested_has_it_as_its_cause() -> None:
 
 
 def test_an_order_that_moves_nothing_stops_nobody() -> None:
-    """`evacuate shipping rack:az9`: in an eager group a round without a move still stops every member."""
+    """`evacuate shipping rack:az9`: in an eager group a rebalance without a move still stops every member."""
 
     async def scenario() -> None:
         group = Resting()
@@ -172,7 +173,7 @@ def test_a_plan_is_in_force_from_its_delivery_until_others_lead_or_planned() -> 
 
 
 class Followed:
-    """Stands where the watch of topics stands."""
+    """Takes the place of the watch of topics."""
 
     def follow(self, *_: object, **__: object) -> None:
         pass

@@ -1,4 +1,4 @@
-"""What the overview says of a group follows from its role, its last look and its last round."""
+"""What the overview says of a group follows from its role, its last refresh and its last rebalance."""
 
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +25,7 @@ class Refreshes:
 
 
 def seen_as(*refreshes: Observation) -> GroupNow:
-    """An observed group after these looks."""
+    """An observed group after these refreshes."""
     observer, trends = Refreshes(), LagTrends()
     for seen in refreshes:
         observer.last = seen

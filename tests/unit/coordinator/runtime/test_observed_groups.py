@@ -200,7 +200,7 @@ def test_a_named_group_that_a_pattern_selects_from_now_on_goes_on(tmp_path: Path
 
 
 def run_for(fleet: Fleet, rebalances: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses of so many rounds."""
+    """The pauses of so many rebalances."""
     pauses: list[float] = []
 
     class AtOnce:

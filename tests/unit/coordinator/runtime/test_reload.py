@@ -1,4 +1,4 @@
-"""The configuration file is read again when it has changed or somebody asks, and a mistake in it changes nothing."""
+"""The configuration file is read again when it has changed or on request, and a mistake in it changes nothing."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ class Watched:
         other.replace(self.path)
 
     def refresh(self, *, asked: bool = False) -> list[dict[str, object]]:
-        """What is logged by a look."""
+        """What a refresh logs."""
         with capture_logs() as lines:
             asyncio.run(self.reload.refresh(asked=asked))
         return [dict(line) for line in lines]

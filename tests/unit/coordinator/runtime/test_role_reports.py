@@ -1,4 +1,5 @@
-"""What a process says of its roles: told once per change, also after an error of ours, and again while nobody leads."""
+"""What a process says of its roles: logged once per change, also after an error of Bellwether, and again while nobody
+leads."""
 
 import asyncio
 from collections.abc import Callable
@@ -50,7 +51,8 @@ class Brokers(BrokersOfOne):
 
 
 class Restarted(Brokers):
-    """Our seat is all that the group has left. Of its offsets these answers are given, then the heartbeats end it."""
+    """Bellwether's membership is all that the group has left. Of its offsets these answers are given, then the
+    heartbeats end it."""
 
     def __init__(self, *offsets: AnyCommitted | TransportError) -> None:
         super().__init__(membership.Code.FENCED_INSTANCE_ID)

@@ -86,7 +86,7 @@ def test_without_weights_partitions_are_counted() -> None:
     async def until_counted() -> None:
         found = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
         async with asyncio.timeout(60):
-            while not samples(metrics, "cross_rack_read_partitions"):  # noqa: ASYNC110 - a gauge tells nobody
+            while not samples(metrics, "cross_rack_read_partitions"):  # noqa: ASYNC110 - a gauge notifies nothing
                 await asyncio.sleep(0.01)
         found.cancel()
 

@@ -1,4 +1,4 @@
-"""Lags as Prometheus sees them: ours of every group, and those that go by the names of kafka-lag-exporter."""
+"""Lags as Prometheus sees them: Bellwether's of every group, and those that go by the names of kafka-lag-exporter."""
 
 import math
 
@@ -21,7 +21,7 @@ LEFT = Note(NoteKind.LEFT, "told to")
 
 
 def found() -> GroupLag:
-    """Two looks: t-0 catches up, t-1 is stuck, of t-2 nothing is known."""
+    """Two refreshes: t-0 catches up, t-1 is stuck, of t-2 nothing is known."""
     refreshes = (
         sample(0, {"t": [0, 5, -1]}, {"t": [100, 20, 7]}),
         sample(300, {"t": [300, 5, -1]}, {"t": [340, 20, 7]}),

@@ -1,4 +1,4 @@
-"""The event publisher never delays whoever calls it, and counts what it loses."""
+"""The event publisher never delays its caller, and counts what it loses."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Lag and traffic from two looks at offsets and sizes: measured, estimated, or unknown and said so."""
+"""Lag and traffic from two samples of offsets and sizes: measured, estimated, or reported as unknown."""
 
 import asyncio
 from collections.abc import Collection, Mapping

@@ -223,7 +223,7 @@ def test_weights_are_read_while_certificate_files_hang(tmp_path: Path, monkeypat
 
 @pytest.mark.embedded
 def test_weights_are_read_without_any_right_to_a_group() -> None:
-    """librdkafka looks for the node of the group that it wants of every consumer, and is told off."""
+    """librdkafka looks for the node of the group that it wants of every consumer, and is refused."""
     with EmbeddedCluster(brokers=1) as brokers:
         brokers.create_topic("weights", 1)
         brokers.push_errors(FIND_COORDINATOR, *[GROUP_AUTHORIZATION_FAILED] * 1_000)

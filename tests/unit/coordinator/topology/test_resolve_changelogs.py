@@ -1,4 +1,4 @@
-"""A learned topology in which it is open whose a changelog is: what the members of our own rounds say of it."""
+"""A learned topology in which it is open whose a changelog is: what the members of its own rebalances say of it."""
 
 import asyncio
 import time
@@ -209,7 +209,7 @@ def pair(read: int) -> tuple[Thread, Thread]:
 
 
 def test_several_processes_are_led_where_every_way_gives_the_same_plan() -> None:
-    """Both logs are so nearly of one length that nothing anybody reports tells them apart: nor do the plans differ."""
+    """Both logs are so nearly of one length that no report distinguishes them: nor do the plans differ."""
 
     async def scenario() -> None:
         app = app_of_two({"app-s-changelog": 502, "app-r-changelog": 500})

@@ -36,7 +36,7 @@ from tests.unit.coordinator.topology.test_file import exported
 
 class Admin:
     """Creates whatever it is asked for, and remembers how. `replicas` are those of topics that exist, `default` is the
-    brokers' default, None: we may not read it."""
+    brokers' default, None: Bellwether may not read it."""
 
     def __init__(self, replicas: Mapping[str, int] = NOTHING, default: int | None = 1) -> None:
         self.created: dict[str, Mapping[str, str]] = {}
@@ -286,7 +286,7 @@ def test_an_application_with_a_file_may_lead_an_empty_group_and_lists_its_topics
 
 
 def test_a_file_that_cannot_lead_is_refused_with_the_words_of_topology_show(tmp_path: Path) -> None:
-    """It was led with: topics were made, the application waited, and then we stepped aside."""
+    """It was led with: topics were made, the application waited, and then Bellwether stepped aside."""
     file = written(tmp_path, replace(SHOP, undecided=("shop-x-changelog",)))
     config = StreamsConfig("shop", file)
     obstacle = load_application(config).obstacle

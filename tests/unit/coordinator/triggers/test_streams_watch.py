@@ -1,4 +1,5 @@
-"""Between rounds: probes when they are due and the group is at rest, stalled tasks, internal topics, silent brokers."""
+"""Between rebalances: probes when they are due and the group is at rest, stalled tasks, internal topics, silent
+brokers."""
 
 import asyncio
 import io
@@ -89,7 +90,8 @@ def test_a_probe_is_wanted_when_it_is_due_and_only_once() -> None:
 
 
 def test_no_probe_ends_an_application_that_only_goes_on_while_nobody_rebalances_it() -> None:
-    """A stateful input that has outgrown its internal topics: we could not plan, and a Java leader would fail it."""
+    """A stateful input that has outgrown its internal topics: Bellwether could not plan, and a Java leader would fail
+    it."""
 
     async def scenario() -> None:
         led = Led(App(acceptable_recovery_lag=0), PROBING)

@@ -44,7 +44,8 @@ def member(number: int) -> DescribedMember:
 
 
 def large_group() -> Observation:
-    """A third of it is read from another rack, so that our plan moves thousands; each partition has another lag."""
+    """A third of it is read from another rack, so that Bellwether's plan moves thousands; each partition has another
+    lag."""
     members = tuple(map(member, range(MEMBERS)))
     cluster = ClusterView.of({name: [racks_of(p) for p in range(PARTITIONS)] for name in NAMES})
     stored = [AssignedMember(m.member_id, None, m.metadata, m.assignment) for m in members]

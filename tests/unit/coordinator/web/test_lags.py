@@ -1,4 +1,4 @@
-"""Lags for the status page: of partitions and of what tasks read, and read from brokers only once somebody looks."""
+"""Lags for the status page: of partitions and of what tasks read, and read from brokers only once the page asks."""
 
 import asyncio
 from collections.abc import Mapping
@@ -137,7 +137,7 @@ async def unasked(brokers: EmbeddedCluster) -> None:
 
 
 async def refreshed(brokers: EmbeddedCluster) -> tuple[Picture | None, Picture | None, Picture | None]:
-    """The picture at the first look, as soon as it has lags, and long after that."""
+    """The picture at the first request, as soon as it has lags, and long after that."""
     rebalances, now = LedRebalances(), [100.0]
     rebalances.on_decision(planned(decided(member("a", "az1"), member("b", None))))
     watch = LagWatch(rebalances, clock=lambda: now[0])

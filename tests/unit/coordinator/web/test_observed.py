@@ -1,4 +1,5 @@
-"""What the page shows of an observed group: who has what, how far it is behind, and what our plan would move."""
+"""What the page shows of an observed group: who has what, how far it is behind, and what Bellwether's plan would
+move."""
 
 import asyncio
 import json
@@ -140,8 +141,8 @@ def test_a_long_list_is_cut_and_says_so(shadow: bool, monkeypatch: pytest.Monkey
 
 
 def observed_application(*, reported: bool = False) -> Observation:
-    """Two processes as they run after a round, each with a standby for the other; `reported`: they have joined again
-    since, and said how far they are."""
+    """Two processes as they run after a rebalance, each with a standby for the other; `reported`: they have joined
+    again since, and said how far they are."""
     first, second = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2")
 
     async def scenario() -> Observation:

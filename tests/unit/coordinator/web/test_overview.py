@@ -1,4 +1,4 @@
-"""Which group needs somebody most, and why."""
+"""Which group needs attention most, and why."""
 
 import re
 from dataclasses import replace

@@ -46,7 +46,7 @@ def browser(tab: Browser) -> Browser:
 
 
 def reported(page: str, path: str) -> Any:
-    with urllib.request.urlopen(f"{page}api/{path}", timeout=10) as answer:  # noqa: S310 - a page of ours
+    with urllib.request.urlopen(f"{page}api/{path}", timeout=10) as answer:  # noqa: S310 - a page of Bellwether
         return json.load(answer)
 
 

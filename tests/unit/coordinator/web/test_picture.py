@@ -1,4 +1,4 @@
-"""Pictures of rounds: what the status page and the command line draw agrees with the decision."""
+"""Pictures of rebalances: what the status page and the command line draw agrees with the decision."""
 
 import json
 from dataclasses import asdict

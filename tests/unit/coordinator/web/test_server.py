@@ -52,7 +52,7 @@ def served(talk: Callable[[Ask], Awaitable[None]], *, trouble: str | None = None
             try:
                 return (await reader.read()).decode()
             except ConnectionResetError:
-                return ""  # dropped without an answer, with bytes of ours unread
+                return ""  # dropped without an answer, with bytes of the request unread
             finally:
                 writer.close()
 

@@ -1,4 +1,5 @@
-"""The simulated fleet does what its figures say: it leads, settles, beats in time, and pays for its work with time."""
+"""The simulated fleet does what its figures say: it leads, settles, heartbeats in time, and pays for its work with
+time."""
 
 from tests.measure.bench.fleet import Fleet
 

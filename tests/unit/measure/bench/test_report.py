@@ -52,7 +52,7 @@ def test_the_page_shows_the_largest_row_of_the_plot() -> None:
 def test_a_chart_has_a_line_for_everybody_who_was_measured() -> None:
     lines = [Line("ours", [(10_000, 3.0), (1_000_000, 350.0)]), Line("nobody", [])]
     picture = chart("a <title>", "partitions", "ms", lines)
-    root = ET.fromstring(picture)  # noqa: S314 - our own text
+    root = ET.fromstring(picture)  # noqa: S314 - Bellwether's own text
     drawn = [element.tag.rsplit("}", 1)[1] for element in root]
     assert (drawn.count("polyline"), drawn.count("circle")) == (1, 2)
     texts = [element.text for element in root if element.tag.endswith("text")]

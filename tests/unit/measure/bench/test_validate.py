@@ -25,7 +25,7 @@ def scenario(shape: Shape) -> Scenario:
 
 
 def plan(of: Scenario) -> IntArray:
-    """Our own target as an owner array."""
+    """Bellwether's own target as an owner array."""
     answer = run_own(of, warm_s=0, measure_s=0).assignments
     return owner_of(answer, of.cluster.topics, of.cluster.first)
 

@@ -173,7 +173,7 @@ def test_java_hashes() -> None:
     assert java_string_hash("") == 0
     assert java_string_hash("orders") == _by_hand("orders")
     assert java_string_hash("polygenelubricants") == 1 << 31  # well known: Integer.MIN_VALUE
-    # In a table of 16 the three collide in one bucket and keep their order; one of 32 tells them apart.
+    # In a table of 16 the three collide in one bucket and keep their order; one of 32 separates them.
     few = java_hash_ordered([33, 17, 1, 17, 0], lambda n: n)
     assert few == [0, 33, 17, 1]
     many = java_hash_ordered([33, 17, 1, *range(2, 12)], lambda n: n)

@@ -49,7 +49,7 @@ class Outcome:
 
     @property
     def waiting(self) -> dict[str, str]:
-        """Withheld partition -> the member that gets it in the next round."""
+        """Pending partition -> the member that gets it in the next rebalance."""
         return {
             self.names[f]: self.group.members[self.owner[f]].member_id for f in np.flatnonzero(self.pending).tolist()
         }
@@ -111,7 +111,7 @@ def decide(
     remembered: Mapping[str, str] | None = None,
     remembered_generation: int = NO_GENERATION,
 ) -> Outcome:
-    """Plans one round. Every plan is checked against the rules that hold for all of them."""
+    """Plans one rebalance. Every plan is checked against the rules that hold for all of them."""
     cluster = cluster_of(topics, replicas, racks)
     group = group_of(cluster, members, remembered, remembered_generation)
     owner = CooperativeStickyAssignor().assign(group, cluster)

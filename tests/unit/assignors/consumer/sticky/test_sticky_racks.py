@@ -70,7 +70,7 @@ def test_grid(topics: Sequence[str], replicas: int, broker_racks: Sequence[str],
 
 
 def test_what_is_owned_in_the_wrong_rack_moves_in_two_rebalances() -> None:
-    """Partition i stands in rack i mod 3; every member owns what stands next door."""
+    """Partition i is in rack i mod 3; every member owns what is in the next rack."""
     flats = [f"{topic}-{p}" for topic, count in TOPICS.items() for p in range(count)]
     members = {f"c{i}": Who("t1 t2 t3", " ".join(flats[(i + 1) % 3 :: 3]), 1, rack) for i, rack in enumerate(ABC)}
     first = decide(TOPICS, members, racks=ABC)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def wide_cluster(topics: int, partitions: Sequence[int] | int, racks: int = 0) -> ClusterView:
-    """Topics with that many partitions; partition i (running number) stands in rack i mod racks."""
+    """Topics with that many partitions; partition i (running number) is in rack i mod racks."""
     counts = np.broadcast_to(np.asarray(partitions, dtype=np.int32), (topics,)).copy()
     names = tuple(f"topic-{i:05}" for i in range(topics))
     first = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -65,7 +65,7 @@ class Process:
 class Application:
     """`stateful` and `stateless`: the number of tasks of each subtopology, numbered through, stateful ones first.
 
-    `racks` are those of the replicas of a task's partitions; None stands for brokers without racks.
+    `racks` are those of the replicas of a task's partitions; None means brokers without racks.
     """
 
     stateful: tuple[int, ...] = ()

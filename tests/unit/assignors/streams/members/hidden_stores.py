@@ -31,7 +31,7 @@ def configs(standbys: int) -> AssignmentConfigs:
 
 @dataclass
 class Scenario:
-    """Three processes, one thread each, that have come to rest; rounds are appended as they are decided."""
+    """Three processes, one thread each, that have come to rest; rebalances are appended as they are decided."""
 
     standbys: int = 1
     policy: str = STREAMS_HA

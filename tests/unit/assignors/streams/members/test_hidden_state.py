@@ -223,10 +223,10 @@ class TestDiedBefore:
 
 
 class TestPromises:
-    """What the last plan withheld for a process."""
+    """What the last plan left pending for a process."""
 
     def promised(self) -> tuple[Scenario, set[TaskId]]:
-        """A story in which b was promised what it ran before its restart, and a and c have let go of it."""
+        """A scenario in which b was promised what it ran before its restart, and a and c have let go of it."""
         scenario = Scenario()
         ran, _ = scenario.stateful("b")
         scenario.restart("b")

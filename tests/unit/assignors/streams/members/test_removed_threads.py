@@ -16,7 +16,7 @@ class TestRemovedThreads:
     place report what they have on disk, often less than the standbys of others."""
 
     def adopted(self, scenario: Scenario) -> None:
-        """The memory is what the group's description told."""
+        """The memory is what the group's description showed."""
         members = [
             AssignedMember(m.member_id, m.instance_id, m.metadata, dict(scenario.last.assignments)[m.member_id])
             for m in scenario.last.raw.others

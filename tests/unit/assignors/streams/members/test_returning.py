@@ -36,7 +36,7 @@ class TestAskingAgain:
         assert sum(asked) <= 2 * RETURNING_MS
 
     def test_not_again_where_it_has_more_than_half_to_restore(self) -> None:
-        """Its disk was wiped: rates tell when it will have caught up, and each look costs a rebalance."""
+        """Its disk was wiped: rates show when it will have caught up, and each sample costs a rebalance."""
         scenario = Scenario()
         scenario.restart("b")
         scenario.rebalance()

@@ -252,7 +252,7 @@ def test_warm_ups_of_tasks_to_run_come_before_those_of_standbys() -> None:
 
 
 def test_a_task_on_its_way_is_not_taken_by_who_would_have_to_warm_up_for_it() -> None:
-    """Task 1 was withheld for process 0, which has caught up, and runs nowhere now. Process 2, far behind, took it from
+    """Task 1 was pending for process 0, which has caught up, and runs nowhere now. Process 2, far behind, took it from
     there for the sake of even counts; it went back to process 1, process 0 was promised task 3 instead, and so on to
     and fro, as fast as threads can join, until process 2 had caught up (simulation, seed 1053)."""
     running = {1: [0, 3, 8, 9, 10, 11, 12, 13], 0: [4, 6, 7], 2: [2, 5]}

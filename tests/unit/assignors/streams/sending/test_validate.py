@@ -110,7 +110,7 @@ def test_a_task_without_state_has_nothing_to_copy(view: StreamsView, plan: Strea
     assert validate_plan(view, standbys(plan, ints(0), ints(other))) == ("task 0_0 has a standby but no state",)
 
 
-# ---- our own member ------------------------------------------------------------------------------------------------
+# ---- Bellwether's own member -----------------------------------------------------------------------------------------
 
 
 def own(*partitions: TopicPartition, info: AssignmentInfo | None = None) -> bytes:
@@ -129,7 +129,7 @@ def test_own_bytes_that_nobody_can_read_are_found(blob: bytes) -> None:
     assert "does not read back" in found
 
 
-# ---- threads and bytes ---------------------------------------------------------------------------------------------
+# ---- threads and bytes -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

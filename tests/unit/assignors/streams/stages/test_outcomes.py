@@ -1,4 +1,4 @@
-"""What people are told about stages: in explanations of single tasks, and in the picture of a whole round."""
+"""What people read about stages: in explanations of single tasks, and in the picture of a whole rebalance."""
 
 from dataclasses import replace
 

@@ -257,7 +257,7 @@ def test_what_cannot_be_meant_is_refused(values: dict[str, object], sentence: st
 
 
 def test_a_path_longer_than_the_budget_begins_with_a_task_that_goes_all_the_way() -> None:
-    """The fullest process shall give to the second, and that to the empty one; one move a round is allowed."""
+    """The fullest process shall give to the second, and that to the empty one; one move a rebalance is allowed."""
     view = running([(4, 0), (0, None)], [[0, 1, 2], [3], []]).view()
     live = np.array([0, 0, 0, 1], dtype=np.int32)
     nobody = np.full(4, NOBODY, dtype=np.int32)

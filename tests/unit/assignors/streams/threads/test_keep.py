@@ -91,7 +91,7 @@ def test_nothing_changes_its_thread_while_a_process_is_expected_back() -> None:
 
 
 def standby_threads(view: StreamsView, standbys: list[int], active: list[int] | None = None) -> list[int]:
-    """Of these standbys on the first process; everything runs on the second one unless told otherwise."""
+    """Of these standbys on the first process; everything runs on the second one by default."""
     task = np.array(standbys, dtype=np.int32)
     plan = StreamsPlan.of(np.array(active or [1] * 8, dtype=np.int32), task, np.zeros(len(task), dtype=np.int32))
     return spread(view, replace(plan, keeps_threads=True)).standby.tolist()

@@ -61,7 +61,7 @@ def test_yaml_holds_what_json_holds_and_wide_is_for_people(
 
 
 def shape(document: Any) -> Any:
-    """Names and types: times are others in each look."""
+    """Names and types: times differ in each refresh."""
     if isinstance(document, dict):
         return {name: shape(value) for name, value in document.items()}
     if isinstance(document, list):

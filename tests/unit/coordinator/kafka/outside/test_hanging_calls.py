@@ -201,7 +201,7 @@ def test_a_token_endpoint_that_hangs_stops_no_connection_whose_login_has_to_be_r
 
 
 def kerberos(hanging: Hanging) -> ModuleType:
-    """Stands for the library of the system: its first step asks a KDC for a ticket."""
+    """Takes the place of the library of the system: its first step asks a KDC for a ticket."""
 
     class SecurityContext:
         def __init__(self, **_: object) -> None:

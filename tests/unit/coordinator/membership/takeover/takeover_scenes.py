@@ -1,4 +1,5 @@
-"""A group that somebody else leads, and a membership on its way into it: what the stories of taking over begin with."""
+"""A group that another member leads, and a membership on its way into it: what the scenarios of take-overs begin
+with."""
 
 from itertools import islice
 
@@ -97,7 +98,7 @@ def answered(play: Play, leader: str, member_id: str = GOOD, generation: int = 5
 
 
 def dynamic_until_named(members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
-    """Parked with a good id when the round ends and names the old leader, whose assignment then stands."""
+    """Parked with a good id when the rebalance ends and names the old leader, whose assignment is then in force."""
     return answered(given(dry_run_done(members=members, **settings), GOOD), LEADER).synced()
 
 
@@ -107,7 +108,7 @@ def evictions(play: Play) -> list[tuple[tuple[str, ...], int | None]]:
 
 
 def parked(**settings: object) -> Play:
-    """With a barrier, the first static id in the round of cooperative members, and an id to open the next with."""
+    """With a barrier, the first static id in the rebalance of cooperative members, and an id to open the next with."""
     play = dry_run_done(COOPERATIVE, instance_id="bellwether", **settings)
     assert play.sent(c.Join).instance_id is None
     own, opener = (command for command in given(play, "blocker").last if isinstance(command, c.Join))
@@ -127,7 +128,7 @@ def waiting(play: Play) -> Play:
 
 
 def has_waited(play: Play) -> Play:
-    """A round that has been open for longer than ordinary ones."""
+    """A rebalance that has been open for longer than ordinary ones."""
     for _ in range(6):
         waiting(play)
         if play.kinds():

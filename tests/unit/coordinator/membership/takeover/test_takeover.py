@@ -1,4 +1,4 @@
-"""Stories of a take-over from the answer that names the old leader to its end."""
+"""Scenarios of a take-over from the answer that names the old leader to its end."""
 
 import pytest
 

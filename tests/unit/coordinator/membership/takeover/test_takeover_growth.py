@@ -1,4 +1,4 @@
-"""Stories of members that come before any new id: the table grows for them, or they are removed with the leader."""
+"""Scenarios of members that come before any new id: the table grows for them, or they are removed with the leader."""
 
 import pytest
 

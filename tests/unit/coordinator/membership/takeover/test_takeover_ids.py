@@ -1,4 +1,4 @@
-"""Stories of a take-over on its way to a member id that sorts first."""
+"""Scenarios of a take-over on its way to a member id that sorts first."""
 
 import pytest
 

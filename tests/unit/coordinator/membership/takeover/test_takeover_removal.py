@@ -69,7 +69,8 @@ def test_a_cooperative_leader_is_removed_when_members_have_had_the_time_of_the_f
 
 
 def cooperative() -> Play:
-    """In the second round, after a first one for which members needed 0.7 s; the first id was good: none is spare."""
+    """In the second rebalance, after a first one for which members needed 0.7 s; the first id was good: none is
+    spare."""
     return answered(given(dry_run_done(COOPERATIVE), GOOD).later(0.7), LEADER, protocol=COOPERATIVE)
 
 

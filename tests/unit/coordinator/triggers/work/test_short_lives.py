@@ -151,7 +151,7 @@ def test_what_is_forgotten_counts_no_more() -> None:
 
 
 def seen(watch: WorkWatch, app: Application, done: int, end: int) -> None:
-    """A look at offsets that are alike on all partitions."""
+    """A sample of offsets that are alike on all partitions."""
     assert app.last is not None
     total = app.last.cluster.partition_total
     watch.refresh(app.last, np.full(total, done), np.full(total, end), app.at_ms + 5_000)

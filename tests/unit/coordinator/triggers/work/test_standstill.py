@@ -1,4 +1,4 @@
-"""When a group stands still because of a plan, and when nothing says that it is the plan's fault."""
+"""When a group makes no progress because of a plan, and when nothing says that it is the plan's fault."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_a_group_that_has_worked_by_the_plan_and_stops_later_raises_an_alert() -
 
 
 def test_what_was_committed_before_the_plan_and_is_seen_after_it_is_no_work_by_it() -> None:
-    """The last instance of a rolling restart commits as it closes, and the next look is a little later."""
+    """The last instance of a rolling restart commits as it closes, and the next sample is a little later."""
     group = Group()
     group.done += 10
     message = group.changed().work(2 * STANDSTILL_MS)
