@@ -31,5 +31,5 @@ from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_config import STORES_UNDECLARED, TASK_STALL_MS, StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
 from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, make_tasks
-from bellwether_kafka.coordinator.planning.threads import TURNS
+from bellwether_kafka.coordinator.planning.threads import Turns
 from bellwether_kafka.coordinator.planning.warm_up import warm_up_soon

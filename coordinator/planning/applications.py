@@ -3,7 +3,6 @@
 All errors in these settings are found here, before the service starts.
 """
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -28,6 +27,7 @@ from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
 from bellwether_kafka.coordinator.planning.streams_config import STORES_UNDECLARED, StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
+from bellwether_kafka.coordinator.planning.threads import Turns
 from bellwether_kafka.coordinator.topology import (
     TopicDefaults,
     TopologyKeeper,
@@ -98,7 +98,7 @@ class Application:
         message_bytes_max: int,
         solver: Solver,
         racks: RackRules = NO_RULES,
-        turns: asyncio.Semaphore | None = None,
+        turns: Turns | None = None,
     ) -> tuple[Planner[streams.TaskPlan], StreamsKind]:
         """Returns the planner and the kind of group that it uses."""
         dialect = None

@@ -4,7 +4,6 @@
 A group that cannot be planned for is left to a member: a refusal makes the membership leave.
 """
 
-import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,7 +37,7 @@ from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, 
 from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRebalance, Timings
 from bellwether_kafka.coordinator.planning.racks import NO_RULES, MemberRacks, RackRules
 from bellwether_kafka.coordinator.planning.solver import Solver
-from bellwether_kafka.coordinator.planning.threads import PlanThreads
+from bellwether_kafka.coordinator.planning.threads import PlanThreads, Turns, Urgency
 
 RESERVE_S = 0.1  # reserved for sending the answer to the broker
 SUPERSEDED = "another generation has begun meanwhile"
@@ -60,7 +59,7 @@ class Planner(Generic[P]):
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         solver: Solver | None = None,
         racks: RackRules = NO_RULES,
-        turns: asyncio.Semaphore | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.group_id = group_id
         self.kind = kind
@@ -186,7 +185,7 @@ class Planner(Generic[P]):
         rules = shared.applicable(rules, inputs.raw.others)
         work = inputs.work(Source.PLAN, rules, self._message_bytes_max, dry=True)
         try:
-            proposal = await self._configured(inputs, work, self._left(command))
+            proposal = await self._configured(inputs, work, self._left(command), Urgency.COMPARISON)
         except TimeoutError as error:
             raise RefusalError(RefusalCause.PLAN, str(error) or "not ready in time") from error
         if proposal.findings:
@@ -291,23 +290,25 @@ class Planner(Generic[P]):
             cheap = partial(inputs.work, Source.CHEAP, rules, self._message_bytes_max)
             attempts += [
                 (Source.PLAN, lambda: self._configured(inputs, plan(), self._left(command) * PLAN_SHARE)),
-                (Source.CHEAP, lambda: self._in_thread(cheap(), self._left(command))),
+                (Source.CHEAP, lambda: self._in_thread(cheap(), self._left(command), Urgency.LAST_CHANCE)),
             ]
         again = previous_answer(self._previous, raw)
         if again is not None:
             attempts.append((Source.PREVIOUS, partial(self._inspected, raw, again)))
         return attempts
 
-    async def _configured(self, inputs: PlanInputs[P], work: Work[P], limit_s: float) -> Proposal[P]:
+    async def _configured(
+        self, inputs: PlanInputs[P], work: Work[P], limit_s: float, urgency: Urgency = Urgency.MEMBERS_WAIT
+    ) -> Proposal[P]:
         """Makes a plan by the configured policy, which may be foreign code."""
         solver, size = self._solver, (len(inputs.raw.members), inputs.cluster.partition_total)
         if work.job is not None and solver is not None and solver.wants(*size):
             return replace(await solver.solve(work.job, limit_s), record=work.record)
         self._threads.refuse_too_many()
-        return await self._in_thread(work, limit_s)
+        return await self._in_thread(work, limit_s, urgency)
 
-    async def _in_thread(self, work: Work[P], limit_s: float) -> Proposal[P]:
-        return replace(await self._threads.run(work.make, limit_s), record=work.record)
+    async def _in_thread(self, work: Work[P], limit_s: float, urgency: Urgency) -> Proposal[P]:
+        return replace(await self._threads.run(work.make, limit_s, urgency), record=work.record)
 
     async def _inspected(self, raw: RawGroup, decision: Decision[P]) -> Proposal[P]:
         return Proposal(decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max))

@@ -1,6 +1,5 @@
 """The groups that this process leads: the runner, the planner and the solver of each."""
 
-import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -42,7 +41,7 @@ class LedGroups:
         self._racks = racks
         self._relieve = relieve
         self._workers = planning.Solvers()
-        self._turns = asyncio.Semaphore(planning.TURNS)
+        self._turns = planning.Turns()
 
     def memberships(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bellwether_kafka.coordinator.planning.threads import TURNS, PlanThreads
+from bellwether_kafka.coordinator.planning.threads import COMPARISONS, TURNS, PlanThreads, Turns, Urgency
 from tests.unit.coordinator.planning.consumer_scenes import run
 
 GROUPS, LIMIT_S = 100, 30.0
@@ -44,7 +44,7 @@ class Work:
 
 def test_plans_of_many_groups_take_turns_in_the_order_of_their_arrival() -> None:
     async def scenario() -> None:
-        work, turns = Work(), asyncio.Semaphore(TURNS)
+        work, turns = Work(), Turns()
         plans = [asyncio.create_task(PlanThreads(turns).run(work.of(n), LIMIT_S)) for n in range(GROUPS)]
         await work.wait_for(TURNS)
         work.let_go.set()
@@ -57,7 +57,7 @@ def test_plans_of_many_groups_take_turns_in_the_order_of_their_arrival() -> None
 
 def test_a_plan_whose_turn_does_not_come_in_time_is_late_and_one_that_hangs_gives_its_turn_back() -> None:
     async def scenario() -> None:
-        work, turns = Work(), asyncio.Semaphore(1)
+        work, turns = Work(), Turns(1)
         hangs = asyncio.create_task(PlanThreads(turns).run(work.of(1), 0.05))
         await work.wait_for(1)
         with pytest.raises(TimeoutError):
@@ -73,10 +73,42 @@ def test_a_plan_whose_turn_does_not_come_in_time_is_late_and_one_that_hangs_give
 
 def test_a_group_without_turns_waits_for_no_other() -> None:
     async def scenario() -> None:
-        work, turns = Work(), asyncio.Semaphore(1)
+        work, turns = Work(), Turns(1)
         hangs = asyncio.create_task(PlanThreads(turns).run(work.of(1), LIMIT_S))
         await work.wait_for(1)
         assert await PlanThreads().run(lambda: 2, LIMIT_S) == 2
+        work.let_go.set()
+        assert await hangs == 1
+
+    run(scenario())
+
+
+def test_a_plan_that_members_wait_for_is_not_late_because_all_groups_are_compared() -> None:
+    """A rack file that changed compared each of a thousand groups, and the plan of a group in which a member joined
+    meanwhile waited behind all of them: it was late, and Bellwether left the group."""
+
+    async def scenario() -> None:
+        work, turns = Work(), Turns()
+        compared = [
+            asyncio.create_task(PlanThreads(turns).run(work.of(n), LIMIT_S, Urgency.COMPARISON)) for n in range(GROUPS)
+        ]
+        await work.wait_for(COMPARISONS)
+        assert await PlanThreads(turns).run(lambda: "planned", LIMIT_S) == "planned"
+        assert work.most == COMPARISONS
+        work.let_go.set()
+        assert await asyncio.gather(*compared) == list(range(GROUPS))
+
+    run(scenario())
+
+
+def test_a_cheaper_plan_after_a_late_one_takes_no_turn() -> None:
+    """It waited behind the same plans as the one that was late."""
+
+    async def scenario() -> None:
+        work, turns = Work(), Turns(1)
+        hangs = asyncio.create_task(PlanThreads(turns).run(work.of(1), LIMIT_S))
+        await work.wait_for(1)
+        assert await PlanThreads(turns).run(lambda: "cheap", LIMIT_S, Urgency.LAST_CHANCE) == "cheap"
         work.let_go.set()
         assert await hangs == 1
 
