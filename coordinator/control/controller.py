@@ -204,6 +204,8 @@ class Controller:
         elif isinstance(record, records.Stopped):
             self._members_stopped(record)
         else:
+            if record is not None:
+                self._ended.pop(key, None)  # how an order ended is not the end of the next one of this key
             self._orders.apply(key, record)
         if self._caught_up.is_set():
             self.review()
@@ -298,8 +300,6 @@ class Controller:
         log.info("rules_in_force", group=group, rules=[order.sentence for order in in_force])
         state.placed = in_force
         state.runner.rule(rules, order_news(before, in_force, now_ms, self._ended))
-        for order in before:
-            self._ended.pop(order.key, None)
 
     def _update_hand_back(self, group: str, state: ControlledGroup, now_ms: int) -> None:
         record = self._orders.handed_back(group, now_ms)
@@ -370,7 +370,8 @@ class Controller:
             self._instances.gone(instance)
             self._topic.withdraw(records.heartbeat_key(instance))
         for absence in self._orders.left_over(self._now_ms()):
-            if absence.target in self._groups and leads(self._groups[absence.target].runner):
+            state = self._groups.get(absence.target)
+            if self.absences.is_served(absence.target) if state is None else leads(state.runner):
                 self._withdraw(absence.key)
 
 

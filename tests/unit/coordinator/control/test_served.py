@@ -6,18 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.control.controller import Controller
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
 from bellwether_kafka.coordinator.control.records import (
+    Absence,
     ControlSettings,
     InstanceHeartbeat,
     Order,
     PlacementOrder,
     Record,
+    Stage,
+    Until,
 )
 
 NOW_MS = int(time.time() * 1000)
 BAN = PlacementOrder(PlacementKind.EVACUATE, "served", "*", "member:m0", "eve", NOW_MS, NOW_MS + 600_000)
+UNTIL_BACK = replace(BAN, until=Until.BACK)
 AGAIN = Order(OrderKind.REBALANCE, "served", "eve", NOW_MS, NOW_MS + 600_000)
 LIMIT_S = 30.0
 
@@ -54,6 +59,7 @@ class Served:
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
+        self.controller = Controller(topic, ControlSettings("orders", "pod-1"), {}, served=self, heartbeat_s=0.05)
         self.begun: list[str] = []
         self.incomplete: dict[str, str] = {}
         self.rules: tuple[Rule, ...] = ()
@@ -77,8 +83,7 @@ def controlled(topic: Topic, then: Callable[[Served], None] = lambda _: None) ->
     served = Served(topic)
 
     async def run() -> None:
-        controller = Controller(topic, ControlSettings("orders", "pod-1"), {}, served=served, heartbeat_s=0.05)
-        running = asyncio.create_task(controller.run())
+        running = asyncio.create_task(served.controller.run())
         async with asyncio.timeout(LIMIT_S):
             await reported(topic)
             then(served)
@@ -103,6 +108,25 @@ def test_so_does_its_end_with_the_reason() -> None:
     topic = Topic(BAN)
     served = controlled(topic, lambda _: topic.withdraw(BAN.key))
     assert served.begun[1:] == [f"served: {BAN.sentence}: withdrawn"]
+
+
+def test_how_one_order_ended_is_not_reported_of_the_next() -> None:
+    topic, again = Topic(UNTIL_BACK), replace(UNTIL_BACK, at_ms=NOW_MS + 1)
+
+    def then(served: Served) -> None:
+        served.controller.absences.observe(UNTIL_BACK, AbsenceUpdate(None, "it is back"))
+        topic.write(again)
+        topic.withdraw(again.key)
+
+    endings = [cause.rpartition(": ")[2] for cause in controlled(topic, then).begun[1::2]]
+    assert endings == ["it is back", "withdrawn"]
+
+
+def test_an_absence_whose_order_was_withdrawn_is_withdrawn_too() -> None:
+    absence = Absence("served", BAN.where, NOW_MS, BAN.expires_ms, Stage.EMPTY, NOW_MS)
+    topic = Topic(UNTIL_BACK, absence)
+    controlled(topic, lambda _: topic.withdraw(UNTIL_BACK.key))
+    assert absence.key not in topic.records
 
 
 def lacking(cause: str) -> Callable[[Served], None]:
