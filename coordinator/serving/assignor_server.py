@@ -27,6 +27,7 @@ REQUEST_S_MAX = 5.0  # between the first byte of a request and the last one of i
 # Plans of applications take longer, so they do not occupy the places of those of consumers.
 PLANS_AT_ONCE = {wire.CONSUMERS: 2, wire.TASKS: 1}
 ACCEPT_AGAIN_S = 0.1
+FILE_POLL_S = 2.0  # whether the socket still has its file
 SOCKET_MODE = 0o660
 # What a connection ends with where a process listens, if only to datagrams.
 LISTENS = (0, errno.EAGAIN, errno.EINPROGRESS, errno.EPROTOTYPE)
@@ -46,9 +47,11 @@ class AssignorServer:
 
     def __init__(self, address: str, answer: Answer) -> None:
         self._address = address
+        self._path = Path(address.removeprefix(UNIX))
         self._answer = answer
         self._listening: socket.socket | None = None
         self._file: tuple[int, int] | None = None  # the socket's own
+        self._not_again = ""  # why a removed file could not be made again
         self._connections: dict[socket.socket, None] = {}  # the last one was used last
         self._changing = threading.Lock()
         self._stopping = threading.Event()
@@ -58,33 +61,36 @@ class AssignorServer:
         """Listens, and returns the address with the actual port. Raises AssignorAddressError."""
         try:
             unix = self._address.startswith(UNIX)
-            listening = _unix(Path(self._address.removeprefix(UNIX))) if unix else _tcp(self._address)
+            listening = _unix(self._path) if unix else _tcp(self._address)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             text = f"No broker can ask for plans at {self._address} ({reason}); change assignor_address."
             raise AssignorAddressError(text) from None
         listening.listen(BACKLOG)
+        listening.settimeout(FILE_POLL_S if unix else None)
         self._listening = listening
-        self._file = _file_at(self._address) if unix else None
-        threading.Thread(target=self._accept, args=(listening,), name="bellwether-serving", daemon=True).start()
+        self._file = _file_at(self._path) if unix else None
+        threading.Thread(target=self._accept, name="bellwether-serving", daemon=True).start()
         return self._address if unix else _called(listening)
 
     def stop(self) -> None:
-        listening = self._listening
-        if listening is None:
-            return
         self._stopping.set()
-        if self._file is not None and self._file == _file_at(self._address):
-            Path(self._address.removeprefix(UNIX)).unlink(missing_ok=True)  # not that of a successor
-        _end(listening)
         with self._changing:
+            if self._listening is None:
+                return
+            if self._file is not None and self._file == _file_at(self._path):
+                self._path.unlink(missing_ok=True)  # not that of a successor
+            _end(self._listening)
             for connection in self._connections:
                 _shut(connection)
 
-    def _accept(self, listening: socket.socket) -> None:
-        while not self._stopping.is_set():
+    def _accept(self) -> None:
+        while not self._stopping.is_set() and self._listening is not None:
             try:
-                connection, _ = listening.accept()
+                connection, _ = self._listening.accept()
+            except TimeoutError:
+                self._listen_again()
+                continue
             except OSError:  # the client has gone already, the server is stopping, or there are too many open files
                 self._stopping.wait(ACCEPT_AGAIN_S)
                 continue
@@ -98,6 +104,27 @@ class AssignorServer:
                 log.warning("plan_not_served", reason=str(error))
                 self._ended(connection)
                 self._stopping.wait(ACCEPT_AGAIN_S)
+
+    def _listen_again(self) -> None:
+        """Makes the socket again if its file was removed, as when a folder is cleaned or a broker's container begins
+        with an empty one: no broker could connect any more."""
+        with self._changing:
+            if self._stopping.is_set() or _file_at(self._path) is not None:
+                return
+            try:
+                again = _unix(self._path)
+                again.listen(BACKLOG)
+                again.settimeout(FILE_POLL_S)
+            except (OSError, ValueError) as error:
+                if str(error) != self._not_again:
+                    log.warning("assignor_socket_removed", address=self._address, reason=str(error))
+                self._not_again = str(error)
+                return
+            removed, self._listening, self._file = self._listening, again, _file_at(self._path)
+            self._not_again = ""
+        if removed is not None:
+            _end(removed)
+        log.warning("assignor_socket_made_again", address=self._address, reason="its file was removed")
 
     def _ended(self, connection: socket.socket) -> None:
         connection.close()
@@ -172,10 +199,10 @@ def _unix(path: Path) -> socket.socket:
     return listening
 
 
-def _file_at(address: str) -> tuple[int, int] | None:
+def _file_at(path: Path) -> tuple[int, int] | None:
     """Returns what identifies the file of a Unix socket, None if there is none."""
     try:
-        status = Path(address.removeprefix(UNIX)).stat()
+        status = path.stat()
     except OSError:
         return None
     return status.st_dev, status.st_ino

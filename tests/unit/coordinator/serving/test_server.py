@@ -1,6 +1,7 @@
 """The socket on which brokers ask: bounded, for this machine only, and of use after anything that a client does."""
 
 import errno
+import shutil
 import socket
 import threading
 import time
@@ -131,6 +132,22 @@ def test_a_process_that_stops_leaves_the_socket_of_its_successor(path: Path) -> 
         assert asked(line, b"x") == ECHO + b"x"
     successor.stop()
     assert not path.exists()
+
+
+def test_a_socket_whose_file_was_removed_is_made_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a container that begins with an empty folder: brokers that restarted got no plan any more."""
+    monkeypatch.setattr(assignor_server, "FILE_POLL_S", 0.05)
+    folder = path.parent / "run"
+    folder.mkdir()
+    with running(f"unix:{folder / path.name}") as address, connected(address) as kept:
+        shutil.rmtree(folder)
+        time.sleep(0.2 * PATIENCE)  # meanwhile the file cannot be made
+        folder.mkdir()
+        wait_until((folder / path.name).exists, 10 * PATIENCE, lambda: "no socket")
+        with connected(address) as line:
+            assert asked(line, b"x") == ECHO + b"x"
+        assert asked(kept, b"y") == ECHO + b"y"
+    assert not (folder / path.name).exists()
 
 
 @pytest.mark.parametrize("sent", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x00", b"\x00\x00"])
