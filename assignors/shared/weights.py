@@ -107,6 +107,11 @@ class Weights:
 def _flat(values: Mapping[TopicPartition, float], cluster: ClusterView) -> FloatArray:
     """Returns the value of each flat partition, NaN if it has none."""
     flattened = np.full(cluster.partition_total, np.nan)
+    if len(values) > len(flattened):  # those of a whole cluster, for one group
+        sizes = zip(cluster.topics, cluster.counts.tolist(), strict=True)
+        names = (TopicPartition(topic, p) for topic, count in sizes for p in range(count))
+        flattened[:] = [values.get(name, np.nan) for name in names]
+        return flattened
     for (topic, partition), value in values.items():
         flat = cluster.flat(topic, partition)
         if flat is not None:

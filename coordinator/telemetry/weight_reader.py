@@ -30,6 +30,9 @@ RETRY_S = 5.0
 BATCH = 1_000
 WEIGHTS_MAX = 2_000_000  # more partitions than any cluster has; further ones are counted and ignored
 METADATA_TIMEOUT_S = 10.0
+SORT_AGAIN_S = 5.0  # because weights grow old
+SORTED_S_MAX = 60.0  # then the thread is dead or hangs
+PAUSE_PER_SORT = 10.0  # times as long as sorting takes, while weights come
 
 Headers = Sequence[tuple[str, str | bytes | None]]
 
@@ -49,6 +52,8 @@ class WeightReader:
         self._wall_clock = wall_clock
         self._schemas = SchemaSet.load()
         self._estimates: dict[Partition, Weight] = {}
+        self._sorted, self._sorted_at = Weights(), float("-inf")  # by the thread
+        self._sort_at = self._sort_by = 0.0  # not sooner, and also without a change
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="weights", daemon=True)
@@ -63,6 +68,11 @@ class WeightReader:
             self._thread.join(limit_s)
 
     def usable(self) -> Weights:
+        """Returns the weights that may be used now: while the thread reads, those that it sorted last. To sort those of
+        a whole cluster takes longer than a broker waits for a plan."""
+        return self._sorted if time.monotonic() - self._sorted_at < SORTED_S_MAX else self._sort()
+
+    def _sort(self) -> Weights:
         """Returns the weights that may be used now. Logs how many were refused when that changes."""
         with self._lock:
             estimates = dict(self._estimates)
@@ -129,6 +139,17 @@ class WeightReader:
             if number is not None:
                 self._estimates.pop(Partition(topic, number), None)
 
+    def _sort_again(self, *, changed: bool) -> None:
+        """Sorts the weights if that is due. Called by the thread."""
+        began = time.monotonic()
+        if changed:
+            self._sort_by = 0.0
+        if began < max(self._sort_at, self._sort_by):
+            return
+        self._sorted = self._sort()
+        ended = self._sorted_at = time.monotonic()
+        self._sort_at, self._sort_by = ended + (ended - began) * PAUSE_PER_SORT, ended + SORT_AGAIN_S
+
     def _run(self) -> None:
         missing, create_at, why = self.config.create_topic, float("-inf"), ""
         while not self._closing.is_set():
@@ -141,6 +162,7 @@ class WeightReader:
                 missing = self.config.create_topic and error.args[0].code() in kafka.NO_TOPIC
                 self.trouble = kafka.with_remedy(error.args[0], "READ", self.config.topic)
                 log.warning("weights_unread", topic=self.config.topic, reason=self.trouble)
+            self._sort_again(changed=True)
             self._closing.wait(RETRY_S)
 
     def _consume(self) -> None:
@@ -150,8 +172,10 @@ class WeightReader:
                 consumer = reader.client
                 self._assign(consumer)
                 while not self._closing.is_set() and not reader.refresh():
-                    for message in consumer.consume(BATCH, timeout=POLL_S):
+                    messages = consumer.consume(BATCH, timeout=POLL_S)
+                    for message in messages:
                         self._take(message)
+                    self._sort_again(changed=bool(messages))
                 if consumer is not reader.client:
                     consumer.close()
         finally:

@@ -1,6 +1,7 @@
 """The policy `load-aware`: even load, few moves, racks, capacities, and what happens without weights."""
 
 from dataclasses import replace
+from typing import Never
 
 import numpy as np
 import pytest
@@ -187,6 +188,16 @@ def test_huge_and_tiny_estimates_are_clamped_and_missing_ones_are_their_topic_s_
     assert dense[3] / dense[1] == pytest.approx(1 / RATIO_MAX)
     assert dense[4] == pytest.approx(np.median(dense[:4]))
     assert dense.mean() == pytest.approx(1.0)
+
+
+def test_a_group_does_not_go_through_the_weights_of_the_whole_cluster() -> None:
+    class OfCluster(dict[TopicPartition, float]):
+        def items(self) -> Never:
+            raise AssertionError("it takes longer than a broker waits for a plan")
+
+    weights = Weights(OfCluster({TopicPartition(t, p): p + 1.0 for t in ("t", "other") for p in range(9)}))
+    raw = weights.raw(ClusterView.of({"new": [[None]], "t": [[None]] * 10}))
+    assert np.array_equal(raw, [np.nan, *range(1, 10), np.nan], equal_nan=True)
 
 
 def test_what_weighs_nothing_is_balanced() -> None:
