@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import structlog
 from confluent_kafka import KafkaException
@@ -13,6 +14,7 @@ from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.observation import Observation, notify
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed
 from bellwether_kafka.coordinator.runtime.observers import DecisionObserver
@@ -29,6 +31,7 @@ from bellwether_kafka.coordinator.serving import (
     TopicNames,
 )
 from bellwether_kafka.coordinator.telemetry import ServedMetrics, decision_fields
+from bellwether_kafka.coordinator.triggers import Assigned, ServedLoad
 
 NAMES_INTERVAL_S = 1.0
 TOPICS_AT_ONCE = 1_000
@@ -61,7 +64,7 @@ class PlansForBrokers:
         retry_s: Sequence[float] = RETRY_S,
     ) -> None:
         self._groups, self._topics, self._in_force = KnownGroups(), TopicNames(), PlansInForce()
-        self._rules_of = rules_of
+        self._rules_of, self._weights, self._load = rules_of, weights, ServedLoad()
         self._applications: dict[str, KnownApplication] = {}
         self._protocols: dict[str, kafka.BrokerProtocol] = {}
         self._not_asking: dict[str, float] = {}  # groups with another assignor, and when each was last observed
@@ -126,12 +129,15 @@ class PlansForBrokers:
         self._not_asking[seen.group_id] = time.monotonic()
 
     def _follow_up(self, seen: Observation) -> None:
-        """Has the broker ask again where it had no plan in time."""
-        rules = () if self._rules_of is None else self._rules_of(seen.group_id)
-        newest = self._answers.newest(seen.group_id)
-        cause = self._in_force.rebalance_cause(seen, newest, rules, time.monotonic())
+        """Has the broker ask again where it had no plan in time, or where load has become uneven."""
+        group, now = seen.group_id, time.monotonic()
+        rules = () if self._rules_of is None else self._rules_of(group)
+        cause = self._in_force.rebalance_cause(seen, self._answers.newest(group), rules, now)
+        assigned = _at_rest(seen)
+        if not cause and assigned is not None and self._weights is not None:
+            cause = self._load.rebalance_cause(assigned, partial(self._weights, group), now)
         if cause:
-            self.begin_rebalance(seen.group_id, cause)
+            self.begin_rebalance(group, cause)
 
     # ---- orders, from the controller ---------------------------------------------------------------------------------
 
@@ -159,6 +165,7 @@ class PlansForBrokers:
         self._rebalances.forget(group)
         self._answers.forget(group)
         self._in_force.forget(group)
+        self._load.forget(group)
 
     async def beside(self, _: kafka.OffsetReader, transport: kafka.Transport, admin: AdminClient) -> None:
         """Reads the names of topics that brokers identified by id. Runs until cancelled."""
@@ -219,3 +226,17 @@ class PlansForBrokers:
             self._refusal_logged_at.clear()
         self._refusal_logged_at[key] = now
         log.warning("plan_refused", assignor=served.assignor, group=served.group, reason=served.refusal)
+
+
+def _at_rest(seen: Observation) -> Assigned | None:
+    """Returns the group with the plan that its broker would get now, None if it does not rest or asks no Bellwether."""
+    shadow = seen.shadow
+    if shadow is None or not seen.asks_bellwether or seen.state != GroupState.STABLE:
+        return None
+    return Assigned(
+        group=seen.group_id,
+        epoch=seen.epoch,
+        owners=frozenset((member.member_id, member.owned) for member in seen.members),
+        decision=shadow.decision,
+        moved=shadow.moves.moved,
+    )

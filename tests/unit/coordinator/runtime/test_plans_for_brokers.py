@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import policy
-from bellwether_kafka.assignors.shared import GroupPlan, Rule
+from bellwether_kafka.assignors.shared import GroupPlan, Plan, Rule
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol, TopicIds, TransportError
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Failure
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
@@ -32,6 +32,7 @@ from tests.unit.assignors.streams.world import SHOP, Thread, group, led
 from tests.unit.coordinator.serving.requests import Asking, owners, topic_id
 from tests.unit.coordinator.serving.task_requests import AskingForTasks
 from tests.unit.coordinator.serving.task_requests import Thread as Threads
+from tests.unit.coordinator.triggers.test_load_watch import decided, heavy_on_one
 from tests.unit.coordinator.web.test_observed import SKEWED
 
 MEMBERS = [member.member_id for member in SKEWED.members]
@@ -276,6 +277,33 @@ def test_a_broker_that_did_not_wait_for_a_plan_is_made_to_ask_again_at_once(tmp_
             await until(lambda: brokers.groups == [SKEWED.group_id])
             await asyncio.to_thread(ask, path)
             assert brokers.groups == [SKEWED.group_id]
+        finally:
+            beside.cancel()
+            await served.stop()
+
+    asyncio.run(run())
+
+
+def test_a_broker_is_made_to_ask_again_when_load_has_become_uneven(tmp_path: Path) -> None:
+    """It asks only when members or topics change: a group by load-aware stayed as it began, even by count."""
+    brokers, decision = Rebalanced(), decided()
+    weights = heavy_on_one(decision)
+    asks = replace(SKEWED, kind="consumer", assignor="bellwether-load-aware", epoch=5)
+    now = replace(decision, plan=replace(decision.plan, target=Plan.of(1 - decision.plan.owner)))
+    uneven = replace(asks, shadow=shadow_of(now, decision.plan.owner))
+
+    async def run() -> None:
+        served = PlansForBrokers(
+            f"unix:{tmp_path}/a.sock", lambda _: None, CollectorRegistry(), lambda _: None, weights=lambda _: weights
+        )
+        await served.start()
+        beside = asyncio.create_task(served.beside(None, brokers, None))  # type: ignore[arg-type]  # what it uses
+        try:
+            served.on_observation(replace(uneven, state="Reconciling"))
+            await asyncio.sleep(0)
+            assert not brokers.groups
+            served.on_observation(uneven)
+            await until(lambda: brokers.groups == [SKEWED.group_id])
         finally:
             beside.cancel()
             await served.stop()

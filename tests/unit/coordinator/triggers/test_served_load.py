@@ -1,0 +1,38 @@
+"""A broker that assigns by `load-aware` is made to ask again when its plan would even the load out, not too often."""
+
+from dataclasses import replace
+
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.coordinator.triggers.load_requests import LOAD_INTERVAL_S
+from bellwether_kafka.coordinator.triggers.served_load import Assigned, ServedLoad
+from tests.unit.coordinator.triggers.test_load_watch import EVEN, decided
+
+SEEN = Assigned(group="orders", epoch=5, owners="these", decision=decided(), moved=3)
+CAUSE = "the load of members is uneven, 3 partitions would move"
+LATER = LOAD_INTERVAL_S + 1
+
+
+def test_a_plan_that_would_move_something_begins_a_rebalance_once_a_minute() -> None:
+    load = ServedLoad()
+    causes = [load.rebalance_cause(SEEN, lambda: EVEN, now) for now in (0.0, 10.0, LATER)]
+    assert causes == [CAUSE, "", CAUSE], "the first one led to no rebalance"
+    assert not load.rebalance_cause(replace(SEEN, epoch=6, moved=0), lambda: EVEN, 3 * LATER)
+
+
+def test_the_pause_doubles_after_a_rebalance_that_changed_no_owner() -> None:
+    load = ServedLoad()
+    assert load.rebalance_cause(SEEN, lambda: EVEN, 0.0)
+    after = replace(SEEN, epoch=6)
+    assert [load.rebalance_cause(after, lambda: EVEN, now) for now in (LATER, 2 * LATER)] == ["", CAUSE]
+
+
+def test_another_group_another_policy_and_unknown_weights_begin_none() -> None:
+    load = ServedLoad()
+    by_count = replace(SEEN, decision=decided(Policy("rack-first")))
+    assert not load.rebalance_cause(by_count, lambda: EVEN, 0.0)
+    assert not load.rebalance_cause(SEEN, Weights, 0.0)
+    assert load.rebalance_cause(SEEN, lambda: EVEN, 0.0)
+    assert load.rebalance_cause(replace(SEEN, group="other"), lambda: EVEN, 1.0)
+    load.forget("orders")
+    assert load.rebalance_cause(SEEN, lambda: EVEN, 1.0)
