@@ -67,6 +67,15 @@ def test_plans_come_over_a_unix_socket_and_are_by_rack(path: Path, release: Rele
             assert found.crossing <= size[1] / size[0] * 2, found
 
 
+def test_a_broker_with_an_empty_rack_is_one_without_a_rack(path: Path) -> None:
+    """As where `broker.rack` is a variable that is not set."""
+    harness = Harness(f"unix:{path}", deadline_ms=PATIENT_MS, racks=("az1", "", "az3"))
+    with serving(f"unix:{path}"), harness:
+        harness.until_served(SIZE_SMALL)
+        found = harness.call(SIZE_SMALL, CALLS)
+        assert (found.served, found.faults) == (CALLS, 0), found
+
+
 def shown(request: wire.Request) -> list[str]:
     """The owner of each partition by the plan that an observer of this group shows."""
     names = [f"topic-{number}" for number in range(len(request.topics))]

@@ -25,13 +25,13 @@ import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignment
 
 /**
  * Calls a broker-side assignor as a broker does, with its own classes, and checks each assignment. Arguments: the
- * assignor's class, then properties as name=value. Each line on stdin, "MEMBERS PARTITIONS CALLS", is a group whose
- * member leaves or joins before each call; a line of JSON on stdout says what came of it, after a single call with the
- * owner of each partition.
+ * assignor's class, then properties as name=value; "racks" are those of brokers and members. Each line on stdin,
+ * "MEMBERS PARTITIONS CALLS", is a group whose member leaves or joins before each call; a line of JSON on stdout says
+ * what came of it, after a single call with the owner of each partition.
  */
 public final class AssignorMain {
     private static final int TOPICS = 2;
-    private static final String[] RACKS = {"az1", "az2", "az3"};
+    private static String[] racks = {"az1", "az2", "az3"};
 
     private AssignorMain() {}
 
@@ -41,6 +41,7 @@ public final class AssignorMain {
             String[] parts = arguments[i].split("=", 2);
             properties.put(parts[0], parts[1]);
         }
+        racks = properties.getOrDefault("racks", String.join(",", racks)).split(",", -1);
         BellwetherAssignor assignor = null;
         for (int made = 0; made < 2; made++) {  // a broker makes several and calls one of them
             assignor = (BellwetherAssignor) Class.forName(arguments[0]).getDeclaredConstructor().newInstance();
@@ -154,7 +155,7 @@ public final class AssignorMain {
                 held.forEach((topic, numbers) -> numbers.forEach(
                     partition -> owners.computeIfAbsent(topic, any -> new HashMap<>()).put(partition, member)));
                 said.put(member, new MemberSubscriptionAndAssignmentImpl(
-                    Optional.of(RACKS[number % RACKS.length]), Optional.empty(), topics(), new Assignment(held)));
+                    Optional.of(racks[number % racks.length]), Optional.empty(), topics(), new Assignment(held)));
             });
             return new GroupSpecImpl(said, SubscriptionType.HOMOGENEOUS, owners);
         }
@@ -197,7 +198,7 @@ public final class AssignorMain {
         private int crossing(Map<String, Map<Uuid, Set<Integer>>> plan) {
             int[] count = {0};
             plan.forEach((member, held) -> held.forEach((topic, numbers) -> numbers.forEach(partition -> {
-                if (!racksForPartition(topic, partition).contains(RACKS[members.get(member) % RACKS.length])) {
+                if (!racksForPartition(topic, partition).contains(racks[members.get(member) % racks.length])) {
                     count[0]++;
                 }
             })));
@@ -211,7 +212,7 @@ public final class AssignorMain {
 
         @Override
         public Set<String> racksForPartition(Uuid topic, int partition) {
-            return Set.of(RACKS[partition % RACKS.length]);
+            return Set.of(racks[partition % racks.length]);
         }
     }
 }

@@ -40,13 +40,19 @@ class Called:
 
 
 class Harness:
-    """One JVM with one assignor; a context manager."""
+    """One JVM with one assignor; a context manager. `racks` are those of brokers and of members."""
 
     def __init__(
-        self, address: str, *, deadline_ms: int = 20, assignor: str = RACK_FIRST, release: Release = CURRENT
+        self,
+        address: str,
+        *,
+        deadline_ms: int = 20,
+        assignor: str = RACK_FIRST,
+        release: Release = CURRENT,
+        racks: Sequence[str] = ("az1", "az2", "az3"),
     ) -> None:
         properties = (f"bellwether.assignor.address={address}", f"bellwether.assignor.deadline.ms={deadline_ms}")
-        self._start(release, "bellwether.AssignorMain", assignor, *properties)
+        self._start(release, "bellwether.AssignorMain", assignor, *properties, f"racks={','.join(racks)}")
 
     def _start(self, release: Release, *arguments: str) -> None:
         command = java(release).command(*arguments, options=("-Xmx256m",))

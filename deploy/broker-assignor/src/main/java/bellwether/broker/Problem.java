@@ -179,7 +179,8 @@ final class Problem implements Question {
         DataOutputStream out = new DataOutputStream(bytes);
         head(out, kind, assignor, number);
         texts(out, known);
-        write(out, sets.keySet().stream().map(set -> set.stream().mapToInt(known::indexOf).toArray()).toList());
+        write(out, sets.keySet().stream()  // an empty broker.rack is none
+            .map(set -> set.stream().filter(rack -> !rack.isEmpty()).mapToInt(known::indexOf).toArray()).toList());
         out.writeInt(topics.length);
         for (int t = 0; t < topics.length; t++) {
             out.writeLong(topics[t].getMostSignificantBits());
