@@ -249,6 +249,8 @@ class Members(Sequence[MemberView]):
 
     def rack_codes(self, cluster: ClusterView) -> IntArray:
         """Returns the rack index of each member."""
+        if not any(self.racks):
+            return np.full(len(self.racks), NO_RACK, dtype=np.int32)
         pairs = list(zip(self.racks, self.leader_only, strict=True))
         codes = {pair: cluster.rack_code(pair[0], leader_only=pair[1]) for pair in set(pairs)}
         if len(codes) == 1:

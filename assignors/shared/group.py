@@ -25,6 +25,8 @@ class RawMember:
 def racks_of(members: Sequence[RawMember], sent: Sequence[str | None]) -> tuple[list[str | None], list[bool]]:
     """Returns the rack of each member, and whether it fetches from leaders only. `sent` are the racks in the members'
     metadata, which win over the configuration."""
+    if not any(member.rack for member in members):
+        return [*sent], [False] * len(members)
     pairs = [
         (rack, False) if rack or not member.rack else (member.rack, member.leader_only)
         for member, rack in zip(members, sent, strict=True)
