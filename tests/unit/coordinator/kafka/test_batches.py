@@ -13,7 +13,7 @@ class Brokers:
 
     HANG_S = 5.0
 
-    def __init__(self, takes_s: float = 0.05) -> None:
+    def __init__(self, takes_s: float = 0.2) -> None:
         self.takes_s = takes_s
         self.requests: list[list[str]] = []
 

@@ -42,7 +42,7 @@ def test_the_demo_ends_well_by_itself() -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=300,
         env={**os.environ, "TERM": "dumb"},
         check=False,
     )
