@@ -80,7 +80,7 @@ def test_leads_through_join_and_leave(kafka: KafkaCluster, topic: str, assignor:
 def test_a_start_of_many_members_is_one_generation(kafka: KafkaCluster, topic: str) -> None:
     group = "membership-cold-start"
     # The helper process starts its consumers one after the other, on a busy machine slowly.
-    patient = replace(config(group), coalesce_ms=3_000, coalesce_ms_max=20_000, session_timeout_ms=60_000)
+    patient = replace(config(group), coalesce_ms=3_000, coalesce_ms_max=12_000)
     with InstanceHarness(properties(kafka), patient) as led, Flock(kafka.bootstrap) as flock:
         led.wait_for(State.STABLE)
         members = [flock.member("confluent", group, [topic], ["range"]) for _ in range(8)]
