@@ -64,7 +64,7 @@ class ControlLog:
 
     async def newest(self) -> Mapping[str, control.Record]:
         """Returns by key the last readable record of each order and absence of this group, and the heartbeats of
-        instances that lead it or claim to."""
+        instances that lead it, claim to, or give its broker plans."""
         if time.monotonic() - self._began > AFRESH_S:
             self._begin_anew()
             self._log.at = 0
@@ -148,19 +148,21 @@ class _GroupRecords:
             self.size += kept[name][1]
 
     def records(self) -> dict[str, control.Record]:
-        """Returns by key the orders and absences of the group, and heartbeats of instances that lead or claim it."""
+        """Returns by key the orders and absences of the group, and heartbeats of instances that lead
+        or claim it, or give its broker plans."""
         records = {name: record for name, (record, _) in self._orders.items()}
         for name, (value, _) in self._heartbeats.items():
             heartbeat = _heartbeat(name, value)
-            if heartbeat is not None and self._group_id in (*heartbeat.leads, *heartbeat.claims):
+            if heartbeat is not None and self._group_id in (*heartbeat.leads, *heartbeat.claims, *heartbeat.serves):
                 records[name] = self._reduced(heartbeat)
         return records
 
     def _reduced(self, heartbeat: control.InstanceHeartbeat) -> control.InstanceHeartbeat:
         """Returns the heartbeat without the instance's other groups, of which there may be thousands."""
         group = self._group_id
-        leads, claims, orders_for = (
-            (group,) if group in groups else () for groups in (heartbeat.leads, heartbeat.claims, heartbeat.orders_for)
+        leads, claims, orders_for, serves = (
+            (group,) if group in groups else ()
+            for groups in (heartbeat.leads, heartbeat.claims, heartbeat.orders_for, heartbeat.serves)
         )
         policies = {group: heartbeat.policies[group]} if group in heartbeat.policies else {}
         return replace(
@@ -171,6 +173,7 @@ class _GroupRecords:
             hands_over=(),
             policies=policies,
             orders_for=orders_for,
+            serves=serves,
         )
 
 

@@ -186,3 +186,11 @@ def test_an_instance_that_is_to_lead_the_group_is_seen() -> None:
     (found,) = asyncio.run(a_log(brokers).newest()).values()
     assert isinstance(found, control.InstanceHeartbeat)
     assert (found.leads, found.claims) == ((), (GROUP,))
+
+
+def test_an_instance_that_gives_the_broker_plans_is_seen() -> None:
+    brokers = Paged()
+    brokers.echo(heartbeat(leads=("other",), serves=(GROUP, "more"), orders_for=(GROUP, "more")))
+    (found,) = asyncio.run(a_log(brokers).newest()).values()
+    assert isinstance(found, control.InstanceHeartbeat)
+    assert (found.leads, found.serves, found.orders_for) == ((), (GROUP,), (GROUP,))

@@ -23,6 +23,7 @@ from tests.unit.coordinator.guard.stage import (
     stage,
     stopped,
 )
+from tests.unit.coordinator.guard.test_attend import of_consumer_protocol
 from tests.unit.coordinator.guard.world import Brokers, Process
 
 LEADER_NOT_AVAILABLE, NOT_LEADER = 5, 6  # the second: NOT_LEADER_OR_FOLLOWER
@@ -134,6 +135,35 @@ def test_where_nobody_can_empty_it_it_is_stopped_at_once_and_that_is_reported(
     assert why in message[0]
     assert on.process.stopped
     assert on.brokers.removed == ["a"]
+
+
+async def evacuated_by_its_broker(on: Stage) -> None:
+    """A broker has given all partitions to the other member."""
+    await ordered(on)
+    group = of_consumer_protocol("app-1", "app-2")
+    first, second = group.members
+    mine, all_of_them = replace(first, assigned=()), replace(second, assigned=(("orders", (0, 1)),))
+    on.brokers.by_broker = replace(group, members=(mine, all_of_them))
+
+
+def test_it_is_empty_before_it_is_stopped_where_its_broker_gets_plans_of_bellwether() -> None:
+    on = stage(NAMED)
+    on.brokers.by_broker = of_consumer_protocol("app-1", "app-2")
+    on.brokers.echo(heartbeat(leads=(), serves=(GROUP,)))
+    message = on.play(evacuated_by_its_broker)
+    assert message[0].startswith("It is empty after ")
+    assert [key for key, _ in orders(on.brokers)] == [f"evacuate/{GROUP}/*/member:m-0", f"absence/{GROUP}/member:m-0"]
+    assert on.process.stopped
+
+
+def test_an_application_whose_broker_places_tasks_is_stopped_at_once_and_the_remedy_is_named() -> None:
+    on = stage(NAMED)
+    on.brokers.by_broker = replace(of_consumer_protocol("app-1", "app-2"), protocol="streams")
+    on.brokers.echo(heartbeat(leads=(), serves=(GROUP,)))
+    message = on.play(stopped)
+    assert message[0].endswith(f"stop it after 'bellwether evacuate {GROUP} member:ID --wait 300'.")
+    assert orders(on.brokers) == []
+    assert on.process.stopped
 
 
 def test_it_is_explained_why_nothing_is_known_to_be_its_own() -> None:
