@@ -1,5 +1,10 @@
 """Groups whose broker asks Bellwether, on real brokers with the assignors on their class path."""
 
+import json
+import os
+import re
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +17,11 @@ import pytest
 from tests.conftest import missing_tool
 from tests.interop.support.bellwether import Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.guarded import CONSUMER, Guarded, guard_command
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.scenes.served import (
+    PARTITIONS,
     RACKS,
     SETTLE_S,
     TOPIC,
@@ -30,6 +37,8 @@ from tests.interop.support.scenes.served import (
 )
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+
+PROVEN_S = 12.0  # a member that was there when the guard first looked is its child's only after ten seconds
 
 
 @pytest.fixture(scope="module")
@@ -186,3 +195,24 @@ def test_roll_restarts_each_member_of_a_group_that_the_broker_assigns(brokers: K
         assert restarted == sorted(members)
         settled_with_shares(list(members.values()))
         assert "evacuate" not in ordered(brokers, control, "orders").text
+
+
+def test_a_consumer_under_the_guard_is_empty_before_it_gets_sigterm(brokers: KafkaCluster, folder: Path) -> None:
+    group, control, assignor = "served-guard", "served-guard-control", "bellwether-rack-first"
+    settings = {"assignor_address": address_in(folder), "control_topic": control}
+    bellwether = Bellwether(brokers, [group], options={"mode": "observe"}, **settings)
+    guard = guard_command(brokers, group, "--client-id", "stops", "--topic", control, "--grace", "60")
+    properties = json.dumps({**brokers.client_config("admin", "admin"), "group.remote.assignor": assignor})
+    stops = [sys.executable, "-c", CONSUMER, properties, group, TOPIC, "stops", "0", "0", "consumer"]
+    with Flock(brokers.bootstrap) as flock, ExitStack() as ends:
+        ends.push(bellwether)
+        started(bellwether)
+        stays = joined(flock, group, assignor, "az1")
+        guarded = ends.enter_context(Guarded(guard, stops))
+        wait_until(lambda: 0 < len(stays.owned()) < PARTITIONS, SETTLE_S, guarded.message)
+        time.sleep(PROVEN_S)
+        os.kill(guarded.process.pid, signal.SIGTERM)
+        assert guarded.process.wait(SETTLE_S) == 128 + signal.SIGTERM, guarded.message()
+        assert len(stays.owned()) == PARTITIONS, guarded.message()
+        assert re.search(r"It is empty after [\d.]+ s", guarded.message()), guarded.message()
+        print(guarded.message())
