@@ -99,9 +99,9 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         LazyCommand(
             "processes:guard",
             "Run an instance of an application, or watch one, and end its memberships at once when it is gone."
-            "\n\nEverything that follows -- is the command. It gets the signals that the guard gets; on SIGTERM it is"
-            " emptied first, where Bellwether leads. Exits with its exit code, 128 and the signal's number if one has"
-            " killed it, 127 or 126 if it cannot be started.",
+            "\n\nEverything that follows -- is the command. It gets the signals that the guard gets; on SIGTERM the"
+            " instance is emptied first, where Bellwether plans. The guard exits with the command's exit code, 128 and"
+            " the signal's number if one has killed it, 127 or 126 if it cannot be started.",
             EPILOG,
         ),
         lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
@@ -153,7 +153,7 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         ),
         LazyCommand(
             "orders.placement_orders:unpin",
-            "Withdraw every pin, ban and evacuation of an item, of * those of everything, or an applied plan.",
+            'Withdraw all pins, bans and evacuations of an item ("*": those of everything), or an applied plan.',
         ),
         LazyCommand(
             "orders.apply:apply",

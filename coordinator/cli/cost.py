@@ -41,7 +41,8 @@ RateUrl = Annotated[
     str | None,
     typer.Option(
         "--url",
-        help=f"The page of the Bellwether that leads, such as http://127.0.0.1:9790: its {RATE} is --restore-rate.",
+        help=f"The page of the Bellwether that leads, such as http://127.0.0.1:9790: its {RATE}"
+        " is used as --restore-rate.",
     ),
 ]
 
