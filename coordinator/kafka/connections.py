@@ -129,7 +129,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         node = self.cluster.broker_metadata(key)
         if node is None:
             raise kafka_errors.UnknownBrokerIdError(key)
-        version = self.broker_version_data
+        # Unless it is pinned, each broker states its own: the library would limit all to the first one's, for good.
+        version = self.broker_version_data if self.config["api_version"] is not None else None
         connection = Connection(self._net, self._logins, node_id=key, broker_version_data=version, **self.config)
         connection.close_future.add_both(lambda _: self._conns.pop(node.node_id, None))
         self._conns[key] = connection
