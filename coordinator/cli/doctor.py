@@ -19,7 +19,13 @@ from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, fail, print_document
 from bellwether_kafka.coordinator.cli.read_groups import connected, observe_twice, observer_for, run_to_end
-from bellwether_kafka.coordinator.kafka import SettingOfBroker, Transport, read_broker_config, read_size_limit
+from bellwether_kafka.coordinator.kafka import (
+    SettingOfBroker,
+    Transport,
+    oldest_release,
+    read_broker_config,
+    read_size_limit,
+)
 from bellwether_kafka.coordinator.observation import (
     BROKER_CONFIGS,
     UNREAD,
@@ -91,7 +97,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
         (racks, limits), size_limit = await asyncio.gather(
             asyncio.to_thread(_brokers, admin), asyncio.to_thread(read_size_limit, admin, LIMIT_S)
         )
-        version = sources.transport.broker_version
+        version = await oldest_release(sources.transport, sources.reader)
         topology = application.topology if application is not None else None
         facts = DoctorFacts(
             seen=seen,

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
         grant,
         with_remedy,
     )
-    from bellwether_kafka.coordinator.kafka.broker_configs import SettingOfBroker, read_broker_config, read_size_limit
+    from bellwether_kafka.coordinator.kafka.broker_configs import (
+        SettingOfBroker,
+        oldest_release,
+        read_broker_config,
+        read_size_limit,
+    )
     from bellwether_kafka.coordinator.kafka.certificates import Renewed
     from bellwether_kafka.coordinator.kafka.client_properties import (
         ClientConfigError,
@@ -144,7 +149,7 @@ else:
             *("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in", "service_links"),
         ),
         "record_batches": ("Limits", "Unread"),
-        "broker_configs": ("SettingOfBroker", "read_broker_config", "read_size_limit"),
+        "broker_configs": ("SettingOfBroker", "oldest_release", "read_broker_config", "read_size_limit"),
         "temporary_members": (
             "OTHER_TOPOLOGY",
             "TEMPORARY_MEMBER",

@@ -1,19 +1,27 @@
 """Reads settings of every broker, such as group.max.size, which Bellwether must know before it adds temporary members
-to a group."""
+to a group, and their releases."""
 
+import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import TypeAlias, cast
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from bellwether_kafka.coordinator.kafka.acls import DENIED
-from bellwether_kafka.coordinator.membership import SizeLimit
+from bellwether_kafka.coordinator.kafka.cluster import ClusterReader, ClusterUnreachableError
+from bellwether_kafka.coordinator.kafka.connections import release_of_versions
+from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError
+from bellwether_kafka.coordinator.membership import Node, SizeLimit
 from bellwether_kafka.protocol.primitives import whole_number
 
 SettingOfBroker: TypeAlias = "str | KafkaError | None"  # None: the broker does not have that setting
 
+RELEASE_TIMEOUT_MS = 5_000
 GROUP_SIZE_MAX = "group.max.size"
 NO_RIGHT = SizeLimit(
     unknown=f"Bellwether may not read the brokers' {GROUP_SIZE_MAX}",
@@ -73,3 +81,38 @@ def size_limit(answers: Mapping[int, int | KafkaError | None]) -> SizeLimit:
     if not sizes or len(sizes) < len(answers):
         return SizeLimit(unknown=f"the brokers have no {GROUP_SIZE_MAX} that Bellwether could read", remedy=AGAIN)
     return SizeLimit(min(sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class AskRelease:
+    """ApiVersions. The answer is the broker's release, () if it refuses."""
+
+    node: Node
+    timeout_ms: int
+
+    def message(self) -> Any:
+        return ApiVersionsRequest(client_software_name="bellwether", client_software_version="")
+
+    def answer(self, response: Any) -> tuple[int, ...]:
+        versions: Mapping[int, tuple[int, int]] = {
+            key.api_key: (key.min_version, key.max_version) for key in response.api_keys
+        }
+        return () if response.error_code else release_of_versions(BrokerVersionData(api_versions=versions))
+
+
+async def oldest_release(transport: Transport, reader: ClusterReader) -> tuple[int, ...]:
+    """Returns the release of the oldest broker that answers, during an upgrade: any may coordinate a group. It is that
+    of the first bootstrap server if none answers, and the pinned one if there is any."""
+    if transport.pins_version:
+        return transport.broker_version
+    try:
+        nodes = await reader.nodes()
+    except ClusterUnreachableError:
+        return transport.broker_version
+    asked = (transport.ask(AskRelease(node, RELEASE_TIMEOUT_MS)) for node in nodes)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, TransportError):
+            raise answer
+    releases = [answer for answer in answers if isinstance(answer, tuple) and answer]
+    return min(releases, default=transport.broker_version)

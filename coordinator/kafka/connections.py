@@ -11,6 +11,7 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.broker_version_data import BrokerVersionData
 
 from bellwether_kafka.coordinator.kafka.group_messages import GROUP_KEY_TYPE
 from bellwether_kafka.coordinator.kafka.outside import Addresses, Connection, LastGood, Logins, OutsideCalls
@@ -27,8 +28,11 @@ def release_of(connection: Any) -> tuple[int, ...]:
     """Returns the release of a connection's broker, derived from the request versions that it supports; () if they are
     not known. The library knows none after 4.3."""
     answered = connection.broker_version_data
-    if answered is None:
-        return ()
+    return () if answered is None else release_of_versions(answered)
+
+
+def release_of_versions(answered: BrokerVersionData) -> tuple[int, ...]:
+    """Returns the release of a broker that supports these versions."""
     _, newest = answered.api_versions.get(DELETE_GROUPS, (0, 0))
     return (4, 4) if newest >= DELETE_GROUPS_OF_4_4 else tuple(answered.broker_version)
 

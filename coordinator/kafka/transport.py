@@ -101,6 +101,7 @@ class Transport:
         self._dropped_joins: dict[str, int] = {}  # how often a group has dropped its join connections
         self._lanes: dict[str, set[int]] = {}  # the join connections that a group has used since
         self._closed = False
+        self.pins_version = self._config.get("api_version") is not None
         self.broker_version: tuple[int, ...] = ()  # derived from the request versions that a broker supports
 
     # ---- for the runtime (asyncio side) ------------------------------------------------------------------------

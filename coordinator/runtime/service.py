@@ -199,14 +199,15 @@ class Service:
         watching: list[asyncio.Task[Any]] = [asyncio.create_task(watch.run())]
         watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
         sizes = SizeLimitWatch(partial(kafka.read_size_limit, reader.admin, SIZE_LIMIT_S), self._size_limit_read)
+        release = transport.broker_version
         if self._takes_over:
-            await sizes.refresh()
+            release, _ = await asyncio.gather(kafka.oldest_release(transport, reader), sizes.refresh())
             watching.append(asyncio.create_task(sizes.run()))
         own = Observers(
             on_consumer_decision=[self._owners.on_decision], on_note=[self._on_note], on_role=[self._on_role]
         )
         observers = Observers.of(self._observers, own)
-        for config in self._led.memberships(self._groups, transport.broker_version, sizes.limit):
+        for config in self._led.memberships(self._groups, release, sizes.limit):
             warn_of_guard(config)
             between = self._led.add(drivers(config), sources, watch, observers)
             watching += [asyncio.create_task(between)] if between is not None else []

@@ -6,6 +6,9 @@ from typing import Any
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
+from bellwether_kafka.coordinator.kafka.broker_configs import oldest_release
+from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_properties
+from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
 from bellwether_kafka.coordinator.kafka.transport import Transport
 from bellwether_kafka.coordinator.membership.events import Node
 from tests.support.answering_brokers import LOOPBACK, Brokers, Size
@@ -25,6 +28,26 @@ class Mixed(Brokers):
             (offsets,) = (key for key in answer.api_keys if key.api_key == ListOffsetsRequest.API_KEY)
             offsets.max_version = 5
         return answer
+
+
+def test_the_oldest_broker_decides_what_has_been_tried() -> None:
+    """A take-over began if the first bootstrap server was new enough, although an older broker coordinated the group:
+    it names another leader, so that members were removed in vain."""
+
+    async def run() -> None:
+        brokers = Mixed(Size(4, 1, 1))
+        await brokers.serve()
+        properties = {"bootstrap.servers": f"{LOOPBACK}:{brokers.ports[NEW]}"}
+        transport, reader = Transport(properties), ClusterReader(librdkafka_properties(properties))
+        await transport.start()
+        before = transport.broker_version
+        assert await oldest_release(transport, reader) < before
+        brokers.upgraded = True
+        assert await oldest_release(transport, reader) == before
+        await transport.close()
+        brokers.close()
+
+    asyncio.run(run())
 
 
 def test_each_broker_gets_the_requests_that_it_supports_whatever_the_first_one_supports() -> None:
