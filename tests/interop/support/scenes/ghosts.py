@@ -31,6 +31,7 @@ from tests.interop.support.streams_stage import bellwether_options, check_leader
 
 PARTITIONS = 4
 SESSION_MS = 45_000
+DAY_S = 86_400
 KEYS = 5_000
 RECORDS = 20_000
 QUIET_S = 3.0
@@ -182,8 +183,8 @@ def back_s(cluster: KafkaCluster, group: str, began: float) -> tuple[float, ...]
     since: float | None = None
     for path in cluster.log_paths():
         for line in path.read_text(errors="replace").splitlines():
-            at = _second_of_day(line)
-            if at is None or at < _local_second_of_day(began):
+            at = _seconds_after(began, line)
+            if at is None or at > DAY_S / 2:  # before
                 continue
             if since is None and came.search(line):
                 since = at
@@ -193,12 +194,10 @@ def back_s(cluster: KafkaCluster, group: str, began: float) -> tuple[float, ...]
     return tuple(waits)
 
 
-def _second_of_day(line: str) -> float | None:
-    found = TIME.match(line)
-    return int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3]) if found else None
-
-
-def _local_second_of_day(at: float) -> float:
-    """The broker writes local time; runs over midnight are not measured."""
-    local = time.localtime(at)
-    return local.tm_hour * 3600 + local.tm_min * 60 + local.tm_sec
+def _seconds_after(began: float, line: str) -> float | None:
+    """The broker writes local time without a date, so a time before is almost a day after."""
+    found, local = TIME.match(line), time.localtime(began)
+    if found is None:
+        return None
+    of_day = int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3])
+    return (of_day - (local.tm_hour * 3600 + local.tm_min * 60 + local.tm_sec)) % DAY_S
