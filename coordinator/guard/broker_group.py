@@ -1,7 +1,7 @@
 """A group whose broker assigns (KIP-848, KIP-1071) as DescribeGroups would show it, so that the guard knows one kind of
 answer. Pure."""
 
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -12,26 +12,27 @@ ASSIGNMENT_VERSION = 0
 
 
 def as_described(group: BrokerGroup) -> DescribeAnswer:
-    """Returns the group with its members, and with the partitions of consumers.
+    """Returns the group with its members and what they have: partitions, of an application the active tasks, each as a
+    partition of a topic that is called as its subtopology.
 
     Members that have died are listed until their sessions end, also in a stable group. So which of two with one client
     id is dead does not show.
     """
     state = STATES.get(group.state, GroupState.PREPARING)
-    members = tuple(_as_described(member, group.protocol) for member in group.members)
+    members = tuple(_as_described(member) for member in group.members)
     return DescribeAnswer(0, group.error, state, group.protocol, group.assignor, members, group.message)
 
 
-def _as_described(member: BrokerMember, protocol: BrokerProtocol) -> DescribedMember:
+def _as_described(member: BrokerMember) -> DescribedMember:
     return DescribedMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
-        assignment=_partitions(member) if protocol == "consumer" else b"",  # the tasks of `streams` name no topic
+        assignment=_assignment(member),
         client_id=member.client_id,
         client_host=member.client_host,
     )
 
 
-def _partitions(member: BrokerMember) -> bytes:
+def _assignment(member: BrokerMember) -> bytes:
     partitions = tuple(TopicPartition(topic, number) for topic, numbers in member.assigned for number in numbers)
     return ConsumerProtocolAssignment(version=ASSIGNMENT_VERSION, partitions=partitions).encode()

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard.control_log import ControlLog, NotOrderedError
 from bellwether_kafka.coordinator.membership import DescribeAnswer
-from bellwether_kafka.coordinator.names import for_shell
 
 # A process may need long to close its stores and to restart, and must not get tasks in the meantime.
 AWAY_MS = 600_000
@@ -60,9 +59,7 @@ async def evacuation(log: ControlLog, places: Sequence[str], grace_s: float) -> 
     if no leader would carry them out."""
     now_ms = int(time.time() * 1000)
     records = await log.newest()
-    why_not = (
-        _by_hand(log.link.group_id) if log.link.broker_places_tasks else objection(log.link.group_id, records, now_ms)
-    )
+    why_not = objection(log.link.group_id, records, now_ms)
     if why_not:
         raise NotOrderedError(why_not)
     wanted = [_order(log.link.group_id, _member(place), now_ms, grace_s) for place in places]
@@ -98,13 +95,6 @@ def objection(group_id: str, records: Mapping[str, control.Record], now_ms: int)
     if all(heartbeat.policies and group_id not in heartbeat.orders_for for heartbeat in planning):
         return f"Bellwether plans '{group_id}' by a policy that does not know evacuations."
     return ""
-
-
-def _by_hand(group_id: str) -> str:
-    """Returns the remedy where a description shows no tasks, so that it would not be seen when the process is empty."""
-    return (
-        f"Its broker places its tasks: stop it after 'bellwether evacuate {for_shell(group_id)} member:ID --wait 300'."
-    )
 
 
 def _in_force(record: control.Record | None, now_ms: int) -> bool:

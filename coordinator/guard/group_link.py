@@ -51,11 +51,6 @@ class GroupLink:
         self._protocol: BrokerProtocol | None = None  # None: a classic group
         self._searches = 0
 
-    @property
-    def broker_places_tasks(self) -> bool:
-        """Whether the last description was that of an application whose broker assigns."""
-        return self._protocol == "streams"
-
     async def node(self) -> Node | None:
         """Returns the coordinator node, None if not found. It also answers requests for which any broker will do."""
         if self._node is None:
@@ -111,7 +106,7 @@ class GroupLink:
 
     async def _try_to_remove(self, node: Node, member_ids: Sequence[str], reason: str) -> RemovedMembers | None:
         try:
-            if self.broker_places_tasks:
+            if self._protocol == "streams":
                 answer = await self._end_streams_members(node, member_ids)
             else:
                 members = tuple((member_id, reason) for member_id in member_ids)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.interop.support.bellwether import Bellwether, ordered, run_to_end
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.guarded import guard_command
 from tests.interop.support.members import wait_until
 from tests.interop.support.scenes.served import address_in, begun_for_orders
 from tests.interop.support.scenes.served_tasks import (
@@ -25,7 +26,7 @@ from tests.interop.support.scenes.served_tasks import (
     counting_application,
     settled,
 )
-from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, StreamsApp
 from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import sending
 
@@ -76,6 +77,21 @@ def test_roll_restarts_each_process_of_an_application_that_the_broker_assigns(
         shares = [sum(owner == name for owner in settled(app).values()) for name in RACK_OF]
         assert max(shares) - min(shares) <= 1, shares
         assert "evacuate" not in ordered(broker, CONTROL, "orders").text
+
+
+def test_an_instance_under_the_guard_runs_nothing_before_it_gets_sigterm(broker: KafkaCluster, folder: Path) -> None:
+    options = ("--topic", CONTROL, "--grace", "60", "--state-dir")
+    with served(broker, folder, application()) as (app, bellwether):
+        rack = {"client.rack": "az2"} | DEFAULT_CLIENT_ID
+        app.add("g", "az2", rack, launcher=lambda state_dir: guard_command(broker, GROUP, *options, str(state_dir)))
+        guarded = app.instances["g"]
+        wait_until(lambda: bool(guarded.running), SETTLE_S, bellwether.tail)
+        settled(app)
+        os.kill(guarded.pid, signal.SIGTERM)
+        wait_until(lambda: not guarded.alive, SETTLE_S, guarded.complaints)
+        assert re.search(r"It is empty after [\d.]+ s", guarded.complaints()), guarded.complaints()
+        print(guarded.complaints())
+        assert "g" not in settled(app).values()
 
 
 def test_a_topology_of_which_a_broker_hides_details_is_sent_until_the_broker_accepts_it(

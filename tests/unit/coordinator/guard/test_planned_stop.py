@@ -8,6 +8,7 @@ import pytest
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard.evacuation import REASON
+from bellwether_kafka.coordinator.kafka.describe_groups import BrokerProtocol
 from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord, FindLeader
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, plain, thread
@@ -137,32 +138,24 @@ def test_where_nobody_can_empty_it_it_is_stopped_at_once_and_that_is_reported(
     assert on.brokers.removed == ["a"]
 
 
-async def evacuated_by_its_broker(on: Stage) -> None:
-    """A broker has given all partitions to the other member."""
-    await ordered(on)
-    group = of_consumer_protocol("app-1", "app-2")
+@pytest.mark.parametrize("protocol", ["consumer", "streams"])
+def test_it_is_empty_before_it_is_stopped_where_its_broker_gets_plans_of_bellwether(protocol: BrokerProtocol) -> None:
+    group = replace(of_consumer_protocol("app-1", "app-2"), protocol=protocol)
     first, second = group.members
-    mine, all_of_them = replace(first, assigned=()), replace(second, assigned=(("orders", (0, 1)),))
-    on.brokers.by_broker = replace(group, members=(mine, all_of_them))
-
-
-def test_it_is_empty_before_it_is_stopped_where_its_broker_gets_plans_of_bellwether() -> None:
     on = stage(NAMED)
-    on.brokers.by_broker = of_consumer_protocol("app-1", "app-2")
+    on.brokers.by_broker = group
     on.brokers.echo(heartbeat(leads=(), serves=(GROUP,)))
+
+    async def evacuated_by_its_broker(on: Stage) -> None:
+        await ordered(on)
+        await on.refreshed(4)
+        assert not on.process.stopped
+        everything = replace(second, assigned=(("orders", (0, 1)),))
+        on.brokers.by_broker = replace(group, members=(replace(first, assigned=()), everything))
+
     message = on.play(evacuated_by_its_broker)
     assert message[0].startswith("It is empty after ")
     assert [key for key, _ in orders(on.brokers)] == [f"evacuate/{GROUP}/*/member:m-0", f"absence/{GROUP}/member:m-0"]
-    assert on.process.stopped
-
-
-def test_an_application_whose_broker_places_tasks_is_stopped_at_once_and_the_remedy_is_named() -> None:
-    on = stage(NAMED)
-    on.brokers.by_broker = replace(of_consumer_protocol("app-1", "app-2"), protocol="streams")
-    on.brokers.echo(heartbeat(leads=(), serves=(GROUP,)))
-    message = on.play(stopped)
-    assert message[0].endswith(f"stop it after 'bellwether evacuate {GROUP} member:ID --wait 300'.")
-    assert orders(on.brokers) == []
     assert on.process.stopped
 
 
