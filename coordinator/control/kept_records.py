@@ -6,18 +6,19 @@ withdrawn later. They must not come into force for a moment, so only the last of
 
 An instance that had not read a withdrawal before the topic was deleted writes the record again, so the others withdraw
 it again, and such a record does not count for them. The same holds for an older version of a record: those that had
-read a newer one write that again. They recognise the older one because they have read it, since the clocks of operators
-cannot show which is newer. A withdrawal or a version that none of them had read is lost. Any thread may call this."""
+read a newer one write that again. They recognise the older one because they have read it in an earlier log, since the
+clocks of operators cannot show which is newer. Within one log its order decides, the same for all. A withdrawal or a
+version that none of them had read is lost. Any thread may call this."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Record
 
 AGAIN_MS = 5_000  # a producer may not know a new topic yet, so what is not read back is written again
 ATTEMPTS_MAX = 12
-REPLACED_MAX = 8  # versions of a record
+VERSIONS_MAX = 8  # of a record
 
 
 @dataclass(slots=True)
@@ -43,9 +44,10 @@ class KeptRecords:
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
         self._lacking: dict[str, Record] = {}  # of the new log, as far as it was read
-        self._withdrawn: dict[str, Record] = {}
-        self._replaced: dict[str, tuple[Record, ...]] = {}  # older versions of each key
-        self._deleted = False  # the log was, at least once
+        self._versions: dict[str, tuple[Record, ...]] = {}  # that were read of each record, since it was withdrawn
+        self._earlier: dict[str, tuple[Record, ...]] = {}  # versions of earlier logs
+        self._withdrawn: dict[str, tuple[Record, ...]] = {}
+        self._back: dict[str, Record] = {}  # withdrawn ones that were written again
         self._pending: dict[str, Record | None] | None = None  # of a log that is read again, until its end
         self._written, self._withdrawn_again = _Writes(), _Writes()
         self._lock = threading.Lock()
@@ -64,18 +66,22 @@ class KeptRecords:
             return {}
 
     def _counts(self, key: str, record: Record) -> Record | None:
-        """Returns what counts after this record: a newer version if it is an older one that is written again."""
-        last, older = self._records.get(key), self._replaced.get(key, ())
-        if self._deleted and record in older:
-            if last is not None:
+        """Returns what counts after this record: the last version, or none, if it is an older or a withdrawn one that
+        is written again."""
+        last = self._records.get(key)
+        is_older = record != last and record in self._earlier.get(key, ())
+        if is_older or record in self._withdrawn.get(key, ()):
+            if last is None:
+                self._back[key] = record
+            else:
                 self._lacking[key] = last
-                return last
-            self._withdrawn[key] = record
-        elif last is not None and last != record:
-            self._replaced[key] = (*older, last)[-REPLACED_MAX:]
+            return last
+        if record != last:
+            self._versions[key] = (*self._versions.get(key, ()), record)[-VERSIONS_MAX:]
         self._lacking.pop(key, None)
+        self._back.pop(key, None)
         self._records[key] = record
-        return None if self._withdrawn.get(key) == record else record
+        return record
 
     def at_end(self) -> dict[str, Record | None]:
         """Returns, at the end of a log that was read again, what counts of it."""
@@ -86,15 +92,16 @@ class KeptRecords:
     def withdraw(self, key: str) -> None:
         """Withdraws a key at once: the log may be deleted before its tombstone is written."""
         with self._lock:
-            self._lacking.pop(key, None)
-            record = self._records.pop(key, None)
-            if record is not None:
-                self._withdrawn[key] = record
+            for place in (self._lacking, self._back, self._records):
+                place.pop(key, None)
+            withdrawn = (*self._withdrawn.get(key, ()), *self._versions.pop(key, ()))
+            if withdrawn:
+                self._withdrawn[key] = withdrawn[-VERSIONS_MAX:]
 
     def begin_anew(self) -> None:
         """Begins a new log. Call this when the log is read from its start again."""
         with self._lock:
-            self._lacking, self._pending, self._deleted = dict(self._records), {}, True
+            self._lacking, self._pending, self._earlier = dict(self._records), {}, dict(self._versions)
             self._written, self._withdrawn_again = _Writes(), _Writes()
 
     def due(self, now_ms: int) -> list[tuple[str, Record | None]]:
@@ -114,13 +121,16 @@ class KeptRecords:
         """Returns the keys of withdrawn records that another instance has written again; each again after AGAIN_MS,
         until the withdrawal is read, or ATTEMPTS_MAX times."""
         with self._lock:
-            self._withdrawn = {key: record for key, record in self._withdrawn.items() if now_ms < record.expires_ms}
-            back = [key for key, record in self._withdrawn.items() if self._records.get(key) == record]
+            back = [key for key, record in self._back.items() if now_ms < record.expires_ms]
             return self._withdrawn_again.due(back, now_ms)
 
     def _expire(self, now_ms: int) -> None:
         with self._lock:
-            in_force = (
-                (key, [each for each in older if now_ms < each.expires_ms]) for key, older in self._replaced.items()
+            self._versions, self._earlier, self._withdrawn = (
+                _unexpired(records, now_ms) for records in (self._versions, self._earlier, self._withdrawn)
             )
-            self._replaced = {key: tuple(older) for key, older in in_force if older}
+
+
+def _unexpired(records: Mapping[str, Iterable[Record]], now_ms: int) -> dict[str, tuple[Record, ...]]:
+    lasting = ((key, tuple(each for each in versions if now_ms < each.expires_ms)) for key, versions in records.items())
+    return {key: versions for key, versions in lasting if versions}

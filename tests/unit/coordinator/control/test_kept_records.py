@@ -130,6 +130,33 @@ def test_an_older_version_does_not_come_back_after_a_withdrawal_either() -> None
     assert records.due(0) == [(LEAVE.key, None)]
 
 
+def test_no_version_of_a_withdrawn_order_comes_back_with_a_log_that_lost_its_end() -> None:
+    """The newest one did, because the one before it was taken for what had been withdrawn."""
+    versions = LEAVE, replace(LEAVE, reason="longer")
+    records = kept(*versions)
+    records.take(LEAVE.key, None)
+    records.begin_anew()
+    for version in versions:
+        records.take(LEAVE.key, version)
+    assert records.at_end() == {LEAVE.key: None}
+    assert records.due(0) == [(LEAVE.key, None)]
+
+
+def test_instances_agree_where_a_record_is_written_again_behind_an_operators_new_one() -> None:
+    """Each took the other's for an older version, and wrote its own again."""
+    first, second, new = (replace(LEAVE, at_ms=ms, expires_ms=10**9) for ms in (0, 1, 2))
+    records, slow = kept(first, second), kept(first)
+    for each in (records, slow):
+        each.begin_anew()
+        each.at_end()
+        for record in (first, new, second):
+            each.take(LEAVE.key, record)
+    written = [(key, record) for key, record in (*records.due(0), *slow.due(0)) if record is not None]
+    counts = [[each.take(key, record)[key] for key, record in written] for each in (records, slow)]
+    assert counts == [[new], [new]]
+    assert records.due(AGAIN_MS) == slow.due(AGAIN_MS) == []
+
+
 def test_in_one_log_an_older_version_is_an_order_like_any_other() -> None:
     records = kept(LEAVE, replace(LEAVE, reason="longer"))
     assert records.take(LEAVE.key, LEAVE) == {LEAVE.key: LEAVE}
