@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from bellwether_kafka.coordinator.cli.output import count_or_dash
 from bellwether_kafka.coordinator.membership import REBALANCING
+from bellwether_kafka.coordinator.names import for_terminal
 from bellwether_kafka.coordinator.observation import Observation, PartitionLag
 
 # The columns with the least width of each.
@@ -28,7 +29,7 @@ GROWING = ("GROUP", "TOPIC", "CONSUMER-ID", "HOST")  # as wide as the longest va
 def kafka_lines(seen: Observation) -> Iterator[str]:
     """Yields the heading and a line for each partition that is assigned or has a committed offset, as Kafka's tool
     lists them; nothing if there is none."""
-    rows = [*_rows(seen)]
+    rows = [tuple(map(for_terminal, row)) for row in _rows(seen)]  # as they are printed
     if not rows:
         return
     values = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))

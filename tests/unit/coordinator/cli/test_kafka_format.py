@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from bellwether_kafka.coordinator.cli.kafka_format import COLUMNS, kafka_lines, kafka_notice
+from bellwether_kafka.coordinator.names import for_terminal
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 
 LONG = "consumer-orders-1-" + "a" * 40
@@ -24,6 +25,12 @@ def test_members_with_most_partitions_come_first_and_columns_grow() -> None:
     assert {line.index(host) for line, host in [(heading, "HOST"), *((row, "/10.0.0.1") for row in rows)]} == {
         heading.index("HOST")
     }
+
+
+def test_columns_are_as_wide_as_what_is_printed() -> None:
+    odd = replace(SEEN, group_id="orders\x1b[31m", members=(member("a\tb" * 20, 0), member("plain", 1)))
+    heading, *rows = (for_terminal(line) for line in kafka_lines(odd))
+    assert {row.index("/10.0.0.1") for row in rows} == {heading.index("HOST")}
 
 
 def test_a_group_without_members_is_reported_as_by_the_tool() -> None:
