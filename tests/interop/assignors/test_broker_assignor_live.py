@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.conftest import missing_tool
 from tests.interop.support.bellwether import Bellwether, ordered
@@ -216,3 +217,30 @@ def test_a_consumer_under_the_guard_is_empty_before_it_gets_sigterm(brokers: Kaf
         assert len(stays.owned()) == PARTITIONS, guarded.message()
         assert re.search(r"It is empty after [\d.]+ s", guarded.message()), guarded.message()
         print(guarded.message())
+
+
+def test_a_group_that_began_even_by_count_becomes_even_by_load(brokers: KafkaCluster, folder: Path) -> None:
+    """What is hot is known only once the group has been observed, and nothing else makes the broker ask again."""
+    group, topic, partitions = "served-by-load", "served-hot", 12
+    brokers.create_topic(topic, partitions)
+    bellwether = Bellwether(brokers, [group], options={"mode": "observe"}, assignor_address=address_in(folder))
+    with Flock(brokers.bootstrap) as flock, ExitStack() as ends:
+        ends.push(bellwether)
+        started(bellwether)
+        members = [joined(flock, group, "bellwether-load-aware", "", topic=topic) for _ in RACKS]
+        wait_until(lambda: [len(m.owned()) for m in members] == [4, 4, 4], SETTLE_S, lambda: str(members))
+        hot = {partition for _, partition in members[0].owned()}
+        rates = {partition: 300 if partition in hot else 60 for partition in range(partitions)}
+        producer = Producer({"bootstrap.servers": brokers.bootstrap})
+
+        def loads() -> list[int]:
+            for partition, rate in rates.items():
+                for _ in range(rate // 10):
+                    producer.produce(topic, b"record", partition=partition)
+            producer.flush(10)
+            return sorted(sum(rates[partition] for _, partition in member.owned()) for member in members)
+
+        before = loads()
+        assert before[-1] > 2 * sum(before) / 3, "one member has the hot ones"
+        wait_until(lambda: sum(loads()) == sum(before) and max(loads()) <= 1.2 * sum(before) / 3, 90, bellwether.tail)
+        assert "the load of members is uneven" in bellwether.log("rebalance_begun")[0]["cause"]

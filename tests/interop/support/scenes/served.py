@@ -12,7 +12,8 @@ from tests.patience import PATIENCE
 
 TOPIC, PARTITIONS = "served", 30
 RACKS = ("az1", "az2", "az3")
-ASSIGNORS = "uniform,bellwether.broker.BellwetherAssignor,bellwether.broker.RackFirstAssignor"
+OWN = ("BellwetherAssignor", "RackFirstAssignor", "LoadAwareAssignor")
+ASSIGNORS = ",".join(("uniform", *(f"bellwether.broker.{name}" for name in OWN)))
 SETTLE_S = 60.0
 PROBED_S = 3.0
 JOINED_S = 3.0  # the broker joins changes for a second, and a heartbeat comes every second
@@ -48,10 +49,17 @@ def create_topic(cluster: KafkaCluster, partitions: int = PARTITIONS) -> None:
 
 
 def joined(
-    flock: Flock, group: str, assignor: str, rack: str, *, kind: str = "java", own_process: bool = False
+    flock: Flock,
+    group: str,
+    assignor: str,
+    rack: str,
+    *,
+    kind: str = "java",
+    own_process: bool = False,
+    topic: str = TOPIC,
 ) -> Member:
     more = {"property.group.remote.assignor": assignor}
-    return flock.member(kind, group, [TOPIC], [], protocol="consumer", rack=rack, more=more, own_process=own_process)
+    return flock.member(kind, group, [topic], [], protocol="consumer", rack=rack, more=more, own_process=own_process)
 
 
 def settled(members: Sequence[Member], partitions: int = PARTITIONS, limit_s: float = SETTLE_S) -> None:
