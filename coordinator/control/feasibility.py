@@ -100,9 +100,12 @@ def _time(ms: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
 
 
-def unfollowed(group: str, protocol: str, assignor: str, *, served: bool) -> str:
+def unfollowed(group: str, protocol: str, assignor: str, *, served: bool, members: bool = True) -> str:
     """Returns sentences on why the broker of a group that it assigns would not follow an order, with the remedy; "" if
-    it would. `served`: a live process reports that it has served the group a plan."""
+    it would. `served`: a live process reports that it has served the group a plan. `members`: the group has some; of
+    one of consumers without members brokers show the first assignor of their own."""
+    if protocol == "consumer" and not members:
+        return f"'{group}' has no member now that would name an assignor; repeat the order when one has joined."
     if protocol == "streams" and not assignor:  # before 4.4
         remedy = f"'bellwether convert {for_shell(group)}' has the way back to a group that Bellwether leads"
         return f"The broker of '{group}' places its tasks (group.protocol=streams) and follows no orders; {remedy}."

@@ -3,6 +3,7 @@ refused with the remedy."""
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from bellwether_kafka.coordinator import control, kafka
 from bellwether_kafka.coordinator.cli.read_groups import CONNECT_TIMEOUT_MS
@@ -18,8 +19,10 @@ def unfollowed_by_broker(settings: Settings, group: str, is_served: Callable[[],
     described = asyncio.run(_described(settings, group))
     if not isinstance(described, BrokerGroup):
         return ""
-    by_assignor = control.unfollowed(group, described.protocol, described.assignor, served=True)
-    return by_assignor or control.unfollowed(group, described.protocol, described.assignor, served=is_served())
+    unfollowed = partial(
+        control.unfollowed, group, described.protocol, described.assignor, members=bool(described.members)
+    )
+    return unfollowed(served=True) or unfollowed(served=is_served())
 
 
 async def _described(settings: Settings, group: str) -> BrokerGroup | int | None:

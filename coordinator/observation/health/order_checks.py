@@ -11,6 +11,7 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     CheckVerdict,
     DoctorFacts,
     GivenOrders,
+    has_no_members,
     sentence,
 )
 
@@ -48,8 +49,10 @@ def _ahead(group: str, given: GivenOrders) -> list[str]:
 
 
 def _unfollowed(order: control.AnyOrder, facts: DoctorFacts, given: GivenOrders) -> str:
-    """Returns why the order is not followed now, as sentences; "" if it is."""
+    """Returns why the order is not followed now, as sentences; "" if it is, or if nothing is assigned."""
     seen, group = facts.seen, facts.seen.group_id
+    if seen.kind == "consumer" and has_no_members(facts):
+        return ""
     if seen.kind in BROKER_PROTOCOLS and control.traits_of(order).served:
         living = control.recent_heartbeats(given.records, given.now_ms)
         served = any(group in heartbeat.serves for heartbeat in living)

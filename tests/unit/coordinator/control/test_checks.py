@@ -150,5 +150,11 @@ def test_an_order_that_a_broker_would_not_follow_is_refused_with_the_remedy(
     assert message.count("'shop'") == 1
 
 
+def test_the_assignor_that_brokers_show_of_a_group_without_members_is_not_that_of_its_members() -> None:
+    message = unfollowed("shop", "consumer", "uniform", served=True, members=False)
+    assert message == "'shop' has no member now that would name an assignor; repeat the order when one has joined."
+    assert unfollowed("shop", "streams", "bellwether", served=True, members=False) == "", "its configuration names one"
+
+
 def test_a_broker_that_was_served_a_plan_follows_orders() -> None:
     assert unfollowed("shop", "consumer", "bellwether", served=True) == ""

@@ -63,6 +63,8 @@ def test_an_order_that_the_assignor_of_the_broker_ignores_is_a_warning() -> None
     answer = check(replace(facts(pin()), seen=served), "orders")
     assert "The broker of 'g' assigns with uniform, which follows no orders" in answer.message
     assert answer.remedy.startswith("Let its members name one that asks Bellwether")
+    empty = replace(served, state="Empty", members=(), shadow=None)
+    assert check(replace(facts(pin()), seen=empty), "orders").verdict is CheckVerdict.PASS
 
 
 def test_a_clock_that_is_minutes_ahead_or_behind_is_a_warning() -> None:

@@ -66,6 +66,12 @@ def test_a_failed_call_for_consumer_groups_does_not_hide_a_streams_group(monkeyp
     assert message.startswith("The broker of 'converted' places its tasks (group.protocol=streams)")
 
 
+def test_a_group_without_members_is_refused_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its members name an assignor that follows orders, but the command asked for another one."""
+    message = unfollowed(monkeypatch, consumer=replace(CONVERTED, members=()), streams=MISSING)
+    assert message.startswith("'converted' has no member now")
+
+
 @pytest.mark.parametrize(
     ("consumer", "streams"),
     [(UNSUPPORTED, UNSUPPORTED), (MISSING, UNSUPPORTED), (MISSING, MISSING)],
