@@ -30,15 +30,19 @@ class ConversionFacts:
     """The facts that a conversion is planned with.
 
     `obstacles` are why the broker would refuse it now, None if the group is not stable. `led` and `blocked`: the
-    settings lead the group, and forbid its conversion. `application` and `patterns`: by the settings it is one of Kafka
-    Streams, whose topology subscribes to topics by a pattern. `migration` is group.consumer.migration.policy of each
-    broker, `assignors` its list of assignors for the protocol; both are empty if they could not be read.
+    settings lead the group, and forbid its conversion. `waits`: they let Bellwether take the lead from no live member,
+    as under exactly_once_v2. `when_empty`: it leads only after the group was empty. `application` and `patterns`: by
+    the settings it is one of Kafka Streams, whose topology subscribes to topics by a pattern. `migration` is
+    group.consumer.migration.policy of each broker, `assignors` its list of assignors for the protocol; both are empty
+    if they could not be read.
     """
 
     seen: Observation
     obstacles: tuple[str, ...] | None = None
     led: bool = False
     blocked: bool = False
+    waits: bool = False
+    when_empty: bool = False
     application: bool = False
     patterns: bool = False
     broker_version: tuple[int, ...] = ()
@@ -268,13 +272,21 @@ def _stopped(facts: ConversionFacts) -> Iterator[str]:
 
 
 def _way_back(facts: ConversionFacts) -> tuple[str, ...]:
-    led = ", and Bellwether leads it again" if facts.led else ""
+    led = ", and Bellwether leads it again" if facts.led and not facts.waits else ""
     if not facts.convertible:
         return ()
+    group = for_shell(facts.seen.group_id)
+    how = "all at once" if facts.when_empty else f"one after another (bellwether doctor {group} has the order)"
+    again = f"Restart them once more, {how}: with these settings Bellwether takes the lead from no live member."
+    restarts = [again] if facts.led and facts.waits else []
     if facts.protocol == "streams" or facts.policies - ONLINE_BACK:
         what = "instances" if facts.protocol == "streams" else "members"
-        return (f"Stop all {what}, wait until the group is empty, and start them with group.protocol=classic{led}.",)
+        return (
+            f"Stop all {what}, wait until the group is empty, and start them with group.protocol=classic{led}.",
+            *restarts,
+        )
     return (
         "Restart the members one after another with group.protocol=classic.",
         f"When the last member of the new protocol has left, the group is classic{led}.",
+        *restarts,
     )

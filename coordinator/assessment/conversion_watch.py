@@ -182,10 +182,10 @@ def _of_row(row: PolicyRow) -> PlacementCounts:
 
 
 def _back_prediction(facts: ConversionFacts) -> tuple[str, PlacementCounts | None]:
-    """Returns Bellwether's plan if it will lead the group. Otherwise a member will assign, by an assignor that a group
-    whose broker assigns does not show."""
+    """Returns Bellwether's plan if it will lead the group at once. Otherwise a member will assign, by an assignor that
+    a group whose broker assigns does not show."""
     shadow = facts.seen.shadow
-    if shadow is None or not facts.led:
+    if shadow is None or not facts.led or facts.waits:
         return "", None
     planned = PlacementCounts(
         unowned=shadow.planned.unowned,

@@ -26,7 +26,7 @@ from bellwether_kafka.coordinator.assessment import (
 from bellwether_kafka.coordinator.cli.assess import draw_grid, prices_of
 from bellwether_kafka.coordinator.cli.cost import scales_for
 from bellwether_kafka.coordinator.cli.doctor import draw_checks, draw_steps, settings_of_brokers
-from bellwether_kafka.coordinator.cli.leader import as_led
+from bellwether_kafka.coordinator.cli.leader import as_led, membership_of
 from bellwether_kafka.coordinator.cli.options import WAIT_S_MAX, Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import (
     As,
@@ -95,6 +95,7 @@ async def _facts(settings: Settings, group: str) -> ConversionFacts:
         observer = observer_for(settings, group, sources, leader, on_seen=(lambda _, answer: answers.append(answer),))
         seen = of_a_group(await observer.observe())
         of_group = group_settings(settings, group)
+        membership = membership_of(settings, group)
         ready = conversion(answers[-1]) if answers else None
         admin, application = sources.reader.admin, leader.application
         protocol = protocol_of(seen, application=of_group.streams is not None)
@@ -102,6 +103,8 @@ async def _facts(settings: Settings, group: str) -> ConversionFacts:
             seen=seen,
             obstacles=None if ready is None else ready.obstacles,
             led=of_group.mode == "lead",
+            waits=membership.waits_for_restart,
+            when_empty=membership.adopt == "when-empty",
             blocked=of_group.mode == "lead" and of_group.online_conversion == "block",
             application=of_group.streams is not None,
             patterns=application is not None

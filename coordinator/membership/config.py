@@ -123,6 +123,11 @@ class MembershipConfig:
         """True if the group is a Kafka Streams application, which has one protocol and requires valid userData."""
         return self.protocols == (STREAMS_PROTOCOL,)
 
+    @property
+    def waits_for_restart(self) -> bool:
+        """True if Bellwether takes a running group over only after its leader is restarted or the group is empty."""
+        return self.adopt != "take-over" or self.takeover_obstacle is not None
+
     def tries_max(self, answer_time_ms: float | None = None) -> int | None:
         """Returns how many member ids a take-over is sure to be able to try while members wait. `answer_time_ms`: how
         long the broker takes to answer DescribeGroups; None if that is not known, and the result is that of a broker

@@ -189,8 +189,9 @@ class GroupMembership:
 
     @property
     def has_members(self) -> bool:
-        """True if other members are in the group, as far as answers have shown."""
-        return self._core.sighting.others
+        """True if other members are in the group, as far as answers have shown, or if its broker assigns: it does so
+        from the first such member on, and a description for classic members does not show them."""
+        return self._core.sighting.others or self._core.sighting.by_broker is not None
 
     @property
     def watches_memberless(self) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import missing_tool
-from tests.interop.support.bellwether import run_to_end
+from tests.interop.support.bellwether import Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS
 from tests.interop.support.jvm import BROKER_44, MissingToolError, java
@@ -18,6 +18,9 @@ from tests.interop.support.streams_led import application, led, sending, until_a
 from tests.interop.support.streams_load import Load
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
+INSTANCES = ("a", "b")
+STAYS = {"app.leave": "false"}  # the default of Kafka Streams
+RESTARTS_MAX = 3
 STREAMS_PROPERTIES = {
     "group.streams.heartbeat.interval.ms": "1000",
     "group.streams.min.heartbeat.interval.ms": "1000",
@@ -52,15 +55,20 @@ def test_the_watch_shows_what_members_have_and_no_record_is_lost(brokers: KafkaC
         assert (consumed.lost, consumed.backwards, consumed.uncommitted) == (0, 0, 0), consumed
 
 
-def test_an_application_is_converted_while_it_is_down_and_back(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """By the steps of `convert`. No record is lost, and Bellwether leads it again on the way back. How many tasks move
-    depends on the order in which its instances are back."""
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_an_application_is_converted_while_it_is_down_and_back(
+    request: pytest.FixtureRequest, tmp_path: Path, guarantee: str
+) -> None:
+    """By the steps of `convert`. No record is lost, under exactly_once_v2 none is counted twice, and Bellwether leads
+    the application again on the way back. How many tasks move depends on the order in which its instances are back."""
     try:
         java(BROKER_44)
     except MissingToolError as missing:
         missing_tool(request.config, f"{missing}: no real broker")
     with KafkaCluster(nodes=1, racks=("az1",), properties=STREAMS_PROPERTIES, release=BROKER_44) as cluster:
-        app = application(cluster, "converted-tasks", release=BROKER_44, settings={"app.leave": "true"})
+        name = f"converted-{guarantee.replace('_', '-')}"
+        app = application(cluster, name, release=BROKER_44, settings={"app.leave": "true"}, guarantee=guarantee)
         options = {"stores": "persistent", **PATIENT_WITH_APPLICATIONS}
         with (
             led(cluster, app, tmp_path, **options) as lead,
@@ -69,24 +77,41 @@ def test_an_application_is_converted_while_it_is_down_and_back(request: pytest.F
             sending(lead, instances),
         ):
             load.produce(1_000)
-            for name in ("a", "b"):
-                instances.add(name)
+            for each in INSTANCES:
+                instances.add(each)
             instances.wait_settled(spread=1)
             wait_until(lambda: lead.is_member(app.application_id), SETTLE_S, lead.tail)
             load.start(100)
-            for to in ("streams", "classic"):
-                back = ["--back"] if to == "classic" else []
-                with watched(cluster, app.application_id, *back) as lines:
-                    for instance in instances.live:
-                        assert instance.stop() == 0
-                    released = run_to_end(["release", app.application_id, "--bootstrap", cluster.bootstrap])
-                    assert released.code == 0, released.text
-                    for name in ("a", "b"):
-                        instances.start(name, settings={"group.protocol": to})
-                    instances.wait_settled()
-                last = json.loads(lines[-1])
-                assert (last["protocol"], last["settled"], last["placement"]["unowned"]) == (to, True, 0)
+            convert(cluster, instances, "streams", ["release", app.application_id, "--bootstrap", cluster.bootstrap])
+            convert(cluster, instances, "classic")
+            if guarantee == "exactly_once_v2":
+                restart_until_led(lead, instances)
             # Generations began again with each conversion, so the last rebalance is not known by its number.
             until_app_is_led(cluster, instances, lead, SETTLE_S, lambda: lead.is_member(app.application_id))
             load.stop()
-            instances.wait_counted(load.expected, exactly_once=False)
+            instances.wait_counted(load.expected, exactly_once=guarantee == "exactly_once_v2")
+
+
+def convert(cluster: KafkaCluster, instances: StreamsApp, to: str, *between: list[str]) -> None:
+    """Stops all instances, gives these orders and starts the instances with the protocol, followed by the watch."""
+    with watched(cluster, instances.application.application_id, *(["--back"] if to == "classic" else [])) as lines:
+        for instance in instances.live:
+            assert instance.stop() == 0
+        for order in between:
+            ended = run_to_end(order)
+            assert ended.code == 0, ended.text
+        for name in INSTANCES:
+            instances.start(name, settings={"group.protocol": to} | (STAYS if to == "classic" else {}))
+        instances.wait_settled()
+    last = json.loads(lines[-1])
+    assert (last["protocol"], last["settled"], last["placement"]["unowned"]) == (to, True, 0)
+
+
+def restart_until_led(lead: Bellwether, instances: StreamsApp) -> None:
+    """Restarts one instance after another until Bellwether leads: one in sixteen member ids is in its way."""
+    for name in INSTANCES * RESTARTS_MAX:
+        assert instances.instances[name].stop() == 0
+        instances.start(name, settings={"group.protocol": "classic"} | STAYS)
+        instances.wait_settled()
+        if lead.is_member(instances.application.application_id):
+            return

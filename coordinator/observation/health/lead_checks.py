@@ -37,7 +37,7 @@ def _takeover(facts: DoctorFacts) -> list[Check]:
 def _adoption(facts: DoctorFacts) -> list[Check]:
     """Lists the steps of an adoption by restarts, for a group whose live leader may not be removed."""
     seen, config = facts.seen, facts.config
-    waits = config.adopt == "succeed" or (config.adopt == "take-over" and config.takeover_obstacle is not None)
+    waits = config.adopt != "when-empty" and config.waits_for_restart
     if facts.mode != "lead" or not waits or not seen.members:
         return []
     if seen.bellwether_members:

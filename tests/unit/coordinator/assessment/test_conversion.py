@@ -157,6 +157,20 @@ def test_the_way_back_follows_the_policy_of_the_brokers() -> None:
 
 
 @pytest.mark.parametrize(
+    ("when_empty", "how"), [(False, "one after another (bellwether doctor g"), (True, "all at once:")]
+)
+@pytest.mark.parametrize("kind", ["consumer", "streams"])
+def test_the_way_back_ends_with_the_restarts_that_the_lead_needs(kind: str, when_empty: bool, how: str) -> None:
+    """Of an application under exactly_once_v2 it was said that Bellwether leads it again, which needs a restart."""
+    converted = replace(crossed(), kind=kind, protocol="")
+    assert planned(seen=converted).way_back[-1].endswith("and Bellwether leads it again.")
+    steps = planned(seen=converted, waits=True, when_empty=when_empty).way_back
+    assert steps[-1].startswith(f"Restart them once more, {how}")
+    assert not any("leads it again" in step for step in steps)
+    assert not any("once more" in step for step in planned(seen=converted, waits=True, led=False).way_back)
+
+
+@pytest.mark.parametrize(
     ("listing", "verdict", "words"),
     [
         ({1: "uniform,range", 2: "uniform"}, CheckVerdict.PASS, "by uniform, the first of group.consumer.assignors"),

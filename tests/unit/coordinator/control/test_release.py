@@ -105,6 +105,14 @@ def test_members_that_stay_end_it_after_that() -> None:
     assert not Released().members_join().later(RELEASE_MS_MIN).in_force
 
 
+def test_members_of_the_protocol_in_which_the_broker_assigns_end_it() -> None:
+    """After a conversion it was in force until classic members joined, and stayed in the list of orders."""
+    released = Released().later(RELEASE_MS_MIN)
+    released.scenario.run(10)
+    released.scenario.described("Dead", error=69, message="Group orders is not a classic group.")
+    assert not released.later(0).in_force
+
+
 def test_a_standby_leaves_that_to_the_active_instance() -> None:
     released = Released(standby=True).later(RELEASE_MS_MIN).members_join()
     assert not released.controller._groups["orders"].active
