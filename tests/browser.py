@@ -28,11 +28,11 @@ class BrowserError(Exception):
 
 def chromium() -> str:
     """The program; a test without one is skipped, except where CI is to have it."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
         assert not os.environ.get("CI"), "CI needs chromium (Debian package chromium)"
         pytest.skip("no headless browser is installed (Debian package chromium)")
-    return found
+    return path
 
 
 class Browser:
@@ -54,7 +54,7 @@ class Browser:
 
     def __enter__(self) -> Self:
         targets = self._ask("Target.getTargets")["targetInfos"]
-        target = next(one["targetId"] for one in targets if one["type"] == "page")
+        target = next(target["targetId"] for target in targets if target["type"] == "page")
         self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         return self
 
@@ -91,10 +91,10 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """The value of an expression. Raises BrowserError with what it throws."""
-        found = self._ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in found:
-            raise BrowserError(json.dumps(found["exceptionDetails"])[:2_000])
-        return found["result"].get("value")
+        answer = self._ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise BrowserError(json.dumps(answer["exceptionDetails"])[:2_000])
+        return answer["result"].get("value")
 
     def until(self, script: str, limit_s: float = ANSWER_S) -> None:
         """Waits for an expression to become true."""

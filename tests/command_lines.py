@@ -32,8 +32,8 @@ def understood(words: list[str]) -> GuardArguments | None:
         given.check()
         return given
     command, rest = COMMANDS, words
-    while known := getattr(command, "commands", {}):
-        command, rest = known[rest[0]], rest[1:]
+    while subcommands := getattr(command, "commands", {}):
+        command, rest = subcommands[rest[0]], rest[1:]
     # A command keeps the first help option that it is asked for: another one would stay with later tests.
     getattr(command, "loaded", command).make_context(words[0], list(rest), resilient_parsing=False, **HELP_OPTIONS)
     return None

@@ -52,9 +52,9 @@ def install(received: Callable[[str], None] = _seen.append) -> None:
 
 def taken() -> list[str]:
     """The calls since the last time this was asked, where `install` was given no other place for them."""
-    found = _seen.copy()
+    blocked = _seen.copy()
     _seen.clear()
-    return found
+    return blocked
 
 
 def _on(threads: tuple[str, ...]) -> bool:

@@ -54,8 +54,8 @@ def test_the_topology_is_what_the_application_says_of_itself(request: pytest.Fix
 def rendered() -> Rendered:
     """What `docker compose config` makes of the file. It needs no engine."""
     run("docker-compose", "-f", "docker-compose.yml", "config", "--quiet")
-    found: Rendered = json.loads(run("docker-compose", "-f", "docker-compose.yml", "config", "--format", "json"))
-    return found
+    document: Rendered = json.loads(run("docker-compose", "-f", "docker-compose.yml", "config", "--format", "json"))
+    return document
 
 
 def test_compose_itself_takes_the_file_and_starts_every_service_with_one_command(rendered: Rendered) -> None:

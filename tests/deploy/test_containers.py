@@ -22,8 +22,8 @@ OTHER_IMAGES = ("compose/broker", "compose/streams", "image/pipeline")
 
 
 def services() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    return found
+    by_name: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    return by_name
 
 
 def group(state: str = "STABLE", members: int = 4, committed: int = 7) -> dict[str, Any]:

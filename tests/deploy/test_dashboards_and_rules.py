@@ -40,7 +40,7 @@ def generator() -> ModuleType:
     return module_at(DEPLOY / "grafana" / "generate.py", "generate")
 
 
-def known() -> set[str]:
+def metrics_shipped() -> set[str]:
     """The names of every sample that a process can expose."""
     metrics = Metrics()
     StreamsMetrics(metrics)
@@ -63,8 +63,10 @@ def rules() -> list[dict[str, str]]:
 
 
 def queries() -> list[tuple[str, str]]:
-    found = [(f"{d.uid}: {p.title}", q) for d in generator().dashboards() for p in d.panels for q in p.queries.values()]
-    return [*found, *((rule.get("alert") or rule["record"], rule["expr"]) for rule in rules())]
+    of_panels = [
+        (f"{d.uid}: {p.title}", q) for d in generator().dashboards() for p in d.panels for q in p.queries.values()
+    ]
+    return [*of_panels, *((rule.get("alert") or rule["record"], rule["expr"]) for rule in rules())]
 
 
 def test_the_dashboards_are_what_the_generator_writes() -> None:
@@ -77,7 +79,7 @@ def test_every_query_asks_for_metrics_that_exist() -> None:
     recorded = {rule["record"] for rule in rules() if "record" in rule}
     for where, query in queries():
         assert set(RECORDED.findall(query)) <= recorded, where
-        assert set(NAME.findall(RECORDED.sub("", query))) <= known(), where
+        assert set(NAME.findall(RECORDED.sub("", query))) <= metrics_shipped(), where
 
 
 def test_no_query_asks_for_a_label_that_an_installation_chooses() -> None:
@@ -89,8 +91,8 @@ def test_no_query_asks_for_a_label_that_an_installation_chooses() -> None:
 
 
 def variables_of(dashboard: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = generator().rendered(dashboard)["templating"]["list"]
-    return found
+    variables: list[dict[str, Any]] = generator().rendered(dashboard)["templating"]["list"]
+    return variables
 
 
 def test_panels_do_not_overlap_and_have_a_source() -> None:
@@ -116,10 +118,10 @@ def test_the_dashboards_are_sound() -> None:
         panels = board["panels"]
         assert len({p["id"] for p in panels}) == len({p["title"] for p in panels}) == len(panels), board["title"]
         used = json.dumps([t["expr"] for p in panels for t in p["targets"]])
-        known = {variable["name"] for variable in board["templating"]["list"]}
+        declared = {variable["name"] for variable in board["templating"]["list"]}
         (chosen,) = [v for v in board["templating"]["list"] if v["type"] == "datasource"]
         assert chosen["current"]["value"] == source["uid"], "elsewhere Grafana offers what it has"
-        assert set(re.findall(r"\$(\w+)", used)) <= known | BUILT_IN, board["title"]
+        assert set(re.findall(r"\$(\w+)", used)) <= declared | BUILT_IN, board["title"]
         for panel in panels:
             where = f"{board['title']}: {panel['title']}"
             assert panel["type"] in PANELS, where
@@ -143,8 +145,8 @@ def _unknown(own: Any, theirs: Any, where: str = "") -> Iterator[str]:
             elif key not in OF_DATA_SOURCES:
                 yield f"{where}.{key}"
     elif isinstance(own, list) and isinstance(theirs, list) and len(own) == len(theirs):
-        for number, (one, other) in enumerate(zip(own, theirs, strict=True)):
-            yield from _unknown(one, other, f"{where}[{number}]")
+        for number, (own_box, other) in enumerate(zip(own, theirs, strict=True)):
+            yield from _unknown(own_box, other, f"{where}[{number}]")
     elif own != theirs:
         yield where
 

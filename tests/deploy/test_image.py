@@ -34,8 +34,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def alone(installed: Path, code: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
     """What `code` prints where only what was installed can be imported."""
-    found = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + [{str(installed)!r}]\n"
-    run = [sys.executable, "-I", "-c", found + code, *arguments]
+    isolation = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + [{str(installed)!r}]\n"
+    run = [sys.executable, "-I", "-c", isolation + code, *arguments]
     reported = subprocess.run(
         run, check=False, cwd=installed.parent, env=environment, capture_output=True, text=True, timeout=500
     )

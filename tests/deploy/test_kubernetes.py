@@ -64,13 +64,13 @@ def checked(text: str, schemas: Path) -> list[Manifest]:
 
 
 def of_kind(manifests: list[Manifest], kind: str) -> Manifest:
-    (found,) = [manifest for manifest in manifests if manifest["kind"] == kind]
-    return found
+    (only,) = [manifest for manifest in manifests if manifest["kind"] == kind]
+    return only
 
 
 def container(manifest: Manifest) -> Manifest:
-    (found,) = [c for c in manifest["spec"]["template"]["spec"]["containers"] if c["name"] == "bellwether"]
-    return dict(found)
+    (only,) = [c for c in manifest["spec"]["template"]["spec"]["containers"] if c["name"] == "bellwether"]
+    return dict(only)
 
 
 def assert_locked_down(manifest: Manifest) -> None:

@@ -30,14 +30,14 @@ def pod(file: Path) -> dict[str, Any]:
 
 
 def commands_in(file: Path) -> list[list[str]]:
-    found: list[list[str]] = []
+    lines: list[list[str]] = []
     for container in pod(file)["containers"]:
         own = container["image"].startswith("bellwether:")
         words = [*(["bellwether"] if own else container["command"]), *container.get("args", ())]
         probes = [container[name]["exec"]["command"] for name in ("startupProbe",) if name in container]
         hooks = [hook["exec"]["command"] for hook in container.get("lifecycle", {}).values()]
-        found += [one for line in (words, *probes, *hooks) for one in bare(line)]
-    return found
+        lines += [word for line in (words, *probes, *hooks) for word in bare(line)]
+    return lines
 
 
 def exec_start() -> list[str]:
@@ -47,9 +47,9 @@ def exec_start() -> list[str]:
 
 @pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
 def test_every_command_of_a_manifest_exists(file: Path) -> None:
-    found = commands_in(file)
-    assert found
-    for words in found:
+    lines = commands_in(file)
+    assert lines
+    for words in lines:
         understood(words)
 
 
@@ -66,9 +66,9 @@ def test_a_manifest_holds_together(file: Path) -> None:
     volumes = claims | {volume["name"] for volume in spec.get("volumes", ())}
     for container in spec["containers"]:
         assert {mount["name"] for mount in container.get("volumeMounts", ())} <= volumes
-        known = {variable["name"] for variable in container["env"]}
+        variables = {variable["name"] for variable in container["env"]}
         used = re.findall(r"\$\(?([A-Z_]+)\)?", " ".join(map(str, (container.get("command"), container.get("args")))))
-        assert set(used) <= known
+        assert set(used) <= variables
         for probe in (container[name] for name in ("startupProbe",) if name in container):
             assert probe["timeoutSeconds"] <= probe["periodSeconds"]
             assert probe["periodSeconds"] * probe["failureThreshold"] >= 600, "restoring takes its time"
@@ -113,7 +113,7 @@ def test_kustomize_reads_the_manifests(tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text(f"resources: [{listed}]\n")
     tool = ["kustomize", "build"] if shutil.which("kustomize") else ["kubectl", "kustomize"]
     made = list(yaml.safe_load_all(run(*tool, str(tmp_path))))
-    assert {one["metadata"]["name"] for one in made} == {"wordcount", "orders", "payments"}
+    assert {manifest["metadata"]["name"] for manifest in made} == {"wordcount", "orders", "payments"}
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ def test_the_sample_names_every_setting_with_its_default(tmp_path: Path, generat
     groups = given["groups"]
     tables: list[tuple[type[BaseModel], list[dict[str, Any]]]] = [(Settings, [given]), (GroupSettings, groups)]
     tables += [(model, [given[name]]) for name, model in MODELS]
-    for model, found in tables:
+    for model, settings_of_model in tables:
         for name, info in model.model_fields.items():
             written = generator.WRITTEN_AS.get(name, info.alias or name)
-            values = [table[written] for table in found if written in table]
+            values = [table[written] for table in settings_of_model if written in table]
             assert values, f"{model.__name__}.{name} is missing"
             if (model, name) in generator.EXAMPLES or name in {"kafka", "groups", *dict(MODELS)}:
                 continue

@@ -31,10 +31,10 @@ def exporter(version: str) -> Java:
     current = java(CURRENT)
     if version == KAFKA_VERSION:
         return current
-    found = java(exporting(version))
+    program = java(exporting(version))
     libraries = [part for part in current.classpath.split(os.pathsep) if part.endswith("*")]
     rocksdb = [str(path) for part in libraries for path in sorted(Path(part).parent.glob("rocksdbjni-*.jar"))]
-    return replace(found, classpath=os.pathsep.join([found.classpath, *rocksdb]))
+    return replace(program, classpath=os.pathsep.join([program.classpath, *rocksdb]))
 
 
 def random_topologies(version: str, count: int) -> Iterator[dict[str, Any]]:

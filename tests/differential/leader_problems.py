@@ -88,7 +88,7 @@ def random_leader(random: Random, *, future: bool) -> LeaderProblem:
     """A group after some rebalances; with `future` some members are newer than version 11. A few ask to be shut
     down."""
     topology, counts = _application(random)
-    known = random.random() < 0.9
+    readable = random.random() < 0.9
     changelogs = [t for s in topology.subtopologies for t in s.changelogs]
     ends = {t: [random.choice([0, END, END + random.randrange(500)]) for _ in range(counts[t])] for t in changelogs}
     processes = [
@@ -99,7 +99,7 @@ def random_leader(random: Random, *, future: bool) -> LeaderProblem:
     return LeaderProblem(
         topology,
         counts,
-        ends if known else None,
+        ends if readable else None,
         AssignmentConfigs(
             acceptable_recovery_lag=random.choice([0, 100, END]),
             max_warmup_replicas=random.randint(1, 3),

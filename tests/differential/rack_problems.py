@@ -96,7 +96,10 @@ class RackProblem:
 
 def remote(partitions: list[Racks], racks: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """(signature per task, remote partitions per signature and rack, a rack without a broker last)."""
-    rows = [[*(sum(r not in held for held in mine) for r in racks), len(mine)] for mine in partitions]
+    rows = [
+        [*(sum(r not in racks_of_replica for racks_of_replica in mine) for r in racks), len(mine)]
+        for mine in partitions
+    ]
     counts = np.array(rows, dtype=np.int32).reshape(len(rows), len(racks) + 1)
     table, signature = np.unique(counts, axis=0, return_inverse=True)
     return signature.reshape(-1).astype(np.int32), table

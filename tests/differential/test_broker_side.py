@@ -68,9 +68,11 @@ class Consumers:
 def random_consumers(random: Random, assignor: str, *, alike: bool) -> Consumers:
     partitions = tuple(random.randint(0, random.choice((3, 20))) for _ in range(random.randint(1, 6)))
     topics = range(len(partitions))
-    one = frozenset(random.sample(topics, random.randint(1, len(topics))))
+    common = frozenset(random.sample(topics, random.randint(1, len(topics))))
     total = random.randint(1, random.choice((4, 12)))
-    wanted = [one if alike else frozenset(random.sample(topics, random.randint(1, len(topics)))) for _ in range(total)]
+    wanted = [
+        common if alike else frozenset(random.sample(topics, random.randint(1, len(topics)))) for _ in range(total)
+    ]
     owned: list[dict[int, list[int]]] = [{} for _ in range(total)]
     stickiness, favourite = random.random(), random.randrange(total)
     for topic, count in enumerate(partitions):

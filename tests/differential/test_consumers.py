@@ -47,11 +47,11 @@ class Problem:
         """Sticky members write what they had into userData, the others what they have into its own field."""
         blobs = {}
         for m, topics in self.lists.items():
-            held, rack = self.owned[m], self.racks[m]
-            if self.protocol == "sticky" and held:
-                blobs[m] = subscription(3, topics, sticky_v1(held, GENERATION), rack=rack)
+            owned, rack = self.owned[m], self.racks[m]
+            if self.protocol == "sticky" and owned:
+                blobs[m] = subscription(3, topics, sticky_v1(owned, GENERATION), rack=rack)
             else:
-                blobs[m] = subscribed(topics, held, GENERATION if held else -1, rack)
+                blobs[m] = subscribed(topics, owned, GENERATION if owned else -1, rack)
         return blobs
 
     def wire(self) -> dict[str, Any]:
@@ -70,27 +70,27 @@ def random_problem(random: Random, protocol: str, *, alike: bool, racked: bool, 
     ids = [f"{random.getrandbits(24):06x}-{i}" for i in range(random.randint(1, 8))]
     wanted = tuple(names) if random.random() < 0.7 else tuple(random.sample(names, random.randint(1, len(names))))
     lists = {m: wanted if alike else tuple(random.sample(names, random.randint(1, len(names)))) for m in ids}
-    held: Given = {m: [] for m in ids}
+    claims: Given = {m: [] for m in ids}
     if owned:
         for topic, racks in topics.items():
             for partition in range(len(racks)):
                 holder = random.choice(ids)
                 if random.random() < 0.8 and topic in lists[holder]:
-                    held[holder].append((topic, partition))
+                    claims[holder].append((topic, partition))
     racks = {m: random.choice(RACKS) if racked else None for m in ids}
     instances = {m: f"i{random.getrandbits(20):05x}" for m in ids if random.random() < 0.3}
-    return Problem(protocol, topics, lists, racks, instances, held)
+    return Problem(protocol, topics, lists, racks, instances, claims)
 
 
 def both(jvm: Java, problems: Sequence[Problem]) -> list[tuple[Problem, Given, Given]]:
     """Bellwether's and theirs, each member's partitions sorted."""
     answers = ask(jvm, "bellwether.ConsumerReferee", problems)
-    found = []
+    pairs = []
     for problem, answer in zip(problems, answers, strict=True):
         theirs = {m: sorted((t, p) for t, p in partitions) for m, partitions in answer.items()}
         own = {m: sorted((p.topic, p.partition) for p in mine) for m, mine in given(problem.own()).items()}
-        found.append((problem, own, theirs))
-    return found
+        pairs.append((problem, own, theirs))
+    return pairs
 
 
 @pytest.mark.parametrize("racked", [False, True], ids=["plain", "racks"])

@@ -88,7 +88,9 @@ def test_high_availability_equals_java_rebalance_after_rebalance(kafka_answers: 
 
 
 def kept(application: Application, placed: list[list[int]]) -> int:
-    return sum(len(set(tasks) & set(one.active)) for one, tasks in zip(application.instances, placed, strict=True))
+    return sum(
+        len(set(tasks) & set(instance.active)) for instance, tasks in zip(application.instances, placed, strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", ["sticky", "fallback"])

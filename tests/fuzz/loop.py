@@ -113,8 +113,8 @@ def _feed(target: "Target", inputs: Sequence[bytes]) -> int:
 
 def loop(target: "Target", corpus: Path, executions: int, limit_s: float, book: Book) -> None:
     """On to `executions` in all, for at most so long by the wall; asked for more than that it does nothing."""
-    found = sorted(path for path in corpus.glob("*") if path.stat().st_size <= SIZE_MAX) if corpus.is_dir() else []
-    inputs = [path.read_bytes() for path in found]
+    paths = sorted(path for path in corpus.glob("*") if path.stat().st_size <= SIZE_MAX) if corpus.is_dir() else []
+    inputs = [path.read_bytes() for path in paths]
     record = book.of(target.name)
     ends_at = time.monotonic() + limit_s
     while record.executions < executions and time.monotonic() < ends_at:

@@ -84,8 +84,8 @@ def fuzz(name: str, executions: int, limit_s: int) -> dict[str, Any]:
 
 def _figure(reported: str, pattern: str) -> int:
     """The last one of its kind."""
-    found = re.findall(pattern, reported)
-    return int(found[-1]) if found else 0
+    figures = re.findall(pattern, reported)
+    return int(figures[-1]) if figures else 0
 
 
 def loop_here(name: str, executions: int, limit_s: int) -> None:

@@ -248,7 +248,7 @@ def _text(read: Callable[[str], object]) -> Callable[[bytes], object]:
 def targets() -> dict[str, Target]:
     """By name."""
     remote = (RemoteProtocolError,)
-    found = (
+    every_target = (
         Target("consumer-subscription", ConsumerProtocolSubscription.decode, remote, SUBSCRIPTIONS),
         Target("consumer-assignment", ConsumerProtocolAssignment.decode, remote, ASSIGNMENTS),
         Target("streams-subscription", SubscriptionInfo.decode, remote, INFOS),
@@ -268,7 +268,7 @@ def targets() -> dict[str, Target]:
         Target("topology-file", _text(read_topology), (TopologyError,), (TOPOLOGY,)),
         Target("topology-description", _text(lambda t: parse_description(t, "app")), (TopologyError,), (DESCRIPTION,)),
     )
-    return {target.name: target for target in found}
+    return {target.name: target for target in every_target}
 
 
 def _bulk(name: str, many: Callable[[Sequence[bytes]], int], seeds: Seeds) -> Target:

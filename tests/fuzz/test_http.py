@@ -59,12 +59,12 @@ def test_strangers_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None
         own = asyncio.all_tasks()
         places = asyncio.Semaphore(AT_ONCE)
 
-        async def one(request: bytes, *, ends: bool) -> bytes:
+        async def request_answered(request: bytes, *, ends: bool) -> bytes:
             async with places:
                 return await answered(port, request, ends=ends)
 
         requests = [mutate(draw, draw.choice(HONEST), HONEST) for _ in range(REQUESTS)]
-        answers = await asyncio.gather(*(one(r, ends=draw.random() < 0.5) for r in requests))
+        answers = await asyncio.gather(*(request_answered(r, ends=draw.random() < 0.5) for r in requests))
         assert (await answered(port, HONEST[0], ends=True)).startswith(b"HTTP/1.1 200 ")
         theirs = asyncio.all_tasks() - own
         if theirs:

@@ -50,9 +50,9 @@ class Voices:
         shadow, first = seen["shadow"], simulated[0]
         if shadow is None:
             return [f"describe has no plan: {seen['trouble']}"]
-        holds = {item: m["member_id"] for m in seen["members"] for item in _held(m)}
+        holds = {item: m["member_id"] for m in seen["members"] for item in _items_of(m)}
         target = owners(plan)
-        found = [
+        pairs = [
             ("members", len(seen["members"]), members),
             ("members of plan", sum(len(h["members"]) for h in plan["holders"]), members),
             ("bellwether_members", len(seen["bellwether_members"]), int(led)),
@@ -66,21 +66,21 @@ class Voices:
             ("nothing is without an owner", len(holds), plan["kept"] + plan["moved"] + plan["lost"]),
         ]
         moves = {move["item"]: (move["source"], move["target"]) for move in plan["moves"]}
-        reported = {one["item"]: (one["before"], one["after"]) for one in self.reported("explain")}
-        found.append(("moves of plan and explain", moves, reported))
+        reported = {answer["item"]: (answer["before"], answer["after"]) for answer in self.reported("explain")}
+        pairs.append(("moves of plan and explain", moves, reported))
         item = min(target)
-        (one,) = self.reported("explain", item)
-        found.append(("explain's owner", one["after"], target[item]))
+        (explanation,) = self.reported("explain", item)
+        pairs.append(("explain's owner", explanation["after"], target[item]))
         processes = {member: h["name"] for h in plan["holders"] for member in h["members"]}
         now = {item: processes[member] for item, member in holds.items()}
-        found.append(("explain's present owner", one["before"], now[item]))
-        found.append(("who stays", {i: o for i, o in now.items() if i not in moves}, _without(target, moves)))
+        pairs.append(("explain's present owner", explanation["before"], now[item]))
+        pairs.append(("who stays", {i: o for i, o in now.items() if i not in moves}, _without(target, moves)))
         if led:
             (status,) = [g for g in self.fetched("/api/groups") if g["group"] == self.group]
-            found += [("leading", status["leading"], True), ("members of /api", status["members"], members)]
+            pairs += [("leading", status["leading"], True), ("members of /api", status["members"], members)]
         if rebalance_led:
-            found += self._of_the_leader(now)
-        return [f"{what}: {one} and {other}" for what, one, other in found if one != other]
+            pairs += self._of_the_leader(now)
+        return [f"{what}: {own_value} and {other}" for what, own_value, other in pairs if own_value != other]
 
     def _of_the_leader(self, now: Owners) -> list[tuple[str, Any, Any]]:
         """The leader's report is of its last rebalance: what that gave to whom is what members have."""
@@ -107,19 +107,19 @@ class Voices:
     ) -> None:
         """Nobody contradicts another as soon as the group is at rest. `moves`: the plan wants to move something."""
         limit = time.monotonic() + 90 * PATIENCE
-        while found := self._found(members, led=led, rebalance_led=rebalance_led, moves=moves):
-            assert time.monotonic() < limit, f"{step}: {'; '.join(found)}\n{send()}"
+        while contradictions := self._contradictions(members, led=led, rebalance_led=rebalance_led, moves=moves):
+            assert time.monotonic() < limit, f"{step}: {'; '.join(contradictions)}\n{send()}"
             time.sleep(0.2)
 
-    def _found(self, members: int, *, led: bool, rebalance_led: bool, moves: bool) -> list[str]:
+    def _contradictions(self, members: int, *, led: bool, rebalance_led: bool, moves: bool) -> list[str]:
         """A rebalance between the answers makes them differ, so what counts is a second comparison of the same
         group."""
         try:
-            found = self.differences(members, led=led, rebalance_led=rebalance_led)
+            contradictions = self.differences(members, led=led, rebalance_led=rebalance_led)
         except (AssertionError, KeyError, ValueError, OSError) as error:
             # It rebalances just now, has led no rebalance yet, or does not listen yet.
             return [repr(error)]
-        return found or ["the plan moves nothing"] * (moves and not self.reported("plan")["moved"])
+        return contradictions or ["the plan moves nothing"] * (moves and not self.reported("plan")["moved"])
 
 
 def owners(picture: Mapping[str, Any]) -> dict[str, str]:
@@ -128,7 +128,7 @@ def owners(picture: Mapping[str, Any]) -> dict[str, str]:
     return {item["name"]: name for item, name in items if item["state"] not in COPIES}
 
 
-def _held(member: Mapping[str, Any]) -> list[str]:
+def _items_of(member: Mapping[str, Any]) -> list[str]:
     return member["active"] or [f"{topic}-{partition}" for topic, partition in member["owned"]]
 
 

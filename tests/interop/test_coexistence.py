@@ -32,9 +32,9 @@ def converting(kafka: KafkaCluster, group: str) -> tuple[str, bool, int]:
     """The protocol that `convert` names, whether the group has it, and the moves of the broker's assignor."""
     ended = run_to_end(["convert", group, "--bootstrap", kafka.bootstrap, "-o", "json"])
     assert ended.code == 0, ended.text
-    found = json.loads(ended.text)
-    (row,) = [row for row in found["policies"] if row["policy"] == "broker-uniform"]
-    return found["to"], found["converted"], row["moves"]
+    document = json.loads(ended.text)
+    (row,) = [row for row in document["policies"] if row["policy"] == "broker-uniform"]
+    return document["to"], document["converted"], row["moves"]
 
 
 @pytest.mark.parametrize("beside", [(), ({"match": "*"},)], ids=["alone", "beside a pattern"])
@@ -54,12 +54,12 @@ def test_a_conversion_to_kip_848_and_back_loses_nothing_that_is_known(
         # They keep their member ids through both conversions, and a take-over follows.
         without_members_in_the_way(kafka, members, name, partitions_of({name: PARTITIONS}))
         wait_until(lambda: bool(lead.log("online_conversion", group=name, ready=True)), 20, lead.tail)
-        wait_until(lambda: page.held() == names, 30, lead.tail)
+        wait_until(lambda: page.items_shown() == names, 30, lead.tail)
         assert converting(kafka, name) == ("consumer", False, 0)
         newcomer = flock.member("java", name, [name], [], protocol="consumer")
         wait_settled([*members, newcomer], partitions_of({name: PARTITIONS}), spread=1)
         wait_until(lambda: page.row().get("type") == "consumer", 60, lead.tail)
-        wait_until(lambda: page.row()["members"] == 3 and page.held() == names, 60, lambda: str(page.row()))
+        wait_until(lambda: page.row()["members"] == 3 and page.items_shown() == names, 60, lambda: str(page.row()))
         row = page.row()
         assert (row["assigned_by"], row["role"]["reason"], row["unowned"]) == ("its broker", "converted", 0)
         assert row["unknown"] is None
@@ -73,7 +73,7 @@ def test_a_conversion_to_kip_848_and_back_loses_nothing_that_is_known(
         newcomer.stop()
         wait_settled(members, partitions_of({name: PARTITIONS}), spread=0)
         wait_until(lambda: page.row().get("leading") is True, 90, lead.tail)
-        wait_until(lambda: page.row()["members"] == 2 and page.held() == names, 60, lambda: str(page.row()))
+        wait_until(lambda: page.row()["members"] == 2 and page.items_shown() == names, 60, lambda: str(page.row()))
         assert page.row()["type"] == "classic"
 
 

@@ -92,10 +92,10 @@ def topics(kafka: KafkaCluster) -> None:
 
 def at_rest(kafka: KafkaCluster, group: str, count: int) -> bool:
     try:
-        found = describe(kafka.bootstrap, group)
+        description = describe(kafka.bootstrap, group)
     except (RawError, OSError):
         return count == 0
-    return len(found.members) == count and (not count or found.state == "Stable")
+    return len(description.members) == count and (not count or description.state == "Stable")
 
 
 def ids(kafka: KafkaCluster, group: str) -> set[str]:
@@ -104,11 +104,11 @@ def ids(kafka: KafkaCluster, group: str) -> set[str]:
 
 def shares(kafka: KafkaCluster, group: str) -> dict[str, int]:
     """How many partitions each client id has."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for member in describe(kafka.bootstrap, group).members:
         given = ConsumerProtocolAssignment.decode(member.assignment).partitions if member.assignment else ()
-        found[member.client_id] = found.get(member.client_id, 0) + len(given)
-    return found
+        counts[member.client_id] = counts.get(member.client_id, 0) + len(given)
+    return counts
 
 
 @contextmanager

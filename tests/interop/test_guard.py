@@ -42,9 +42,9 @@ def under_guard(cluster: KafkaCluster, group: str, *options: str) -> Callable[[P
 
 
 def resident_kb(pid: int) -> int:
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1])
+    hit = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert hit is not None
+    return int(hit[1])
 
 
 def consumer(
@@ -170,25 +170,25 @@ def test_tasks_of_a_lost_instance_run_again_at_once_and_its_transactions_are_end
         app.wait_shared(limit_s=SETTLE_S)
         app.wait_counted(load.expected, limit_s=SETTLE_S)
         load.start(100)
-        one, two = app.instances["one"], app.instances["two"]
-        (child,) = children(one.pid)
-        kilobytes = resident_kb(one.pid)
+        instance_one, instance_two = app.instances["one"], app.instances["two"]
+        (child,) = children(instance_one.pid)
+        kilobytes = resident_kb(instance_one.pid)
         if lives_on:
-            one.send("fail-and-stay")
+            instance_one.send("fail-and-stay")
         else:
             os.kill(child, signal.SIGKILL)
         lost = time.monotonic()
-        wait_until(lambda: two.running == common.tasks, 60, app.send)
+        wait_until(lambda: instance_two.running == common.tasks, 60, app.send)
         took_s = time.monotonic() - lost
         # A thread that has just lost its tasks leaves the group by itself, joins anew, and is removed by a second
         # refresh.
         removed = re.compile(r"Removed (\d) of its")
-        wait_until(lambda: sum(map(int, removed.findall(one.complaints()))) == 2, 30, app.send)
+        wait_until(lambda: sum(map(int, removed.findall(instance_one.complaints()))) == 2, 30, app.send)
         if lives_on:
-            assert one.alive
+            assert instance_one.alive
             os.kill(child, signal.SIGKILL)
-        wait_until(lambda: not one.alive, 30, app.send)
-        message = one.complaints()
+        wait_until(lambda: not instance_one.alive, 30, app.send)
+        message = instance_one.complaints()
         print(f"all tasks run again after {took_s:.2f} s; the guard had {kilobytes} kB\n{message}")
         assert len(re.findall(rf"Fenced {common.application_id}-\S+-\d\.", message)) == 2
         assert took_s < SESSION_MS / 1000 / 2
@@ -210,18 +210,22 @@ def test_tasks_of_a_killed_instance_run_again_at_once_where_the_broker_assigns(k
         app.wait_shared(limit_s=SETTLE_S)
         app.wait_counted(load.expected, limit_s=SETTLE_S)
         load.start(100)
-        one, two = app.instances["one"], app.instances["two"]
-        assert one.running
-        assert two.running != common.tasks
-        (child,) = children(one.pid)
+        instance_one, instance_two = app.instances["one"], app.instances["two"]
+        assert instance_one.running
+        assert instance_two.running != common.tasks
+        (child,) = children(instance_one.pid)
         os.kill(child, signal.SIGKILL)
         killed = time.monotonic()
-        wait_until(lambda: two.running == common.tasks, 60, lambda: f"{two.running} {one.complaints()}")
+        wait_until(
+            lambda: instance_two.running == common.tasks,
+            60,
+            lambda: f"{instance_two.running} {instance_one.complaints()}",
+        )
         took_s = time.monotonic() - killed
-        wait_until(lambda: not one.alive, 30, app.send)
-        print(f"all tasks run again after {took_s:.2f} s; {one.complaints()}")
-        assert "Removed 2 of its 2 members" in one.complaints()
-        assert took_s < SESSION_MS / 1000 / 2, one.complaints()
+        wait_until(lambda: not instance_one.alive, 30, app.send)
+        print(f"all tasks run again after {took_s:.2f} s; {instance_one.complaints()}")
+        assert "Removed 2 of its 2 members" in instance_one.complaints()
+        assert took_s < SESSION_MS / 1000 / 2, instance_one.complaints()
         load.stop()
         app.wait_counted(load.expected, limit_s=SETTLE_S)
 
@@ -239,19 +243,19 @@ def test_an_instance_is_empty_before_it_gets_sigterm_where_bellwether_leads(
         app.add("two", settings=DEFAULT_CLIENT_ID)
         app.wait_settled(spread=1, limit_s=SETTLE_S)
         app.wait_counted(load.expected, limit_s=SETTLE_S)
-        one, two = app.instances["one"], app.instances["two"]
-        assert one.running
-        os.kill(one.pid, signal.SIGTERM)
-        wait_until(lambda: not one.alive, 90, app.send)
-        message = one.complaints()
+        instance_one, instance_two = app.instances["one"], app.instances["two"]
+        assert instance_one.running
+        os.kill(instance_one.pid, signal.SIGTERM)
+        wait_until(lambda: not instance_one.alive, 90, app.send)
+        message = instance_one.complaints()
         assert re.search(r"It is empty after [\d.]+ s", message)
         assert "Removed 1 of its 1 members" in message
-        wait_until(lambda: two.running == common.tasks, 60, app.send)
+        wait_until(lambda: instance_two.running == common.tasks, 60, app.send)
         (given,) = (entry["rules"] for entry in lead.log("rules_in_force"))
         assert "has ordered evacuate of member:" in given[0], "and it stands while the instance is away"
-        one.stop()  # which has ended already: its pipes are closed
+        instance_one.stop()  # which has ended already: its pipes are closed
         app.start("one", settings=DEFAULT_CLIENT_ID)
-        wait_until(lambda: bool(one.running) and app.complete(), SETTLE_S, app.send)
+        wait_until(lambda: bool(instance_one.running) and app.complete(), SETTLE_S, app.send)
         ended = [entry["rules"] for entry in lead.log("rules_in_force")][1:]
         assert ended == [[]], "the instance is back, so its tasks are"
         app.wait_counted(load.expected, limit_s=SETTLE_S)

@@ -89,7 +89,7 @@ def test_options_answer_every_question(brokers: str) -> None:
     settings = written("two.toml")
     assert settings.properties["bootstrap.servers"] == brokers
     assert settings.properties["client.rack"] == "az2"
-    assert [(one.called, one.mode, one.kind) for one in settings.groups] == [
+    assert [(group.called, group.mode, group.kind) for group in settings.groups] == [
         ("team-*", "observe", "consumer"),
         ("billing", "lead", "consumer"),
         ("shop", "lead", "streams"),
@@ -105,13 +105,13 @@ def test_options_answer_every_question(brokers: str) -> None:
 def test_accepted_defaults_observe_every_group_and_nothing_is_overwritten(brokers: str) -> None:
     asked = ("init", "--bootstrap", brokers, "--yes")
     assert bellwether(*asked).returncode == 0
-    assert [(one.match, one.mode) for one in written().groups] == [("*", "observe")]
+    assert [(group.match, group.mode) for group in written().groups] == [("*", "observe")]
     again = bellwether(*asked, "--lead", "billing")
     assert (again.returncode, again.stdout) == (2, "")
     assert "use --force" in again.stderr
-    assert [one.match for one in written().groups] == ["*"]
+    assert [group.match for group in written().groups] == ["*"]
     assert bellwether(*asked, "--lead", "billing", "--force").returncode == 0
-    assert [one.called for one in written().groups] == ["billing"]
+    assert [group.called for group in written().groups] == ["billing"]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_on_a_terminal_it_shows_the_groups_and_asks(brokers: str) -> None:
     for what in ("The brokers", "The login", "The groups to observe", "The groups to lead", "The rack", "The file"):
         assert what in asked
     assert "group    assigned by  protocol type  state" in printed
-    assert [(one.called, one.mode) for one in written("asked.toml").groups] == [
+    assert [(group.called, group.mode) for group in written("asked.toml").groups] == [
         ("shop", "observe"),
         ("billing", "lead"),
     ]

@@ -273,8 +273,8 @@ def test_the_death_of_the_coordinator_node_costs_neither_leadership_nor_partitio
 
 def groups_at_one_node(kafka: KafkaCluster, *names: str) -> list[str]:
     """Group names that begin with these and have the same coordinator node."""
-    found = [names[0]]
+    alike = [names[0]]
     for name in names[1:]:
         same = (f"{name}-{i}" for i in range(100))
-        found.append(next(n for n in same if kafka.coordinator_node(n) == kafka.coordinator_node(names[0])))
-    return found
+        alike.append(next(n for n in same if kafka.coordinator_node(n) == kafka.coordinator_node(names[0])))
+    return alike

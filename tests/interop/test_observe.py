@@ -52,15 +52,15 @@ def test_consumers_are_seen_with_a_shadow_plan(kafka: KafkaCluster, protocol: st
         members = [flock.member("java", group, [group], ["range"], rack="az1", **more) for _ in range(2)]
         wait_settled(members, expected, spread=0)
         before = rebalances(kafka, group)
-        found = seen(kafka, group)
-        assert owned(found) == sorted(expected)
-        assert found["type"] == protocol
-        assert found["shadow"]["current"]["unowned"] == 0
-        assert found["shadow"]["planned"]["unowned"] == 0
-        assert {m["rack"] for m in found["members"]} == {"az1"}
-        assert set(found["lags"]) == {group}
-        assert found["can_be_led"] == (protocol == "classic")
-        assert ("no client can lead it" in found["obstacle"]) == (protocol == "consumer")
+        observed = seen(kafka, group)
+        assert owned(observed) == sorted(expected)
+        assert observed["type"] == protocol
+        assert observed["shadow"]["current"]["unowned"] == 0
+        assert observed["shadow"]["planned"]["unowned"] == 0
+        assert {m["rack"] for m in observed["members"]} == {"az1"}
+        assert set(observed["lags"]) == {group}
+        assert observed["can_be_led"] == (protocol == "classic")
+        assert ("no client can lead it" in observed["obstacle"]) == (protocol == "consumer")
         assert rebalances(kafka, group) == before
         assert protocol == "consumer" or len(describe(kafka.bootstrap, group).members) == 2
 
@@ -109,14 +109,14 @@ def test_applications_are_seen_with_their_tasks(kafka: KafkaCluster, tmp_path: P
         topology = write_topology(application, tmp_path)
         options = bellwether_options(application, topology, leads=False) if protocol == "classic" else {}
         config.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [{"name": name, **options}]))
-        found = seen(kafka, name, "--config", str(config))
-        tasks = [task for m in found["members"] for task in m["active"]]
+        observed = seen(kafka, name, "--config", str(config))
+        tasks = [task for m in observed["members"] for task in m["active"]]
         assert sorted(tasks) == sorted(application.tasks)
-        assert found["type"] == protocol
-        assert found["shadow"] is not None, found["trouble"]
-        assert found["shadow"]["current"]["unowned"] == found["shadow"]["planned"]["unowned"] == 0
-        assert found["shadow"]["moves"]["moved"] == 0
-        assert found["can_be_led"] == (protocol == "classic")
+        assert observed["type"] == protocol
+        assert observed["shadow"] is not None, observed["trouble"]
+        assert observed["shadow"]["current"]["unowned"] == observed["shadow"]["planned"]["unowned"] == 0
+        assert observed["shadow"]["moves"]["moved"] == 0
+        assert observed["can_be_led"] == (protocol == "classic")
         assert rebalances(kafka, name) == before
 
 
@@ -142,12 +142,12 @@ def simulated(name: str, config: Path) -> None:
     added = run_to_end(["simulate", name, "--config", str(config), "--add", "1", "--add-rack", "az2", "-o", "json"])
     assert added.code == 0, added.text
     reported = json.loads(added.stdout)
-    assert [len(one["holders"]) for one in reported] == [2] * len(reported)
+    assert [len(answer["holders"]) for answer in reported] == [2] * len(reported)
     assert reported[-1]["unowned"] == 0
     assert not reported[-1]["waits_for_probing"]
-    assert sum(one["moved"] for one in reported) > 0
-    assert all(one["restored_bytes"] >= one["restored"] for one in reported), "a record is a byte and more"
-    assert sum(one["restored_bytes"] for one in reported) > 0
+    assert sum(answer["moved"] for answer in reported) > 0
+    assert all(answer["restored_bytes"] >= answer["restored"] for answer in reported), "a record is a byte and more"
+    assert sum(answer["restored_bytes"] for answer in reported) > 0
     lost = run_to_end(["simulate", name, "--config", str(config), "--without-rack", "az1"])
     assert (lost.code, "Nobody would be left" in lost.stderr) == (2, True), lost.text
 
@@ -172,8 +172,8 @@ def test_the_page_and_the_events_have_what_an_observed_group_shows_and_its_rebal
     def shown() -> dict[str, Any]:
         try:
             with urllib.request.urlopen(f"http://{address}/api/groups/{group}", timeout=30) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
+                page: dict[str, Any] = json.load(answer)
+                return page
         except OSError:
             return {"holders": (), "observed": {"rebalances": ()}}
 
@@ -186,21 +186,21 @@ def test_the_page_and_the_events_have_what_an_observed_group_shows_and_its_rebal
         members.append(flock.member("confluent", group, [group], ["range"], rack="az2"))
         wait_settled(members, partitions_of({group: 4}))
         wait_until(lambda: any(line["moves"] for line in shown()["observed"]["rebalances"]), 60, process.tail)
-        found = shown()
+        page = shown()
         published = decoded(read_until(kafka, events, lambda read: "snapshot" in dict(decoded(read)), 60))
         assessed = assessed_from(kafka, events, group, tmp_path / "history")
     lease.release()
-    held = {holder["rack"]: sorted(item["name"] for item in holder["items"]) for holder in found["holders"]}
-    assert {rack: len(items) for rack, items in held.items()} == {"az1": 2, "az2": 2}
-    names = sorted(name for items in held.values() for name in items)
+    by_rack = {holder["rack"]: sorted(item["name"] for item in holder["items"]) for holder in page["holders"]}
+    assert {rack: len(items) for rack, items in by_rack.items()} == {"az1": 2, "az2": 2}
+    names = sorted(name for items in by_rack.values() for name in items)
     assert names == [f"{group}-{partition}" for partition in range(4)]
-    (line,) = found["observed"]["rebalances"]
+    (line,) = page["observed"]["rebalances"]
     assert line["cause"].endswith("joined")
     assert line["moves"] == {"kept": 2, "moved": 2, "new": 0, "lost": 0}
     assert 0 <= line["lasted_ms_min"] <= line["lasted_ms_max"]
-    assert found["observed"]["shadow"]["current"]["unowned"] == 0
-    assert {member["client_host"] for member in found["observed"]["members"]} == {"/127.0.0.1"}
-    is_published(published, line, held)
+    assert page["observed"]["shadow"]["current"]["unowned"] == 0
+    assert {member["client_host"] for member in page["observed"]["members"]} == {"/127.0.0.1"}
+    is_published(published, line, by_rack)
     assert (assessed["source"], assessed["rebalances"], assessed["moved"]) == ("records", 1, 2)
     assert (assessed["member_s_min"], assessed["member_s_max"]) == (
         2 * line["lasted_ms_min"] / 1000, 2 * line["lasted_ms_max"] / 1000,
@@ -209,10 +209,10 @@ def test_the_page_and_the_events_have_what_an_observed_group_shows_and_its_rebal
     assert {"as recorded", "kafka", "rack-first", "broker-range"} <= crossing.keys()
 
 
-def is_published(found: list[tuple[str, dict[str, Any]]], line: Mapping[str, Any], held: Mapping[str, Any]) -> None:
+def is_published(events: list[tuple[str, dict[str, Any]]], line: Mapping[str, Any], items: Mapping[str, Any]) -> None:
     """The rebalance that the page shows, with who has what."""
     (decision,), (assignment,), (snapshot,) = (
-        [record for event, record in found if event == wanted] for wanted in ("decision", "assignment", "snapshot")
+        [record for event, record in events if event == wanted] for wanted in ("decision", "assignment", "snapshot")
     )
     assert (decision["source"], decision["generation"], decision["protocol"]) == ("observed", -1, "range")
     assert (decision["cause"], decision["cause_kind"]) == (line["cause"], "members joined")
@@ -223,9 +223,11 @@ def is_published(found: list[tuple[str, dict[str, Any]]], line: Mapping[str, Any
     by_rack: dict[str, list[str]] = defaultdict(list)
     for entry in assignment["entries"]:
         by_rack[entry["rack"]].append(f"{entry['topic']}-{entry['partition']}")
-    assert {rack: sorted(names) for rack, names in by_rack.items()} == held
+    assert {rack: sorted(names) for rack, names in by_rack.items()} == items
     assert sum(entry["previous"] != entry["member"] for entry in assignment["entries"]) == line["moves"]["moved"]
-    assert {one["member_id"] for one in snapshot["members"]} == {entry["member"] for entry in assignment["entries"]}
+    assert {member["member_id"] for member in snapshot["members"]} == {
+        entry["member"] for entry in assignment["entries"]
+    }
 
 
 def assessed_from(kafka: KafkaCluster, events: str, group: str, file: Path) -> dict[str, Any]:

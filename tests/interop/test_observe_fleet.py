@@ -65,11 +65,11 @@ def test_groups_are_found_by_a_pattern_and_the_file_is_read_again(kafka: KafkaCl
         before = rebalances(kafka, TEAM_A)
         with Fleet(kafka, address, *entries) as fleet:
             wait_until(lambda: fleet.shown() == {TEAM_A: "stable"}, 60, fleet.tail)
-            found = fleet.get(f"/api/groups/{TEAM_A}")
-            assert sorted(item["name"] for holder in found["holders"] for item in holder["items"]) == [
+            document = fleet.get(f"/api/groups/{TEAM_A}")
+            assert sorted(item["name"] for holder in document["holders"] for item in holder["items"]) == [
                 f"{TEAM_A}-{partition}" for partition in range(4)
             ]
-            assert found["observed"]["shadow"]["current"]["unowned"] == 0
+            assert document["observed"]["shadow"]["current"]["unowned"] == 0
             assert "No group fits the pattern nobody-* yet" in fleet.logged("pattern_matches_nothing")[0]["reason"]
 
             fleet.write("[[groups")

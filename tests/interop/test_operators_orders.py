@@ -127,8 +127,8 @@ def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path)
 
 
 def published(kafka: KafkaCluster, topic: str) -> list[tuple[str, dict[str, Any]]]:
-    def begun_and_ended(found: Any) -> bool:
-        return sum(record.get("cause_kind") == "ordered" for _, record in decoded(found)) == 2
+    def begun_and_ended(line: Any) -> bool:
+        return sum(record.get("cause_kind") == "ordered" for _, record in decoded(line)) == 2
 
     return decoded(read_until(kafka, topic, begun_and_ended, 60))
 
@@ -179,8 +179,8 @@ def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_o
         app.wait_counted(load.expected)
         load.start(100)
         leaving, began_ms = app.instances["one"], app.timeline().ordered[-1].t_ms
-        held = leaving.running
-        assert held
+        tasks = leaving.running
+        assert tasks
         ordered(kafka, control, "evacuate", common.application_id, "rack:az1", "--reason", "new disks")
         wait_until(lambda: not leaving.running and app.complete(), SETTLE_S, app.send)
         app.wait_settled(limit_s=SETTLE_S)
@@ -188,10 +188,10 @@ def test_a_rack_of_an_application_is_evacuated_and_no_task_waits_for_more_than_o
         app.wait_counted(load.expected)
         line = app.timeline()
         assert line.overlaps() == []
-        waited = {task: rebalances_without(common, line, task, began_ms) for task in held}
+        waited = {task: rebalances_without(common, line, task, began_ms) for task in tasks}
         assert waited
         print(
-            f"handed over in {max(waited.values())} round, {longest_gap_ms(line, held, began_ms)} ms at most: {waited}"
+            f"handed over in {max(waited.values())} round, {longest_gap_ms(line, tasks, began_ms)} ms at most: {waited}"
         )
         assert max(waited.values()) == 1, waited
         warmed = [entry["warmups"] for entry in lead.log("streams_decision") if entry["warmups"]]

@@ -64,8 +64,8 @@ def test_the_plan_is_what_the_leader_then_does(kafka: KafkaCluster, tmp_path: Pa
         explained = reported("explain", group, path)
         assert {e["item"] for e in explained} == {move["item"] for move in plan["moves"]}
         assert {e["stage"] for e in explained} == {"rack locality"}
-        (one,) = reported("explain", group, path, plan["moves"][0]["item"])
-        assert [a["owner"] for a in one["alternatives"] if a["chosen"]] == [plan["moves"][0]["target"]]
+        (explanation,) = reported("explain", group, path, plan["moves"][0]["item"])
+        assert [a["owner"] for a in explanation["alternatives"] if a["chosen"]] == [plan["moves"][0]["target"]]
         drawn = run_to_end(
             ["plan", group, "--config", str(path), "--detailed-exitcode"], environment={"COLUMNS": "200"}
         )
@@ -155,7 +155,7 @@ def test_bytes_and_money_between_racks_are_reported(kafka: KafkaCluster, tmp_pat
 
 
 def by_id(ids: Mapping[str, str], member_id: str) -> str:
-    return next(client for client, known in ids.items() if known == member_id)
+    return next(client for client, of_client in ids.items() if of_client == member_id)
 
 
 def wait_moved(
@@ -182,7 +182,7 @@ def test_a_simulation_says_what_a_lost_rack_costs(kafka: KafkaCluster, tmp_path:
         (lost,) = reported("simulate", group, path, "--without-rack", "az3")
         assert (lost["kept"], lost["moved"], lost["new"], lost["unowned"]) == (8, 0, 4, 0)
         joined = reported("simulate", group, path, "--add", "1", "--add-rack", "az1")
-        assert [one["moved"] for one in joined] == [3, 0]
+        assert [lost_member["moved"] for lost_member in joined] == [3, 0]
         assert joined[0]["pending"] == 3
         assert (joined[1]["kept"], joined[1]["new"]) == (12, 0), "what is handed out was counted when it was planned"
         (grown,) = reported("simulate", group, path, "--topic", f"{group}=24")
@@ -190,14 +190,14 @@ def test_a_simulation_says_what_a_lost_rack_costs(kafka: KafkaCluster, tmp_path:
         refused = run_to_end(["simulate", group, "--config", str(path), "--without-rack", "az9"])
         assert (refused.code, "az9" in refused.stderr) == (2, True)
         ids = {m.client_id: m.member_id for m in describe(kafka.bootstrap, group).members}
-        one = f"member:{next(iter(ids))}"
+        one_member = f"member:{next(iter(ids))}"
         stopped, dead = reported(
-            "simulate", group, path, "--restart", one, "--crash", one, "--session-timeout-ms", "10000"
+            "simulate", group, path, "--restart", one_member, "--crash", one_member, "--session-timeout-ms", "10000"
         )
         assert (stopped["items"], stopped["as_it_is"]["seconds"], stopped["by"]) == (4, 3.0, "evacuation")
         assert (dead["as_it_is"]["seconds"], dead["helped"]["seconds"], dead["by"]) == (13.0, 3.2, "guard")
         assert reported("plan", group, path)["dearest_crash"]["items"] == 4
-        drawn = run_to_end(["simulate", group, "--config", str(path), "--remove", one])
+        drawn = run_to_end(["simulate", group, "--config", str(path), "--remove", one_member])
         assert "Seconds are upper bounds. Nothing was applied." in drawn.stdout, drawn.text
         assert rebalances(kafka, group) == quiet
 
@@ -253,9 +253,9 @@ def test_doctor_names_missing_rights(secured_kafka: KafkaCluster, tmp_path: Path
     with Flock(secured_kafka.bootstrap) as flock:
         member = flock.member("confluent", group, [group], ["range"], more=client)
         wait_settled([member], partitions_of({group: PARTITIONS}))
-        found = failing(reported("doctor", group, path, code=1))
-        assert f"READ on Group '{group}'" in found["group ACL"]
-        assert f"DESCRIBE on Topic '{group}'" in found["topic ACLs"]
+        failures = failing(reported("doctor", group, path, code=1))
+        assert f"READ on Group '{group}'" in failures["group ACL"]
+        assert f"DESCRIBE on Topic '{group}'" in failures["topic ACLs"]
 
 
 def allow(kafka: KafkaCluster, kind: ResourceType, name: str, operation: AclOperation, user: str) -> None:

@@ -88,7 +88,7 @@ def test_static_members_are_restarted_one_after_another_and_one_of_them_is_remov
         wait_settled(members, expected, spread=0, limit_s=60)
         print(f"its share was back {time.monotonic() - began:.1f} s after its start")
         assert "app-1" not in reported("orders").text
-        assert any("member:app-1 in 'restarted': it is back" in one["cause"] for one in lead.log("decision"))
+        assert any("member:app-1 in 'restarted': it is back" in entry["cause"] for entry in lead.log("decision"))
 
         refused = reported("evacuate", group, "member:app-2", "--remove")
         assert refused.code == 2
@@ -156,17 +156,17 @@ def test_threads_of_an_evacuated_application_with_a_client_id_are_not_waited_for
     common = application(kafka, "restarted-app", **settings)
     with following(kafka, common, tmp_path, control) as (_, app, load):
         load.produce(1_000)
-        one, two = app.add("one"), app.add("two")
+        first, second = app.add("one"), app.add("two")
         app.wait_settled(spread=1, limit_s=240)
         load.start(100)
         ordered(kafka, control, "evacuate", common.application_id, "member:one", "--wait", "60")
-        wait_until(lambda: two.running == common.tasks, 30, app.send)
-        assert one.stop() == 0, app.send()
+        wait_until(lambda: second.running == common.tasks, 30, app.send)
+        assert first.stop() == 0, app.send()
         former = {m.member_id for m in describe(kafka.bootstrap, common.application_id).members}
         app.start("one")
         app.wait_started("one")
         began = time.monotonic()
-        wait_until(lambda: bool(one.running) and app.complete(), 240, app.send)
+        wait_until(lambda: bool(first.running) and app.complete(), 240, app.send)
         took_s = time.monotonic() - began
         print(f"its tasks were back {took_s:.1f} s after its start, with a session of {session_ms / 1000:.0f} s")
         assert took_s < session_ms / 1000 / 2

@@ -58,8 +58,8 @@ def test_a_leader_that_waits_in_a_join_is_alive_and_ready(kafka: KafkaCluster) -
         assert not joining.is_alive()
         assert sorted(m.instance_id or "" for m in describe(kafka.bootstrap, GROUP).members) == ["", "", "bellwether"]
         # Read once the page asks, so shown at a later refresh.
-        known = {f"{GROUP}-0": 0, f"{GROUP}-1": 3, f"{GROUP}-2": None, f"{GROUP}-3": None}
-        wait_until(lambda: lags(address) == known, 60, lead.tail)
+        expected_lags = {f"{GROUP}-0": 0, f"{GROUP}-1": 3, f"{GROUP}-2": None, f"{GROUP}-3": None}
+        wait_until(lambda: lags(address) == expected_lags, 60, lead.tail)
     lease.release()
 
 

@@ -109,7 +109,7 @@ def produce(kafka: KafkaCluster, topic: str, records: int, expected: Counter[str
 def counts(kafka: KafkaCluster, changelog: str) -> Counter[str]:
     """The counts as they are in the changelog: the last one of each key."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "reads-alone"})
-    found: Counter[str] = Counter()
+    reported_counts: Counter[str] = Counter()
     try:
         left = {p: consumer.get_watermark_offsets(TopicPartition(changelog, p), 10)[1] for p in range(TASKS)}
         left = {p: end for p, end in left.items() if end}
@@ -122,12 +122,12 @@ def counts(kafka: KafkaCluster, changelog: str) -> Counter[str]:
                 key, value = message.key(), message.value()
                 assert key is not None
                 assert value is not None
-                found[key.decode() if isinstance(key, bytes) else key] = json.loads(value)["count"]
+                reported_counts[key.decode() if isinstance(key, bytes) else key] = json.loads(value)["count"]
                 if partition in left and offset + 1 >= left[partition]:
                     del left[partition]
     finally:
         consumer.close()
-    return found
+    return reported_counts
 
 
 def settled(members: Sequence[Counting], loads: Sequence[int]) -> bool:
@@ -160,14 +160,14 @@ def test_a_cold_member_warms_up_first_and_a_standby_takes_over(kafka: KafkaClust
         def counting(name: str) -> Counting:
             return Counting(kafka, group, topic, tmp_path, name)
 
-        with counting("one") as one, counting("two") as two:
-            both = (one, two)
+        with counting("one") as cold, counting("two") as two:
+            both = (cold, two)
             wait_until(lambda: settled(both, [3, 3]), 40, lambda: sending(*both))
             wait_until(lambda: counts(kafka, f"{group}-changelog") == expected, 30, lambda: sending(*both))
             assert all(set(m.assigned["standby"]) == set(range(TASKS)) - set(m.assigned["active"]) for m in both)
 
             with counting("three") as three:
-                trio = (one, two, three)
+                trio = (cold, two, three)
                 wait_until(lambda: settled(trio, [2, 2, 2]), 60, lambda: sending(*trio))
                 first = next(given for given in three.history if any(given.values()))
                 assert first["active"] == []
@@ -176,10 +176,10 @@ def test_a_cold_member_warms_up_first_and_a_standby_takes_over(kafka: KafkaClust
                 assert set(three.assigned["active"]) <= prepared, "it kept copies before it worked on them"
                 produce(kafka, topic, RECORDS // 2, expected)
 
-                lost = set(one.assigned["active"])
+                lost = set(cold.assigned["active"])
                 survivors = (two, three)
                 before = [len(m.history) for m in survivors]
-                one.kill()
+                cold.kill()
                 wait_until(lambda: settled(survivors, [3, 3]), 60, lambda: sending(*survivors))
                 for member, seen in zip(survivors, before, strict=True):
                     for number, given in enumerate(member.history[seen:], start=seen):

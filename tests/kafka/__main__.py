@@ -70,15 +70,15 @@ def main(words: Sequence[str]) -> int:
             return 2
         results.append(Result(release, policy, tuple(map(simple, classes)), ran, reported))
         draw(results[-1], time.monotonic() - began)
-    found = [trouble for result in results for trouble in reported_of(result)]
-    for trouble in found:
+    failures = [trouble for result in results for trouble in reported_of(result)]
+    for trouble in failures:
         print(f"NOT AS LISTED: {trouble}")
-    return 1 if found else 0
+    return 1 if failures else 0
 
 
 def reported_of(result: Result) -> list[str]:
-    found = troubles(result.ran, result.reported, frozenset(result.classes))
-    return [f"{result.release}, {result.policy}: {trouble}" for trouble in found]
+    failures = troubles(result.ran, result.reported, frozenset(result.classes))
+    return [f"{result.release}, {result.policy}: {trouble}" for trouble in failures]
 
 
 if __name__ == "__main__":

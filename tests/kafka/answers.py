@@ -47,8 +47,8 @@ def _cluster(question: Question) -> ClusterView:
     """Topics come with their number of partitions, or for each partition with the number of its set of racks."""
     sets = question["racks"]
     topics = {
-        topic: [[]] * known if isinstance(known, int) else [sets[number] for number in known]
-        for topic, known in question["topics"].items()
+        topic: [[]] * configs if isinstance(configs, int) else [sets[number] for number in configs]
+        for topic, configs in question["topics"].items()
     }
     return ClusterView.of({topic: racks for topic, racks in topics.items() if racks})
 

@@ -77,24 +77,24 @@ def _params(question: Question) -> utils.RackAwareOptimizationParams:
 def _assignments(question: Question) -> list[api.KafkaStreamsAssignment]:
     return [
         api.KafkaStreamsAssignment.of(
-            process_id(one), [api.AssignedTask(TaskId(s, p), api.TaskType[role]) for s, p, role in one["tasks"]]
+            process_id(entry), [api.AssignedTask(TaskId(s, p), api.TaskType[role]) for s, p, role in entry["tasks"]]
         )
-        for one in question["plan"]
+        for entry in question["plan"]
     ]
 
 
 def _by_process(question: Question) -> Assignments:
-    return {one.process_id: one for one in _assignments(question)}
+    return {assignment.process_id: assignment for assignment in _assignments(question)}
 
 
 def _written(assignments: Any) -> Answer:
     return {
         "plan": [
             {
-                "high": one.process_id.most_significant,
-                "low": one.process_id.least_significant,
-                "tasks": [[t.id.subtopology, t.id.partition, t.type.name] for t in one.tasks.values()],
+                "high": assignment.process_id.most_significant,
+                "low": assignment.process_id.least_significant,
+                "tasks": [[t.id.subtopology, t.id.partition, t.type.name] for t in assignment.tasks.values()],
             }
-            for one in assignments
+            for assignment in assignments
         ]
     }

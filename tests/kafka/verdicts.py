@@ -39,15 +39,15 @@ Differing = Mapping[tuple[str, str], Listed]
 def listed(policy: str, release: str, text: str | None = None) -> Differing:
     """The reviewed file for one policy, by test class and method. Raises ValueError for a kind that there is not."""
     reported = yaml.safe_load(DIFFERING.read_text(encoding="utf-8") if text is None else text)
-    found: dict[tuple[str, str], Listed] = {}
+    entries: dict[tuple[str, str], Listed] = {}
     for test_class, tests in reported.get(policy, {}).items():
         for method, entry in tests.items():
             fails = _of_release(entry["fails"], release)
             if entry["kind"] not in KINDS:
                 raise ValueError(f"{test_class}.{method} is of no known kind: {entry['kind']}")
             if fails:
-                found[test_class, method] = Listed(fails, entry["kind"], entry["why"])
-    return found
+                entries[test_class, method] = Listed(fails, entry["kind"], entry["why"])
+    return entries
 
 
 def _of_release(fails: Any, release: str) -> int:
@@ -75,15 +75,15 @@ def troubles(ran: Ran, reported: Differing, classes: frozenset[str]) -> list[str
     for case in ran.cases:
         if case.failure:
             failed[case.test_class, case.method] = failed.get((case.test_class, case.method), 0) + 1
-    found = [f"{test}.{method} fails and is not listed" for test, method in sorted(failed.keys() - reported.keys())]
+    failures = [f"{test}.{method} fails and is not listed" for test, method in sorted(failed.keys() - reported.keys())]
     for (test, method), entry in reported.items():
         if test in classes:
-            found += _judge(f"{test}.{method}", entry, failed.get((test, method), 0), _plans(ran, test, method))
+            failures += _judge(f"{test}.{method}", entry, failed.get((test, method), 0), _plans(ran, test, method))
     for test in sorted(classes):
         mine = [case for case in ran.cases if case.test_class == test]
         if not any(case.asked for case in mine):
-            found.append(f"{test} asked us nothing" if mine else f"{test} was not run")
-    return found
+            failures.append(f"{test} asked us nothing" if mine else f"{test} was not run")
+    return failures
 
 
 def _plans(ran: Ran, test: str, method: str) -> list[Compared]:
@@ -100,10 +100,10 @@ def _judge(test: str, entry: Listed, failed: int, plans: list[Compared]) -> list
         return [f"{test} is listed, but no plan of it was compared"]
     if entry.kind == RACKS:
         plans = _refused(plans)
-    found = next((text for plan in plans if (text := FAULTS[entry.kind](plan))), "")
-    if not found and entry.kind != ORDER and all(plan.same for plan in plans):
-        found = "all of its plans are Kafka's"
-    return [f"{test} is listed, but {found}"] if found else []
+    first = next((text for plan in plans if (text := FAULTS[entry.kind](plan))), "")
+    if not first and entry.kind != ORDER and all(plan.same for plan in plans):
+        first = "all of its plans are Kafka's"
+    return [f"{test} is listed, but {first}"] if first else []
 
 
 def _refused(plans: list[Compared]) -> list[Compared]:

@@ -74,7 +74,17 @@ def _tasks(question: Question) -> TaskTable:
     rows = question["tasks"]
     sources = question.get("partitionsForTask") or [[] for _ in rows]
     changelogs = question.get("changelogPartitionsForTask") or [[] for _ in rows]
-    racks = tuple(sorted({rack for table in (sources, changelogs) for task in table for held in task for rack in held}))
+    racks = tuple(
+        sorted(
+            {
+                rack
+                for table in (sources, changelogs)
+                for task in table
+                for racks_of_replica in task
+                for rack in racks_of_replica
+            }
+        )
+    )
     source_signature, source_remote = remote(sources, racks)
     changelog_signature, changelog_remote = remote(changelogs, racks)
     return TaskTable(
@@ -91,8 +101,9 @@ def _tasks(question: Question) -> TaskTable:
         source_remote=source_remote,
         changelog_signature=changelog_signature,
         changelog_remote=changelog_remote,
-        racks_known=question.get("racked", False) and all(held for task in sources for held in task),
-        changelog_racks_known=question.get("racked", False) and all(held for task in changelogs for held in task),
+        racks_known=question.get("racked", False) and all(replica_racks for task in sources for replica_racks in task),
+        changelog_racks_known=question.get("racked", False)
+        and all(replica_racks for task in changelogs for replica_racks in task),
     )
 
 

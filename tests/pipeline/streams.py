@@ -38,21 +38,21 @@ QUEUED = 50_000  # half of what librdkafka's queue holds
 
 def values(count: int, end_ms: int) -> list[bytes]:
     """Events of the ten minutes before `end_ms` in the order of their times, one in a hundred junk."""
-    found: list[bytes] = []
+    records: list[bytes] = []
     for n in range(count):
         at = end_ms - 600_000 + 600_000 * n // count
         kind = n % 5
         if kind == 0:
-            found.append(lag_event(at, n % 700, partition=n % 7))
+            records.append(lag_event(at, n % 700, partition=n % 7))
         elif kind == 1:
-            found.append(traffic_event(at, 100 * (n % 50), partition=n % 7))
+            records.append(traffic_event(at, 100 * (n % 50), partition=n % 7))
         elif kind == 2:
-            found.append(membership_event(at, f"m{n % 11}"))
+            records.append(membership_event(at, f"m{n % 11}"))
         elif kind == 3:
-            found.append(decision_event(at, n, n % 4))
+            records.append(decision_event(at, n, n % 4))
         else:
-            found.append(b"junk" if n % 100 == 4 else lag_event(at, -1))
-    return found
+            records.append(b"junk" if n % 100 == 4 else lag_event(at, -1))
+    return records
 
 
 def closing(now_ms: int) -> list[bytes]:
@@ -188,9 +188,9 @@ def compared(
     table = TABLES[name](raw, SCHEMAS, Options()).cache()
     closed = F.col("window_end") <= F.timestamp_millis(F.lit(now_ms - WATERMARK_MS))
     open_rows = table.where(~closed).count()
-    found = _difference(name, table.where(closed), written.select(*table.columns), open_rows)
+    difference = _difference(name, table.where(closed), written.select(*table.columns), open_rows)
     table.unpersist()
-    return found
+    return difference
 
 
 def weights_differ(
@@ -200,7 +200,9 @@ def weights_differ(
     table = TABLES["rates"](raw, SCHEMAS, Options())
     closed = table.where(F.col("window_end") <= F.timestamp_millis(F.lit(now_ms - WATERMARK_MS))).cache()
     wanted = {f"{row['topic']}-{row['partition']}": row.asDict() for row in weights(closed).collect()}
-    sent = read_until(kafka, weights_topic, lambda found: {m.key() for m in found} >= {k.encode() for k in wanted}, 60)
+    sent = read_until(
+        kafka, weights_topic, lambda messages: {m.key() for m in messages} >= {k.encode() for k in wanted}, 60
+    )
     last = {bytes(m.key() or b"").decode(): _weight_in(m) for m in sent}
     pairs = {key: (last.get(key), wanted.get(key)) for key in wanted | last}
     return {key: pair for key, pair in pairs.items() if not _alike(*pair)}
@@ -216,8 +218,8 @@ def _alike(sent: dict[str, object] | None, wanted: dict[str, object] | None) -> 
     """Whether two weights are the same. Their errors are of sums, whose last bits depend on the order of rows."""
     if sent is None or wanted is None or None in (sent["error"], wanted["error"]):
         return sent == wanted
-    one, other = ({name: value for name, value in weight.items() if name != "error"} for weight in (sent, wanted))
-    return one == other and math.isclose(float(str(sent["error"])), float(str(wanted["error"])), rel_tol=1e-9)
+    own, other = ({name: value for name, value in weight.items() if name != "error"} for weight in (sent, wanted))
+    return own == other and math.isclose(float(str(sent["error"])), float(str(wanted["error"])), rel_tol=1e-9)
 
 
 def _difference(name: str, wanted: DataFrame, written: DataFrame, open_rows: int = CLOSING_ROWS) -> Difference:

@@ -29,32 +29,36 @@ def test_events_of_a_led_group_are_what_was_decided(kafka: KafkaCluster, tmp_pat
         members = [flock.member("confluent", group, (topic,), ("range",), rack=f"az{i + 1}") for i in range(2)]
         owners = wait_settled(members, partitions_of({topic: 6}), spread=0)
         # Traffic is what came between two samples, and a first one may lack sizes of brokers that answer late.
-        read_until(kafka, events, lambda found: sizes_known(decoded(found)), 60)
+        read_until(kafka, events, lambda messages: sizes_known(decoded(messages)), 60)
         produce(kafka, topic)
         # Records are counted by end offsets and bytes by sizes of logs, which are read one after the other.
-        messages = read_until(kafka, events, lambda found: all_written(decoded(found), topic), 60)
+        messages = read_until(kafka, events, lambda messages: all_written(decoded(messages), topic), 60)
         last = lead.log("decision", group=group)[-1]
         weights_are_described(kafka, group, topic, tmp_path)
     assert {bytes(message.key() or b"") for message in messages} == {group.encode()}
     assert len({message.partition() for message in messages}) == 1
-    found = decoded(messages)
-    assert Counter(event for event, _ in found)["snapshot"] == Counter(event for event, _ in found)["decision"]
-    decision = [record for event, record in found if event == "decision" and record["generation"] == last["generation"]]
+    events_seen = decoded(messages)
+    assert (
+        Counter(event for event, _ in events_seen)["snapshot"] == Counter(event for event, _ in events_seen)["decision"]
+    )
+    decision = [
+        record for event, record in events_seen if event == "decision" and record["generation"] == last["generation"]
+    ]
     assert [(d["moved"], d["kept"], d["new"], d["policy"]) for d in decision] == [
         (last["moved"], last["kept"], last["new"], last["policy"])
     ]
-    given = [r for event, r in found if event == "assignment" and r["generation"] == last["generation"]]
+    given = [r for event, r in events_seen if event == "assignment" and r["generation"] == last["generation"]]
     reported = {(e["topic"], e["partition"]): e["member"] for record in given for e in record["entries"]}
     assert {tp: member.rsplit("-", 5)[0] for tp, member in reported.items()} == {tp: m.name for tp, m in owners.items()}
-    joined = {r["member"] for event, r in found if event == "membership" and r["change"] == "joined"}
+    joined = {r["member"] for event, r in events_seen if event == "membership" and r["change"] == "joined"}
     assert set(reported.values()) <= joined
-    lags = [r for event, r in found if event == "lag"]
+    lags = [r for event, r in events_seen if event == "lag"]
     assert {(e["topic"], e["partition"]) for e in lags[-1]["entries"]} == set(reported)
-    written = sum(e["bytes"] for event, r in found if event == "traffic" for e in r["entries"])
+    written = sum(e["bytes"] for event, r in events_seen if event == "traffic" for e in r["entries"])
     # Batches have headers and are not compressed here; the log may grow between the two reads.
     assert RECORDS * BYTES <= written <= 2 * RECORDS * BYTES
     assert topic_setting(kafka, events, "cleanup.policy") == "delete"
-    history_is_replayed(kafka, events, tmp_path / "history", Counter(event for event, _ in found))
+    history_is_replayed(kafka, events, tmp_path / "history", Counter(event for event, _ in events_seen))
 
 
 def weights_are_described(kafka: KafkaCluster, group: str, topic: str, directory: Path) -> None:
@@ -63,8 +67,8 @@ def weights_are_described(kafka: KafkaCluster, group: str, topic: str, directory
     producer = Producer(kafka.client_config("admin", "admin"))
     now_ms = int(time.time() * 1000)
     for partition, size, age_ms in ((0, 10.0, 1_000), (1, 10.0, 1_000), (2, 10.0**9, 1_000), (3, 10.0, 10**9)):
-        found = {"topic": topic, "partition": partition, "bytes_per_s": size, "records_per_s": 1.0, "windows": 1}
-        value = SCHEMAS.encode("weight", {**found, "estimated_at_ms": now_ms - age_ms})
+        weight = {"topic": topic, "partition": partition, "bytes_per_s": size, "records_per_s": 1.0, "windows": 1}
+        value = SCHEMAS.encode("weight", {**weight, "estimated_at_ms": now_ms - age_ms})
         producer.produce("pipeline-weights", value, f"{topic}-{partition}".encode())
     assert producer.flush(20) == 0
     config = directory / "bellwether.toml"
@@ -105,15 +109,15 @@ def produce(cluster: KafkaCluster, topic: str) -> None:
     assert producer.flush(20) == 0
 
 
-def sizes_known(found: list[tuple[str, dict[str, list[dict[str, int]]]]]) -> bool:
+def sizes_known(events: list[tuple[str, dict[str, list[dict[str, int]]]]]) -> bool:
     """A sample of traffic has the bytes of each partition."""
-    samples = [record["entries"] for event, record in found if event == "traffic"]
+    samples = [record["entries"] for event, record in events if event == "traffic"]
     return any(entries and all(entry["bytes"] >= 0 for entry in entries) for entries in samples)
 
 
-def all_written(found: list[tuple[str, dict[str, list[dict[str, int]]]]], topic: str) -> bool:
+def all_written(events: list[tuple[str, dict[str, list[dict[str, int]]]]], topic: str) -> bool:
     """Samples of traffic have it all, records and bytes."""
-    traffic = [e for event, record in found if event == "traffic" for e in record["entries"]]
+    traffic = [e for event, record in events if event == "traffic" for e in record["entries"]]
     wanted = (("records", RECORDS), ("bytes", RECORDS * BYTES))
     return all(sum(max(0, e[name]) for e in traffic if str(e["topic"]) == topic) >= least for name, least in wanted)
 

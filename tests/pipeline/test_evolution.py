@@ -66,10 +66,10 @@ def test_running_jobs_meet_a_new_version_of_a_schema(kafka: KafkaCluster, tmp_pa
     ]
     table = TABLES[LAG](raw.where(~unknown), both, Options())
     wanted = table.where(F.col("window_end") < F.timestamp_millis(F.lit(now_ms - HOUR_MS)))
-    found = spark.read.parquet(str(written)).select(*wanted.columns)
-    assert not as_dicts(wanted.exceptAll(found))
-    assert not as_dicts(found.exceptAll(wanted))
-    assert sum(row["samples"] for row in as_dicts(found)) == 5 * EACH
+    rows = spark.read.parquet(str(written)).select(*wanted.columns)
+    assert not as_dicts(wanted.exceptAll(rows))
+    assert not as_dicts(rows.exceptAll(wanted))
+    assert sum(row["samples"] for row in as_dicts(rows)) == 5 * EACH
 
 
 def second_version(schema: EventSchema) -> EventSchema:

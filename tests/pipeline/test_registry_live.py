@@ -65,9 +65,9 @@ def test_every_reader_of_the_framing_reads_the_events(kafka: KafkaCluster, regis
     with Bellwether(kafka, [GROUP], events=settings), Flock(kafka.bootstrap) as flock:
         members = [flock.member("confluent", GROUP, (TOPIC,), ("range",)) for _ in range(2)]
         wait_settled(members, partitions_of({TOPIC: 6}), spread=0)
-        read_until(kafka, EVENTS, lambda found: {read(registry, m)[0] for m in found} >= WANTED, 60)
+        read_until(kafka, EVENTS, lambda messages: {read(registry, m)[0] for m in messages} >= WANTED, 60)
     count = written(kafka)
-    messages = read_until(kafka, EVENTS, lambda found: len(found) >= count, 60)
+    messages = read_until(kafka, EVENTS, lambda messages: len(messages) >= count, 60)
     schemas = SchemaSet.load()
     ids = registered(registry, EVENTS, schemas)
     assert set(asked(registry, "/subjects")) == {subject(EVENTS, schema) for schema in schemas.schemas.values()}

@@ -68,8 +68,8 @@ def test_storms_and_who_caused_them() -> None:
 def test_a_weight_is_a_median_that_one_burst_does_not_move() -> None:
     values = [traffic_event(START_MS - 300_000 * n, 1_000) for n in range(2)]
     values += [traffic_event(START_MS - 300_000 * 2, 9_000_000)]
-    found = rates(kafka_rows(local_spark(), values), SCHEMAS, Options())
-    (row,) = as_dicts(weights(found))
+    rows = rates(kafka_rows(local_spark(), values), SCHEMAS, Options())
+    (row,) = as_dicts(weights(rows))
     assert (row["topic"], row["partition"], row["windows"]) == ("t", 0, 3)
     assert row["bytes_per_s"] == pytest.approx(100)
     assert row["estimated_at_ms"] == START_MS
@@ -77,8 +77,8 @@ def test_a_weight_is_a_median_that_one_burst_does_not_move() -> None:
 
 def test_a_weight_has_an_error_by_how_much_its_windows_vary() -> None:
     values = [traffic_event(START_MS - 300_000 * n, size) for n, size in enumerate((900, 1_000, 1_100, 1_000))]
-    found = rates(kafka_rows(local_spark(), values), SCHEMAS, Options())
-    (row,) = as_dicts(weights(found))
+    rows = rates(kafka_rows(local_spark(), values), SCHEMAS, Options())
+    (row,) = as_dicts(weights(rows))
     assert row["error"] == pytest.approx(1.2533 * 8.165 / 2, rel=1e-3)
     (few,) = as_dicts(weights(rates(kafka_rows(local_spark(), values[:3]), SCHEMAS, Options())))
     assert few["error"] is None
@@ -147,13 +147,13 @@ def test_a_weight_follows_the_daily_pattern_where_three_days_of_it_are_known() -
         if at_ms >= end_ms - days * 24 * hour_ms
     ]
     columns = "window_start timestamp, topic string, partition int, sampled_at_ms long, bytes_per_s double,"
-    found = weights(local_spark().createDataFrame(rows, columns + " records_per_s double"))
-    assert {row["partition"]: row["bytes_per_s"] for row in as_dicts(found)} == {
+    estimates = weights(local_spark().createDataFrame(rows, columns + " records_per_s double"))
+    assert {row["partition"]: row["bytes_per_s"] for row in as_dicts(estimates)} == {
         0: pytest.approx(300),
         1: pytest.approx(100),
         2: pytest.approx(400),
     }
-    assert {row["partition"]: row["error"] for row in as_dicts(found)} == dict.fromkeys(range(3), 0.0)
+    assert {row["partition"]: row["error"] for row in as_dicts(estimates)} == dict.fromkeys(range(3), 0.0)
     rows = [(*row[:4], row[4] * (1.1 if n % 2 else 0.9), row[5]) for n, row in enumerate(rows)]
     noisy = as_dicts(weights(local_spark().createDataFrame(rows, columns + " records_per_s double")))
     errors = {row["partition"]: row["error"] / row["bytes_per_s"] for row in noisy}

@@ -43,7 +43,7 @@ def test_weights_follow_the_daily_pattern_into_the_next_hour(kafka: KafkaCluster
     (query,) = start(local_spark(), pipeline, [WEIGHTS])
     assert query.awaitTermination(LIMIT_S)
     assert query.exception() is None
-    sent = read_until(kafka, WEIGHTS_TOPIC, lambda found: len({m.key() for m in found}) == 3, 60)
+    sent = read_until(kafka, WEIGHTS_TOPIC, lambda messages: len({m.key() for m in messages}) == 3, 60)
     last = {record["partition"]: record for _, record in (SCHEMAS.decode(bytes(m.value() or b"")) for m in sent)}
     quiet = QUIET * 1_000 / SAMPLE_MS
     assert last[0]["bytes_per_s"] == pytest.approx(quiet * BUSY / QUIET)

@@ -17,16 +17,16 @@ def read_until(
     """Every record of the topic, once `enough` says so of those read; raises AssertionError if it never does."""
     partitions = cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions
     consumer = Consumer(cluster.client_config("admin", "admin") | {"group.id": f"reader-of-{topic}"})
-    found: list[Message] = []
+    messages: list[Message] = []
     try:
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
         deadline = time.monotonic() + limit_s * PATIENCE
-        while not enough(found):
-            assert time.monotonic() < deadline, f"{len(found)} records of {topic} were not enough"
-            found += [m for m in consumer.consume(1_000, timeout=0.2) if m.error() is None]
+        while not enough(messages):
+            assert time.monotonic() < deadline, f"{len(messages)} records of {topic} were not enough"
+            messages += [m for m in consumer.consume(1_000, timeout=0.2) if m.error() is None]
     finally:
         consumer.close()
-    return found
+    return messages
 
 
 def decoded(messages: list[Message]) -> list[tuple[str, dict[str, Any]]]:

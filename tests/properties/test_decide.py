@@ -91,9 +91,9 @@ def check(decision: Decision[PartitionPlan]) -> None:
 def test_two_rebalances_of_any_bytes_are_decided_and_valid(
     first: RawGroup, second: RawGroup, before: ClusterView, after: ClusterView, policy: Policy
 ) -> None:
-    one = decided(first, before, Memory.empty(), policy, now_ms=0)
-    check(one)
-    check(decided(second, after, one.plan.memory, policy, now_ms=1))
+    decision = decided(first, before, Memory.empty(), policy, now_ms=0)
+    check(decision)
+    check(decided(second, after, decision.plan.memory, policy, now_ms=1))
 
 
 def joined_again(decision: Decision[PartitionPlan]) -> RawGroup:
@@ -106,10 +106,10 @@ def joined_again(decision: Decision[PartitionPlan]) -> RawGroup:
         if view is None or view.degraded:
             members.append(member)
             continue
-        held = ConsumerProtocolAssignment.decode(blobs[member.member_id]).partitions
-        reported = sticky_v1(held, decision.raw.generation)
+        partitions = ConsumerProtocolAssignment.decode(blobs[member.member_id]).partitions
+        reported = sticky_v1(partitions, decision.raw.generation)
         rack = None if view.leader_only else view.rack
-        blob = subscription(3, view.topics, reported, held, decision.raw.generation, rack)
+        blob = subscription(3, view.topics, reported, partitions, decision.raw.generation, rack)
         members.append(replace(member, metadata=blob))
     return replace(decision.raw, generation=decision.raw.generation + 1, members=tuple(members))
 
@@ -136,8 +136,8 @@ def test_a_group_settles_and_then_nothing_moves(raw: RawGroup, cluster: ClusterV
 @settings(max_examples=50, deadline=None)
 @given(raw_groups(), clusters(), policies)
 def test_deciding_the_same_twice_gives_the_same_bytes(raw: RawGroup, cluster: ClusterView, policy: Policy) -> None:
-    one, two = (decided(raw, cluster, Memory.empty(), policy, now_ms=0) for _ in range(2))
-    assert one.assignments == two.assignments
+    first, second = (decided(raw, cluster, Memory.empty(), policy, now_ms=0) for _ in range(2))
+    assert first.assignments == second.assignments
 
 
 @settings(max_examples=150, deadline=None)
@@ -146,16 +146,16 @@ def test_members_with_configured_racks_are_placed_as_if_there_were_leaders_only(
     cluster: ClusterView, names: list[str | None], policy: Policy
 ) -> None:
     """Where the leaders' racks are known: of a partition whose leader has none, all replicas count."""
-    known = {
+    followed_racks = {
         topic: [[cluster.racks[rack]] for rack in cluster.leader_rack[cluster.topic_of() == t].tolist() if rack >= 0]
         for t, topic in enumerate(cluster.topics)
     }
-    followed = {topic: [[*leader, *cluster.racks] for leader in leaders] for topic, leaders in known.items()}
+    followed = {topic: [[*leader, *cluster.racks] for leader in leaders] for topic, leaders in followed_racks.items()}
     subscribed = subscription(0, TOPICS[:3])
     configured = tuple(RawMember(f"m{i}", None, subscribed, rack, True) for i, rack in enumerate(names))
     sending = tuple(RawMember(f"m{i}", None, subscription(3, TOPICS[:3], rack=rack)) for i, rack in enumerate(names))
     raw = RawGroup("g", 1, "range", configured)
-    one = decided(raw, ClusterView.of(followed), Memory.empty(), policy, now_ms=0)
-    two = decided(replace(raw, members=sending), ClusterView.of(known), Memory.empty(), policy, now_ms=0)
-    check(one)
-    assert one.cost == two.cost
+    decision = decided(raw, ClusterView.of(followed), Memory.empty(), policy, now_ms=0)
+    two = decided(replace(raw, members=sending), ClusterView.of(followed_racks), Memory.empty(), policy, now_ms=0)
+    check(decision)
+    assert decision.cost == two.cost

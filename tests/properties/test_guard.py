@@ -69,17 +69,17 @@ def played(
 def test_with_a_process_id_of_its_own_only_its_members_are_removed(steps: list[tuple[str, int, int]]) -> None:
     own, theirs = thread_id(P1).replace("-1-", "-{}-"), thread_id(P2).replace("-1-", "-{}-")
     group, seen = played(steps, own, theirs, (P1, P2))
-    found = belonging(Identity(GROUP, P1), seen, 60.0)
-    assert all(group.owner[member_id] == OWN for member_id in found.member_ids)
-    if not found.objections:
-        assert set(found.member_ids) == {m for m in seen.members if group.owner[m] == OWN}
+    own_members = belonging(Identity(GROUP, P1), seen, 60.0)
+    assert all(group.owner[member_id] == OWN for member_id in own_members.member_ids)
+    if not own_members.objections:
+        assert set(own_members.member_ids) == {m for m in seen.members if group.owner[m] == OWN}
 
 
 @given(st.lists(STEP, max_size=30))
 def test_with_a_client_id_of_its_own_only_its_members_are_removed(steps: list[tuple[str, int, int]]) -> None:
     group, seen = played(steps, "app-{}", "other-{}", (None, None))
-    found = belonging(Identity(GROUP, client_ids=("app-1", "app-2", "app-3")), seen, 60.0)
-    assert all(group.owner[member_id] == OWN for member_id in found.member_ids)
+    own_members = belonging(Identity(GROUP, client_ids=("app-1", "app-2", "app-3")), seen, 60.0)
+    assert all(group.owner[member_id] == OWN for member_id in own_members.member_ids)
 
 
 @given(st.lists(STEP, max_size=30), st.floats(0, 60))
@@ -87,12 +87,12 @@ def test_a_client_id_that_others_visibly_have_frees_nobody(steps: list[tuple[str
     """Others are visible beside the guard's own: on another host, or in one generation. One at a time may be its
     own."""
     _, seen = played(steps, "app-1", "app-1", (None, None))
-    found = belonging(Identity(GROUP, client_ids=("app-1",)), seen, lived_s)
+    own_members = belonging(Identity(GROUP, client_ids=("app-1",)), seen, lived_s)
     hosts = {m.client_host for m in seen.members.values()}
     if len(hosts) > 1 or "app-1" in seen.shared:
-        assert not found.member_ids
+        assert not own_members.member_ids
     if lived_s < SETTLED_S:
-        assert not any(seen.members[m].at_first for m in found.member_ids)
+        assert not any(seen.members[m].at_first for m in own_members.member_ids)
 
 
 @given(st.lists(STEP, max_size=30))
@@ -101,8 +101,8 @@ def test_a_process_id_that_others_visibly_have_frees_none_of_them(steps: list[tu
     removed, and nobody whose client id two members had in one generation."""
     threads = thread_id(P1).replace("-1-", "-{}-")
     group, seen = played(steps, threads, threads, (P1, P1))
-    found = belonging(Identity(GROUP, P1), seen, 60.0)
-    assert not any(seen.members[m].before for m in found.member_ids)
-    theirs = [seen.members[m] for m in found.member_ids if group.owner[m] != OWN]
-    beside = {seen.members[m].client_id for m in found.member_ids if group.owner[m] == OWN}
+    own_members = belonging(Identity(GROUP, P1), seen, 60.0)
+    assert not any(seen.members[m].before for m in own_members.member_ids)
+    theirs = [seen.members[m] for m in own_members.member_ids if group.owner[m] != OWN]
+    beside = {seen.members[m].client_id for m in own_members.member_ids if group.owner[m] == OWN}
     assert not any(m.client_id in seen.shared and m.client_id in beside for m in theirs)

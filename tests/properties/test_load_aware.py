@@ -26,12 +26,12 @@ def problems(draw: st.DrawFn) -> tuple[GroupView, ClusterView, LoadAware]:
         for i in range(draw(st.integers(1, 5)))
     ]
     total = cluster.partition_total
-    held = np.array(draw(st.lists(st.integers(NOBODY, len(members) - 1), min_size=total, max_size=total)), np.int32)
+    owner = np.array(draw(st.lists(st.integers(NOBODY, len(members) - 1), min_size=total, max_size=total)), np.int32)
     loads = draw(st.lists(st.floats(0, 1e12), min_size=total, max_size=total))
     weights = Weights({cluster.name(flat): load for flat, load in enumerate(loads)})
     capacity = {f"m{i}": draw(st.sampled_from([1.0, 2.0, 4.0])) for i in range(len(members))}
     rules = Rules(moves_max=draw(st.sampled_from([None, 0, 1, 3])))
-    group = GroupView.of(cluster, members, remembered=held, remembered_generation=0)
+    group = GroupView.of(cluster, members, remembered=owner, remembered_generation=0)
     return group, cluster, LoadAware(weights, capacity, rules)
 
 
@@ -71,10 +71,10 @@ def moved_by_noise(seed: int, *, racked: bool) -> bool:
     views = [MemberView(f"m{i}", None, ("t",), racks[i % len(racks)]) for i in range(members)]
     loads = np.exp(rng.normal(0, rng.uniform(0, 1.5), partitions))
 
-    def plan(held: IntArray, noise: float) -> IntArray:
+    def plan(owner: IntArray, noise: float) -> IntArray:
         seen = loads * (1 + rng.uniform(-noise, noise, partitions))
         weights = Weights({cluster.name(flat): float(seen[flat]) for flat in range(partitions)})
-        group = GroupView.of(cluster, views, remembered=held, remembered_generation=0)
+        group = GroupView.of(cluster, views, remembered=owner, remembered_generation=0)
         return LoadAware(weights).assign(group, cluster)
 
     owner = plan(np.full(partitions, NOBODY, dtype=np.int32), 0.0)

@@ -51,13 +51,13 @@ def weighed(application: Application, sizes: "np.ndarray[tuple[int], np.dtype[np
 def test_tasks_are_placed_no_worse_than_by_counts(seed: int, cored: bool) -> None:
     rng = np.random.default_rng(seed)
     processes, tasks = int(rng.integers(1, 6)), int(rng.integers(1, 40))
-    held = rng.integers(-1, processes, tasks)
+    owner = rng.integers(-1, processes, tasks)
     instances = [
         Instance(
             process_id(n),
             capacity=int(rng.integers(1, 4)),
             tags={"cores": str(int(rng.integers(1, 5)))} if cored else {},
-            active=np.flatnonzero(held == n).tolist(),
+            active=np.flatnonzero(owner == n).tolist(),
         )
         for n in range(processes)
     ]
@@ -93,17 +93,17 @@ def test_ten_rebalances_of_noise_move_no_task(seed: int, end_sum: int | None) ->
 
     def plan(noise: float) -> StreamsPlan:
         seen = loads * (1 + rng.uniform(-noise, noise, tasks))
-        found = assign_streams(viewed(application), CONFIGS, "load-aware", load=weighed(application, seen))
-        application.settle(found)
-        return found
+        placed = assign_streams(viewed(application), CONFIGS, "load-aware", load=weighed(application, seen))
+        application.settle(placed)
+        return placed
 
     for _ in range(12):
         settled = plan(0.0)
     assert not settled.probing
     for _ in range(10):
-        found = plan(0.1)
-        assert found.active.tolist() == settled.active.tolist()
-        assert not found.probing
+        moved = plan(0.1)
+        assert moved.active.tolist() == settled.active.tolist()
+        assert not moved.probing
 
 
 class WeighedShop:

@@ -90,9 +90,9 @@ class Group:
     def refresh(self) -> dict[PlacementOrder, AbsenceUpdate]:
         answer, seen = self.described(), {}
         for order, before in list(self.orders.items()):
-            seen[order] = found = absence_update(order, before, answer, self.now_ms)
-            self.orders[order] = found.absence
-            if found.ended:
+            seen[order] = update = absence_update(order, before, answer, self.now_ms)
+            self.orders[order] = update.absence
+            if update.ended:
                 del self.orders[order]
         return seen
 

@@ -108,9 +108,9 @@ def test_standbys_keep_counts_and_copies_apart_and_cost_no_more(problem: RackPro
         np.bincount(plan.standby_process, minlength=size) == np.bincount(after.standby_process, minlength=size)
     ).all()
     assert (plan.standby_task == after.standby_task).all()
-    held = set(zip(after.standby_task.tolist(), after.standby_process.tolist(), strict=True))
-    assert len(held) == len(after.standby_task)
-    assert held.isdisjoint(enumerate(problem.active))
+    names = set(zip(after.standby_task.tolist(), after.standby_process.tolist(), strict=True))
+    assert len(names) == len(after.standby_task)
+    assert names.isdisjoint(enumerate(problem.active))
     assert standby_cost(view, after, traffic_cost=1) <= standby_cost(view, plan, traffic_cost=1)
     if spread:
         assert all(len(_racks(problem, after, t)) >= len(_racks(problem, plan, t)) for t in range(len(problem.tasks)))

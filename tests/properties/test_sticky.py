@@ -151,19 +151,19 @@ def best_loads(world: World) -> list[int]:
     load = [list(owner.values()).count(m) for m in range(len(wants))]
 
     def chain(poor: int) -> list[tuple[int, int]] | None:
-        found: dict[int, tuple[int, int]] = {}  # giver -> (partition, receiver)
+        giver_of: dict[int, tuple[int, int]] = {}  # giver -> (partition, receiver)
         queue = [poor]
         for receiver in queue:
             for flat, giver in owner.items():
-                if topics[flat] not in wants[receiver] or giver in found or giver == poor:
+                if topics[flat] not in wants[receiver] or giver in giver_of or giver == poor:
                     continue
-                found[giver] = (flat, receiver)
+                giver_of[giver] = (flat, receiver)
                 queue.append(giver)
                 if load[giver] >= load[poor] + 2:
                     links, at = [], giver
                     while at != poor:
-                        links.append(found[at])
-                        at = found[at][1]
+                        links.append(giver_of[at])
+                        at = giver_of[at][1]
                     return links
         return None
 
@@ -190,8 +190,8 @@ def test_equal_subscriptions_move_as_little_as_balance_needs(world: World) -> No
                 claimed.setdefault(claim, []).append((member.generation, m))
     owned = [0] * len(world.members)
     kept = 0
-    for claim, found in claimed.items():
-        newest = [m for age, m in found if age == max(found)[0]]
+    for claim, claimants in claimed.items():
+        newest = [m for age, m in claimants if age == max(claimants)[0]]
         if len(newest) == 1:
             owned[newest[0]] += 1
             kept += int(owner[world.cluster.flat(*claim) or 0]) == newest[0]

@@ -100,13 +100,13 @@ class History:
         stateful, racks = self.application.table().stateful, [i.rack for i in self.application.instances]
         size = len(racks)
         load = np.bincount(plan.active[stateful], minlength=size) + np.bincount(plan.standby_process, minlength=size)
-        found: list[tuple[int, int, int]] = []
+        moves: list[tuple[int, int, int]] = []
         for task, source in zip(plan.standby_task.tolist(), plan.standby_process.tolist(), strict=True):
             holders = {int(plan.active[task]), *plan.standby_process[plan.standby_task == task].tolist()}
             used, others = {racks[p] for p in holders}, {racks[p] for p in holders - {source}}
             room = set(np.flatnonzero(load + 2 <= load[source]).tolist()) - holders
-            found += [(task, source, p) for p in room if len(others | {racks[p]}) >= len(used)]
-        return found
+            moves += [(task, source, p) for p in room if len(others | {racks[p]}) >= len(used)]
+        return moves
 
 
 def skew(owners: np.ndarray, size: int) -> int:

@@ -118,9 +118,9 @@ def test_two_rebalances_of_any_members_are_decided_or_left(
     first: RawGroup, second: RawGroup, ends: EndOffsets, standbys: int
 ) -> None:
     configs = AssignmentConfigs(num_standby_replicas=standbys)
-    one = decided(first, ends=ends, configs=configs)
-    check(one, first)
-    memory = one.plan.memory if isinstance(one, Decision) else StreamsMemory.empty()
+    decision = decided(first, ends=ends, configs=configs)
+    check(decision, first)
+    memory = decision.plan.memory if isinstance(decision, Decision) else StreamsMemory.empty()
     check(decided(second, ends=ends, configs=configs, memory=memory), second)
 
 
@@ -131,12 +131,12 @@ def test_two_rebalances_with_the_stock_policies(
 ) -> None:
     configs = AssignmentConfigs(num_standby_replicas=standbys, rack_aware_assignment_strategy="min_traffic")
     cluster = cluster_of(SHOP_COUNTS, 2, ("a", "b", "c"))
-    one = decide_streams(first, cluster, ends, SHOP, StreamsMemory.empty(), configs, policy, 1_000)
-    check(one, first)
-    memory = one.plan.memory if isinstance(one, Decision) else StreamsMemory.empty()
+    outcome = decide_streams(first, cluster, ends, SHOP, StreamsMemory.empty(), configs, policy, 1_000)
+    check(outcome, first)
+    memory = outcome.plan.memory if isinstance(outcome, Decision) else StreamsMemory.empty()
     two = decide_streams(second, cluster, ends, SHOP, memory, configs, policy, 2_000)
     check(two, second)
-    for decision in (one, two):
+    for decision in (outcome, two):
         if isinstance(decision, Decision):
             assert not any("gave no valid plan" in warning for warning in decision.warnings)
 

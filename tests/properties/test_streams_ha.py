@@ -15,16 +15,16 @@ SEEDS = range(300)
 
 
 def inputs(*, tags: bool = False) -> list[tuple[StreamsView, AssignmentConfigs]]:
-    found = []
+    views = []
     for seed in SEEDS:
         application, configs = random_application(Random(seed), tags=tags)
-        found.append((application.view(), configs))
-    return found
+        views.append((application.view(), configs))
+    return views
 
 
-def same(one: StreamsPlan, other: StreamsPlan) -> bool:
-    pairs = ((one.active, other.active), (one.standby_task, other.standby_task), (one.warmup, other.warmup))
-    return all(np.array_equal(a, b) for a, b in (*pairs, (one.standby_process, other.standby_process)))
+def same(plan: StreamsPlan, other: StreamsPlan) -> bool:
+    pairs = ((plan.active, other.active), (plan.standby_task, other.standby_task), (plan.warmup, other.warmup))
+    return all(np.array_equal(a, b) for a, b in (*pairs, (plan.standby_process, other.standby_process)))
 
 
 @pytest.mark.parametrize("policy", STREAMS_POLICIES)

@@ -58,40 +58,40 @@ def answers(draw: st.DrawFn) -> Any:
         return draw(ANYTHING)
     entries: list[Any] = []
     for _ in range(draw(st.integers(0, 5))):
-        held = draw(
+        drawn = draw(
             st.dictionaries(TASKS, ASSIGNED | st.builds(AssignedTask, TASKS, st.sampled_from(TaskType)), max_size=5)
         )
         process = draw(st.integers(1, 5).map(process_id) | ANYTHING)
-        entries.append(KafkaStreamsAssignment(process, held, draw(st.none() | st.integers(-5, 5) | ANYTHING)))
+        entries.append(KafkaStreamsAssignment(process, drawn, draw(st.none() | st.integers(-5, 5) | ANYTHING)))
     return TaskAssignment(entries + ([draw(ANYTHING)] if draw(st.integers(0, 9)) == 0 else []))
 
 
 @st.composite
 def placements(draw: st.DrawFn, view: StreamsView) -> TaskAssignment:
     """A dealt assignment: mostly valid, sometimes with one thing wrong."""
-    held: list[dict[TaskId, AssignedTask]] = [{} for _ in view.processes]
+    by_process: list[dict[TaskId, AssignedTask]] = [{} for _ in view.processes]
     row = st.integers(0, view.size - 1)
     for number in range(view.tasks.size):
         task = view.tasks.task_id(number)
-        held[draw(row)][task] = AssignedTask.active(task)
+        by_process[draw(row)][task] = AssignedTask.active(task)
         extra = draw(row)
         if (
-            task not in held[extra]
+            task not in by_process[extra]
             and draw(st.booleans())
             and (view.tasks.stateful[number] or draw(st.integers(0, 9)) == 0)
         ):
-            held[extra][task] = AssignedTask.standby(task)
+            by_process[extra][task] = AssignedTask.standby(task)
     entries = [
         KafkaStreamsAssignment(p.process_id, mine, draw(st.none() | st.integers(0, 9)))
-        for p, mine in zip(view.processes, held, strict=True)
+        for p, mine in zip(view.processes, by_process, strict=True)
     ]
     fault = draw(st.integers(0, 8))
     if fault == 0:
         entries.pop()
     elif fault == 1:
         entries.append(entries[0])
-    elif fault == 2 and held[0]:
-        entries[0].remove_task(next(iter(held[0].values())))
+    elif fault == 2 and by_process[0]:
+        entries[0].remove_task(next(iter(by_process[0].values())))
     return TaskAssignment(entries)
 
 
@@ -147,7 +147,9 @@ def test_the_plan_is_valid_whatever_a_plug_in_does(
         for process in range(view.size):
             for task in view.previous_active[process]:
                 owned[task].add(process)
-        assert all(int(p) in found for p, found in zip(run.plan.active, owned, strict=True) if found)
+        assert all(
+            int(p) in owners_of_task for p, owners_of_task in zip(run.plan.active, owned, strict=True) if owners_of_task
+        )
 
 
 def _is_valid(view: StreamsView, configs: AssignmentConfigs, answer: Any) -> bool:

@@ -40,20 +40,20 @@ OWN = {
 
 
 def _reads(path: Path) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     text = path.read_text(encoding="utf-8")
     if not any(word in text for word in (*READERS, "json")):
-        return found
+        return names
     for node in nodes_of(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             of = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
             if node.func.attr in READERS or (node.func.attr in JSON and of == "json"):
-                found.add(node.func.attr)
+                names.add(node.func.attr)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in READERS:
-            found.add(node.func.id)
+            names.add(node.func.id)
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {alias.name for alias in node.names} & READERS
-    return found
+            names |= {alias.name for alias in node.names} & READERS
+    return names
 
 
 def test_nobody_opens_a_file_or_a_url_past_the_bounded_reader() -> None:

@@ -42,8 +42,8 @@ def wrong(text: str) -> Iterator[str]:
 def test_every_citation_leads_to_a_heading() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in files()}
     assert any("docs/reference/" in text for path, text in texts.items() if path.suffix == ".py")
-    found = [f"{path.relative_to(ROOT)}: {reason}" for path, text in texts.items() for reason in wrong(text)]
-    assert not found, "\n".join(found)
+    broken = [f"{path.relative_to(ROOT)}: {reason}" for path, text in texts.items() for reason in wrong(text)]
+    assert not broken, "\n".join(broken)
 
 
 def test_a_citation_that_leads_nowhere_is_found() -> None:
@@ -96,8 +96,8 @@ def leads_somewhere(dotted: str) -> bool:
     of = ROOT.joinpath(*parents)
     home = of.with_suffix(".py") if of.with_suffix(".py").is_file() else of / "__init__.py"
     if home.is_file():
-        known = rf"^\s*(?:(?:async )?def|class) {last}\b|^\s*{last}\b *[:=,]|import .*\b{last}\b"
-        return re.search(known, home.read_text(encoding="utf-8"), re.MULTILINE) is not None
+        pattern = rf"^\s*(?:(?:async )?def|class) {last}\b|^\s*{last}\b *[:=,]|import .*\b{last}\b"
+        return re.search(pattern, home.read_text(encoding="utf-8"), re.MULTILINE) is not None
     return len(parents) > 2 and leads_somewhere(".".join(parents))  # a method of a class
 
 
@@ -110,8 +110,8 @@ def gone(text: str) -> Iterator[str]:
 
 def test_tests_and_modules_that_are_named_exist() -> None:
     named = [path for path in files() if path.name not in ("CHANGELOG.md", "test_docs_kinds.py")]
-    found = [f"{path.relative_to(ROOT)}: {name}" for path in named for name in gone(path.read_text(encoding="utf-8"))]
-    assert not found, "\n".join(found)
+    missing = [f"{path.relative_to(ROOT)}: {name}" for path in named for name in gone(path.read_text(encoding="utf-8"))]
+    assert not missing, "\n".join(missing)
 
 
 def test_a_test_or_module_that_does_not_exist_is_found() -> None:

@@ -85,23 +85,23 @@ def commands(page: Path) -> Iterator[list[str]]:
 @every_page
 def test_commands_and_their_options_exist(page: Path) -> None:
     for words in commands(page):
-        known: Any = None
+        parsed: Any = None
         table = COMMANDS
         while words and words[0] in table:
-            known = table[words.pop(0)]
-            table = getattr(known, "commands", {})
-        if known is None:
+            parsed = table[words.pop(0)]
+            table = getattr(parsed, "commands", {})
+        if parsed is None:
             assert words[0].startswith("--"), f"there is no command {words[0]}"
             continue
-        known = getattr(known, "loaded", known)
-        options = {name for parameter in known.params for name in parameter.opts} | {"--help"}
+        parsed = getattr(parsed, "loaded", parsed)
+        options = {name for parameter in parsed.params for name in parameter.opts} | {"--help"}
         used = {word.split("=")[0].strip("[]") for word in words if word.strip("[").startswith("-")}
-        assert used <= options, (known.name, used - options)
-        needed = [p for p in known.params if p.required]
+        assert used <= options, (parsed.name, used - options)
+        needed = [p for p in parsed.params if p.required]
         if words:  # else it is only named
-            assert all(used & set(p.opts) for p in needed if p.param_type_name == "option"), f"{known.name} {words}"
+            assert all(used & set(p.opts) for p in needed if p.param_type_name == "option"), f"{parsed.name} {words}"
             assert len(words) - len(used) >= sum(p.param_type_name == "argument" for p in needed), (
-                f"{known.name} {words}"
+                f"{parsed.name} {words}"
             )
 
 
@@ -126,13 +126,13 @@ def test_settings_can_be_used(page: Path) -> None:
 
 def examples() -> list[dict[str, Any]]:
     """The namespaces of the page's Python examples, each run by itself."""
-    found = []
+    blocks = []
     for language, code in FENCE.findall(ASSIGNORS.read_text()):
         if language == "python":
             namespace: dict[str, Any] = {}
             exec(compile(code, ASSIGNORS.name, "exec"), namespace)  # noqa: S102 - Bellwether's own page
-            found.append(namespace)
-    return found
+            blocks.append(namespace)
+    return blocks
 
 
 def test_the_assignor_in_20_lines_assigns() -> None:
@@ -173,7 +173,7 @@ def test_the_task_assignors_of_the_page_are_whole() -> None:
 def test_the_page_of_the_topology_file_is_its_format() -> None:
     """The format stood in a docstring only."""
     text = (DOCS / "reference" / "topology-file.md").read_text()
-    (example,) = [found for kind, found in FENCE.findall(text) if kind == "yaml"]
+    (example,) = [block for kind, block in FENCE.findall(text) if kind == "yaml"]
     topology = read_topology(example)
     made = plan_internal_topics(topology, {"orders": 4})
     assert (made.reasons, len(made.topics)) == ((), 2), "the example is enough for a first start"

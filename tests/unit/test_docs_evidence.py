@@ -65,8 +65,8 @@ def test_the_commits_exist() -> None:
     git = ["git", "-C", str(ROOT)]
     if run(*git, "rev-parse", "--is-shallow-repository").strip() != "false":
         pytest.skip("there is no whole history here")
-    found = run(*git, "cat-file", "--batch-check", given="\n".join(commits))
-    assert [line for line in found.splitlines() if " commit " not in line] == []
+    answer = run(*git, "cat-file", "--batch-check", given="\n".join(commits))
+    assert [line for line in answer.splitlines() if " commit " not in line] == []
 
 
 def programs() -> Iterator[str]:
@@ -80,9 +80,9 @@ def test_each_program_that_measures_is_named_by_a_command() -> None:
     named = PAGE + "".join((ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "CONTRIBUTING.md"))
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "measure").rglob("*.py"))
     named += " ".join(re.findall(r'"(tests\.measure[\w.]+)"', sources))  # what another program starts
-    found = list(programs())
-    assert len(found) > 10
-    unnamed = [name for name in found if not re.search(rf"\b{re.escape(name)}(?!\.?\w)", named)]
+    every_program = list(programs())
+    assert len(every_program) > 10
+    unnamed = [name for name in every_program if not re.search(rf"\b{re.escape(name)}(?!\.?\w)", named)]
     assert not unnamed, "name it in docs/evidence/README.md or CONTRIBUTING.md, or delete it"
 
 

@@ -70,9 +70,9 @@ def test_a_link_leads_to_the_same_file_in_the_site(hooks: ModuleType, page: str,
 
 
 def test_what_pages_link_to_outside_of_docs_is_in_the_site(hooks: ModuleType) -> None:
-    found = hooks.outside()
-    assert {"README.md", "CHANGELOG.md", "ARCHITECTURE.md"} <= found
-    assert not {path for path in found if not (ROOT / path).is_file()}
+    links = hooks.outside()
+    assert {"README.md", "CHANGELOG.md", "ARCHITECTURE.md"} <= links
+    assert not {path for path in links if not (ROOT / path).is_file()}
 
 
 # Spaces before a line in the repository and in the site, and the line.

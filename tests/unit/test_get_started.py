@@ -48,16 +48,16 @@ def blocks(page: str, language: str) -> list[str]:
 
 def command_lines(text: str) -> list[list[str]]:
     """The commands of a shell block, without what follows a redirection."""
-    found: list[list[str]] = []
+    lines: list[list[str]] = []
     for line in text.splitlines():
         words = shlex.shlex(line.split(" > ")[0], posix=True, punctuation_chars="|;&")
         words.whitespace_split = True
-        found += [list(part) for is_end, part in groupby(words, key=lambda w: set(w) <= set("|;&")) if not is_end]
-    return found
+        lines += [list(part) for is_end, part in groupby(words, key=lambda w: set(w) <= set("|;&")) if not is_end]
+    return lines
 
 
 def own(page: str) -> list[list[str]]:
-    return [one for text in blocks(page, "sh") for line in command_lines(text) for one in bare(line)]
+    return [word for text in blocks(page, "sh") for line in command_lines(text) for word in bare(line)]
 
 
 def settings(page: str, folder: Path) -> list[Settings]:
@@ -70,9 +70,9 @@ def settings(page: str, folder: Path) -> list[Settings]:
 
 @every_page
 def test_every_command_of_a_page_exists(page: str) -> None:
-    found = own(page)
-    assert found
-    for words in found:
+    lines = own(page)
+    assert lines
+    for words in lines:
         understood(words)
 
 
@@ -89,24 +89,24 @@ def test_commands_and_options_that_do_not_exist_are_found() -> None:
 @every_page
 def test_a_shell_runs_the_blocks_of_a_page_as_they_are(page: str) -> None:
     """What they name has been set by a block before, and a shell can read them."""
-    known: set[str] = set()
+    names: set[str] = set()
     for text in blocks(page, "sh"):
         subprocess.run(["bash", "-n", "-c", text], check=True, timeout=60)
-        known |= set(re.findall(r"^export (\w+)=", text, re.MULTILINE))
-        assert set(re.findall(r"\$\{?(\w+)", text)) <= known
+        names |= set(re.findall(r"^export (\w+)=", text, re.MULTILINE))
+        assert set(re.findall(r"\$\{?(\w+)", text)) <= names
         assert "<" not in text, "a place that is to be filled in is no shell"
     first = {line[0] for text in blocks(page, "sh") for line in command_lines(text)}
     assert first <= TOOLS
-    assert {*BROKERS, "GROUP"} <= known
+    assert {*BROKERS, "GROUP"} <= names
 
 
 @every_page
 def test_the_settings_of_a_page_load_with_what_its_shell_has_set(page: str, tmp_path: Path) -> None:
     """Each for the group that the page names, and with arithmetic that a leader accepts."""
-    known = set(re.findall(r"^export GROUP=(\S+)$", "\n".join(blocks(page, "sh")), re.MULTILINE))
+    matches = set(re.findall(r"^export GROUP=(\S+)$", "\n".join(blocks(page, "sh")), re.MULTILINE))
     for loaded in settings(page, tmp_path):
-        assert {group.name for group in loaded.groups} == known
-        assert loaded.groups[0].membership(loaded.instance_id).group_id in known
+        assert {group.name for group in loaded.groups} == matches
+        assert loaded.groups[0].membership(loaded.instance_id).group_id in matches
 
 
 @every_page
@@ -140,11 +140,11 @@ def refreshed() -> Observation:
     answer, cluster = SHOWN["orders"], ClusterView.of({"orders": [["az1"], ["az2"]] * 3})
     members = tuple(RawMember(m.member_id, None, m.metadata) for m in answer.members)
     raw = RawGroup("orders", 1, answer.protocol, members, frozenset())
-    held = np.array([0, 0, 0, 1, 1, 1], dtype=np.int32)
+    owner = np.array([0, 0, 0, 1, 1, 1], dtype=np.int32)
     views = decide(raw, cluster, Memory.empty(), Policy("kafka"), now_ms=0).plan.group.members
-    decision = decide(raw, cluster, Memory.of(0, cluster, held, views), Policy("kafka"), now_ms=0)
+    decision = decide(raw, cluster, Memory.of(0, cluster, owner, views), Policy("kafka"), now_ms=0)
     seen = observation("orders", "classic", answer, 0)
-    return replace(seen, lags={"orders": (None,) * 6}, shadow=shadow_of(decision, held))
+    return replace(seen, lags={"orders": (None,) * 6}, shadow=shadow_of(decision, owner))
 
 
 def test_the_plan_of_the_page_is_what_the_command_prints(

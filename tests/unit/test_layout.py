@@ -48,14 +48,15 @@ def exported(face: Path | None) -> set[str]:
 
 
 def test_other_packages_are_imported_by_their_public_interface() -> None:
-    known = modules()
+    every_module = modules()
     wrong = [
         f"{name} imports {what} from {source}"
-        for name, path in known.items()
+        for name, path in every_module.items()
         for source, what in imports(path)
         for module in (source, f"{source}.{what}")
-        if module in known and not name.startswith(f"{module.rpartition('.')[0]}.")  # a package that it is inside of
-        if what not in exported(known.get(f"{source}.__init__"))
+        if module in every_module
+        and not name.startswith(f"{module.rpartition('.')[0]}.")  # a package that it is inside of
+        if what not in exported(every_module.get(f"{source}.__init__"))
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -109,12 +110,12 @@ def test_the_service_starts_without_the_packages_of_the_pipeline() -> None:
 
 
 def test_every_public_class_has_a_name_of_its_own() -> None:
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for module, path in modules().items():
         for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found.setdefault(node.name, []).append(module)
-    twice = {name: places for name, places in found.items() if len(places) > 1}
+                by_name.setdefault(node.name, []).append(module)
+    twice = {name: places for name, places in by_name.items() if len(places) > 1}
     assert not twice, "a reader who looks one of them up finds the other; say in the name which it is"
 
 

@@ -42,8 +42,8 @@ def load_missing() -> None:
 
 
 def connect() -> None:
-    with socket.socket() as one, pytest.raises(ConnectionRefusedError):
-        one.connect(("127.0.0.1", 1))
+    with socket.socket() as connection, pytest.raises(ConnectionRefusedError):
+        connection.connect(("127.0.0.1", 1))
 
 
 async def compute(seconds: float) -> None:

@@ -19,13 +19,15 @@ def versions_named() -> Iterator[tuple[str, str]]:
     """Each version of the image that a file names, with the file."""
     pages = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in ENDINGS)
     for path in [ROOT / "Dockerfile", ROOT / "docker-compose.yml", ROOT / "README.md", *pages]:
-        yield from ((str(path.relative_to(ROOT)), found) for found in NAMED.findall(path.read_text(encoding="utf-8")))
+        yield from (
+            (str(path.relative_to(ROOT)), version) for version in NAMED.findall(path.read_text(encoding="utf-8"))
+        )
 
 
 def test_every_image_that_is_named_has_the_version_of_the_distribution() -> None:
     named = list(versions_named())
     assert len({file for file, _ in named}) >= 6, named
-    assert [one for one in named if one[1] != PROJECT["version"]] == []
+    assert [name for name in named if name[1] != PROJECT["version"]] == []
 
 
 @pytest.mark.parametrize("field", ["version", "appVersion"])

@@ -4,7 +4,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -86,6 +86,13 @@ def modules(folder: str) -> Iterator[Path]:
     yield from sorted((ROOT / folder).rglob("*.py"))
 
 
+def paths(folder: str) -> Iterator[Path]:
+    """Every module of a folder but this one, each by one path."""
+    for path in modules(folder):
+        if path.name != "test_words.py" and not any(parent.is_symlink() for parent in path.parents):
+            yield path
+
+
 def texts(nodes: Nodes) -> Iterator[ast.Constant]:
     """What a module may show to people: its strings of more than one word, docstrings apart."""
     statements = (node.value for node in nodes if isinstance(node, ast.Expr))
@@ -120,8 +127,7 @@ def documentation(code: str) -> Iterator[str]:
 def test_docstrings_and_comments_avoid_these_words(folder: str) -> None:
     hits = [
         f"{path.relative_to(ROOT)} {hit}"
-        for path in modules(folder)
-        if path.name != "test_words.py" and not any(parent.is_symlink() for parent in path.parents)
+        for path in paths(folder)
         for code in [path.read_text(encoding="utf-8")]
         if ANY_WORD.search(code)  # few modules have one, and the others need not be parsed
         for text in documentation(code)
@@ -256,10 +262,9 @@ def _parts(name: str) -> tuple[str, ...]:
 
 def _sources(folder: str) -> Iterator[tuple[Path, Nodes]]:
     """Every module of a folder, with its nodes; those of tests are many and not kept."""
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        if path.name != "test_words.py" and not any(parent.is_symlink() for parent in path.parents):
-            nodes = nodes_of(path) if not folder.startswith("tests") else nodes_in(path.read_text(encoding="utf-8"))
-            yield path.relative_to(ROOT), nodes
+    for path in paths(folder):
+        nodes = nodes_of(path) if not folder.startswith("tests") else nodes_in(path.read_text(encoding="utf-8"))
+        yield path.relative_to(ROOT), nodes
 
 
 Lines = tuple[tuple[int, str], ...]
@@ -313,38 +318,44 @@ def test_parts_of_names_are_found(name: str, parts: list[str]) -> None:
     assert forbidden(name) == parts
 
 
-# These names fit every value, and so they say nothing about one. Tests outside these folders still use them.
+# These names fit every value, and so they say nothing about one.
 EMPTY_NAMES = frozenset({"found", "known", "one", "held", "said"})
-CONCRETE_FOLDERS = (*PRODUCT_FOLDERS, "tests/simulation", "tests/support")
+CONCRETE_FOLDERS = (*PRODUCT_FOLDERS, "tests")
 
 
-def empty_names(nodes: Nodes) -> list[str]:
+def empty_names(defined: Iterable[tuple[int, str]]) -> list[str]:
     """The definitions, with their lines, whose whole name is one of these words."""
-    return [f"{line} {name}" for line, name in definitions(nodes) if name.strip("_").lower() in EMPTY_NAMES]
+    return [f"{line} {name}" for line, name in defined if name.strip("_").lower() in EMPTY_NAMES]
 
 
 @pytest.mark.parametrize("folder", CONCRETE_FOLDERS)
 def test_names_say_what_a_value_is(folder: str) -> None:
-    hits = [f"{path}:{hit}" for path, nodes in _sources(folder) for hit in empty_names(nodes)]
+    hits = [f"{path}:{hit}" for path, defined, _ in _names_of(folder) for hit in empty_names(defined)]
     assert not hits, "name what the value is (plan, owner, topic, members, partitions_by_topic):\n" + "\n".join(hits)
 
 
-def documented_empty_names(nodes: Nodes) -> list[str]:
+QUOTED = re.compile(rf"`_?({'|'.join(sorted(EMPTY_NAMES))})`")
+
+
+def documented_empty_names(code: str) -> list[str]:
     """These words in the backticks of docstrings, where they would name a value, with the line of the definition."""
-    documented = [n for n in nodes if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
-    quoted = re.compile(rf"`_?({'|'.join(sorted(EMPTY_NAMES))})`")
-    return [f"{n.lineno} {name}" for n in documented for name in quoted.findall(ast.get_docstring(n) or "")]
+    if not QUOTED.search(code):
+        return []
+    documented = [n for n in nodes_in(code) if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [f"{n.lineno} {name}" for n in documented for name in QUOTED.findall(ast.get_docstring(n) or "")]
 
 
 @pytest.mark.parametrize("folder", CONCRETE_FOLDERS)
 def test_docstrings_use_the_names_of_their_values(folder: str) -> None:
-    hits = [f"{path}:{hit}" for path, nodes in _sources(folder) for hit in documented_empty_names(nodes)]
+    hits = [
+        f"{path}:{hit}" for path in paths(folder) for hit in documented_empty_names(path.read_text(encoding="utf-8"))
+    ]
     assert not hits, "these name values that were renamed:\n" + "\n".join(hits)
 
 
 def test_a_docstring_with_an_empty_name_is_found() -> None:
     code = 'def plan(owners):\n    "`held` are the owners; one is known."\n\n\ndef run():\n    "Runs `plan`."'
-    assert documented_empty_names(nodes_in(code)) == ["1 held"]
+    assert documented_empty_names(code) == ["1 held"]
 
 
 @pytest.mark.parametrize(
@@ -359,7 +370,7 @@ def test_a_docstring_with_an_empty_name_is_found() -> None:
     ],
 )
 def test_names_that_say_nothing_are_found(code: str, hits: list[str]) -> None:
-    assert empty_names(nodes_in(code)) == hits
+    assert empty_names(definitions(nodes_in(code))) == hits
 
 
 def test_a_metaphor_in_a_name_is_found() -> None:

@@ -77,8 +77,8 @@ class World:
         self.joined += 1
 
     def some_partitions(self) -> tuple[TopicPartition, ...]:
-        known = [TopicPartition(topic, p) for topic, count in self.counts.items() for p in range(count + 1)]
-        return tuple(self.random.sample(known, self.random.randint(0, len(known))))
+        partitions = [TopicPartition(topic, p) for topic, count in self.counts.items() for p in range(count + 1)]
+        return tuple(self.random.sample(partitions, self.random.randint(0, len(partitions))))
 
     def cluster(self) -> ClusterView:
         for topic, count in self.counts.items():
@@ -88,9 +88,9 @@ class World:
         return ClusterView.of(self.placed)
 
     def weights(self) -> Weights:
-        known = [TopicPartition(topic, p) for topic, count in self.counts.items() for p in range(count)]
+        partitions = [TopicPartition(topic, p) for topic, count in self.counts.items() for p in range(count)]
         return Weights(
-            {tp: float(self.random.choice([0, 1, 5, 20, 100])) for tp in known if self.random.random() < 0.9}
+            {tp: float(self.random.choice([0, 1, 5, 20, 100])) for tp in partitions if self.random.random() < 0.9}
         )
 
     def change(self) -> None:
@@ -134,14 +134,14 @@ def _rebalance(decision: Decision[PartitionPlan]) -> dict[str, Any]:
             sent[flat] = LETTERS[int(member[1:])]
     ids = decision.plan.group.members.ids
     plan = "".join("." if m < 0 else LETTERS[int(ids[m][1:])] for m in decision.plan.owner.tolist())
-    found: dict[str, Any] = {"sent": "".join(sent)}
+    rebalance: dict[str, Any] = {"sent": "".join(sent)}
     if decision.followup:
-        found["plan"] = plan
-    found["score"] = " ".join(f"{value:.6g}" for value in astuple(decision.cost))
-    found["stages"] = stages_text(decision.stages)
+        rebalance["plan"] = plan
+    rebalance["score"] = " ".join(f"{value:.6g}" for value in astuple(decision.cost))
+    rebalance["stages"] = stages_text(decision.stages)
     if decision.warnings:
-        found["warnings"] = list(decision.warnings)
-    return found
+        rebalance["warnings"] = list(decision.warnings)
+    return rebalance
 
 
 def stages_text(reports: Sequence[StageReport]) -> str:
@@ -155,4 +155,4 @@ def records() -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    FILE.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in records()), "utf-8")
+    FILE.write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records()), "utf-8")

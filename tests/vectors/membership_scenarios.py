@@ -199,4 +199,4 @@ def records() -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    FILE.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in records()), "utf-8")
+    FILE.write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records()), "utf-8")

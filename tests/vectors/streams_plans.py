@@ -122,20 +122,20 @@ def load_of(random: Random, view: StreamsView) -> LoadAware:
 
 def _rebalance(view: StreamsView, plan: StreamsPlan) -> dict[str, Any]:
     threads = spread(view, plan)
-    found: dict[str, Any] = {
+    rebalance: dict[str, Any] = {
         "active": _letters(plan.active),
         "standby": _standbys(plan),
         "threads": f"{_letters(threads.active)} {_letters(threads.standby)}",
     }
     if plan.probing:
-        found["probing"] = True
+        rebalance["probing"] = True
     if plan.deferred:
-        found["deferred"] = plan.deferred
+        rebalance["deferred"] = plan.deferred
     if plan.stages:
-        found["stages"] = stages_text(plan.stages)
+        rebalance["stages"] = stages_text(plan.stages)
     if plan.notes:
-        found["notes"] = len(plan.notes)
-    return found
+        rebalance["notes"] = len(plan.notes)
+    return rebalance
 
 
 def _letters(numbers: IntArray) -> str:
@@ -199,4 +199,4 @@ def records() -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    FILE.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in records()), "utf-8")
+    FILE.write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records()), "utf-8")

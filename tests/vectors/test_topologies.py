@@ -42,12 +42,12 @@ class Written:
 
 def once(make: Callable[[Recorded], Written]) -> Callable[[Recorded], Written]:
     """Each file is made and read once."""
-    known: dict[str, Written] = {}
+    written: dict[str, Written] = {}
 
     def asked(case: Recorded) -> Written:
-        if case.name not in known:
-            known[case.name] = make(case)
-        return known[case.name]
+        if case.name not in written:
+            written[case.name] = make(case)
+        return written[case.name]
 
     return asked
 
@@ -64,8 +64,8 @@ def parsed_with_topics(case: Recorded) -> Written:
     """From the text and the topics of an application that has run."""
     counts = existing(case)
     described = parse_description(case.text, APPLICATION, counts)
-    found = with_existing(described.topology, counts, {t: configs for t, (_, configs) in case.created.items()})
-    return Written.of(found.topology, (*described.notes, *found.notes))
+    topology = with_existing(described.topology, counts, {t: configs for t, (_, configs) in case.created.items()})
+    return Written.of(topology.topology, (*described.notes, *topology.notes))
 
 
 @once
@@ -85,8 +85,10 @@ def learned_from(case: Recorded, *, busy: bool) -> Written:
     before, now = ({t: np.full(n, end, dtype=np.int64) for t, n in counts.items()} for end in (9, 10))
     topology = learn(APPLICATION, running(case, counts), counts, now, earlier=before if busy else None)
     configs = {t: configs for t, (_, configs) in case.created.items()} | dict.fromkeys(case.serving, COMPACTED)
-    found = with_existing(topology.topology, counts, configs)
-    return Written.of(found.topology, (*topology.notes, *found.notes, *serving_candidates(found.topology, configs)))
+    with_topics = with_existing(topology.topology, counts, configs)
+    return Written.of(
+        with_topics.topology, (*topology.notes, *with_topics.notes, *serving_candidates(with_topics.topology, configs))
+    )
 
 
 def existing(case: Recorded) -> dict[str, int]:
@@ -147,12 +149,13 @@ class Editor:
         self.edits.append(text)
 
     def topology(self) -> Topology:
-        found = self.file.topology
+        file_topology = self.file.topology
         parts = tuple(
-            replace(s, changelogs=self.stores(s), copartition_groups=self.groups(s)) for s in found.subtopologies
+            replace(s, changelogs=self.stores(s), copartition_groups=self.groups(s))
+            for s in file_topology.subtopologies
         )
-        kept = {topic.name: topic for topic in found.internal_topics}
-        whole = replace(found, subtopologies=parts, undecided=())
+        kept = {topic.name: topic for topic in file_topology.internal_topics}
+        whole = replace(file_topology, subtopologies=parts, undecided=())
         asked = re.search(r"write Partitions of (.*)", self.file.notes)
         for name in asked[1].split(", ") if asked is not None else ():
             partitions = self.case.created[name][0]
@@ -176,9 +179,9 @@ class Editor:
         truth = self.case.parts[part.id].stores
         for store in sorted({*truth} - {*part.changelogs}):
             if store in self.file.topology.undecided:
-                found = re.search(rf"{re.escape(store)} may belong to subtopology ([\d or]+)", self.file.notes)
-                assert found is not None
-                assert str(part.id) in found[1].split(" or ")
+                hit = re.search(rf"{re.escape(store)} may belong to subtopology ([\d or]+)", self.file.notes)
+                assert hit is not None
+                assert str(part.id) in hit[1].split(" or ")
                 self.edits.append(store)
             else:
                 self.announced(f"write `- {store}`")

@@ -78,13 +78,13 @@ class Engine:
 
     def state(self, container: str) -> Mapping[str, Any]:
         """What podman knows of a container: Status, ExitCode, OOMKilled, Pid, Health."""
-        (found,) = self.ask("inspect", container)
-        return {**found["State"], "RestartCount": found["RestartCount"]}
+        (description,) = self.ask("inspect", container)
+        return {**description["State"], "RestartCount": description["RestartCount"]}
 
     def address(self, container: str, network: str) -> str:
         """Its address in this network."""
-        (found,) = self.ask("inspect", container)
-        return str(found["NetworkSettings"]["Networks"][network]["IPAddress"])
+        (description,) = self.ask("inspect", container)
+        return str(description["NetworkSettings"]["Networks"][network]["IPAddress"])
 
     def logs(self, container: str) -> str:
         done = subprocess.run(
@@ -131,13 +131,16 @@ class Engine:
         while not over.wait(1.0):
             try:
                 running = [c["Id"] for c in self.ask("ps", "--format=json") or () if c["State"] == "running"]
-                for found in self.ask("inspect", *running) if running else ():
-                    check = found["Config"].get("Healthcheck") or {}
-                    if check.get("Test", ["NONE"])[0] == "NONE" or due_at_s.get(found["Id"], 0) > time.monotonic():
+                for description in self.ask("inspect", *running) if running else ():
+                    check = description["Config"].get("Healthcheck") or {}
+                    if (
+                        check.get("Test", ["NONE"])[0] == "NONE"
+                        or due_at_s.get(description["Id"], 0) > time.monotonic()
+                    ):
                         continue
-                    command = ["podman", "healthcheck", "run", found["Id"]]
+                    command = ["podman", "healthcheck", "run", description["Id"]]
                     subprocess.run(command, check=False, env=self.environment, capture_output=True, timeout=60)
-                    due_at_s[found["Id"]] = time.monotonic() + check.get("Interval", 30e9) / 1e9
+                    due_at_s[description["Id"]] = time.monotonic() + check.get("Interval", 30e9) / 1e9
             except (EngineError, subprocess.TimeoutExpired, KeyError):
                 continue  # a container that went away between two questions
 

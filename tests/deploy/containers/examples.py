@@ -68,9 +68,9 @@ def kustomized() -> list[dict[str, Any]]:
 
 def base(made: Composition) -> tuple[str, bool]:
     """The kustomize base leads the group that its bellwether.toml names."""
-    with played_manifests(made, "bellwether", kustomized()) as found:
-        ready_s = waited(lambda: all(pod.ready() for pod in found))
-        leads_s = waited(lambda: leader(found, ("orders-view",)) is not None)
+    with played_manifests(made, "bellwether", kustomized()) as containers:
+        ready_s = waited(lambda: all(pod.ready() for pod in containers))
+        leads_s = waited(lambda: leader(containers, ("orders-view",)) is not None)
     return f"kustomize base: ready after {shown(ready_s)}, leads after {shown(leads_s)}", None not in (ready_s, leads_s)
 
 
@@ -91,8 +91,8 @@ def guarded_application() -> dict[str, Any]:
 
 def guarded(made: Composition) -> tuple[str, bool]:
     """The application is killed and starts again: with its guard it has its partitions long before the session ends."""
-    with played_manifests(made, GROUP, [guarded_application()]) as found:
-        (pod,) = found
+    with played_manifests(made, GROUP, [guarded_application()]) as containers:
+        (pod,) = containers
         guard, application = pod.beside("guard"), pod.beside(GROUP)
         joined_s = waited(lambda: bool(owners(made, GROUP)))
         time.sleep(PROVEN_S)
@@ -104,12 +104,12 @@ def guarded(made: Composition) -> tuple[str, bool]:
         os.kill(int(running["Pid"]), signal.SIGKILL)
         owned_s = waited(lambda: bool(owners(made, GROUP)) and not owners(made, GROUP).keys() & before.keys())
         removed = re.search(r"Removed 1 of its 1 members, \d+ ms after its end", made.engine.logs(guard))
-        held = None not in (joined_s, owned_s) and removed is not None and (owned_s or 0.0) < SESSION_MS / 1000 / 2
-        if not held:
+        kept = None not in (joined_s, owned_s) and removed is not None and (owned_s or 0.0) < SESSION_MS / 1000 / 2
+        if not kept:
             sys.stdout.write(message_of_the_group(made, application, guard))
     message = removed[0] if removed is not None else "nothing removed"
     line = f"guard as a sidecar, the application killed: owned again after {shown(owned_s)} with a session of 45 s"
-    return f"{line}; guard: {message}; {resident / (1 << 20):.0f} MiB", held
+    return f"{line}; guard: {message}; {resident / (1 << 20):.0f} MiB", kept
 
 
 def message_of_the_group(made: Composition, application: str, guard: str) -> str:
@@ -122,9 +122,9 @@ def message_of_the_group(made: Composition, application: str, guard: str) -> str
 
 
 def resident_bytes(pid: int) -> int:
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) * 1024
+    hit = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert hit is not None
+    return int(hit[1]) * 1024
 
 
 EXAMPLES = (base, guarded, no_pause)

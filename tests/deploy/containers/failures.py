@@ -76,7 +76,7 @@ class Watch:
     def groups(self) -> Mapping[str, Any]:
         """Empty while the brokers do not answer."""
         try:
-            found: Mapping[str, Any] = self.ask("/state")
+            answer: Mapping[str, Any] = self.ask("/state")
         except urllib.error.HTTPError as error:
             self.trouble = error.read().decode()
             return {}
@@ -84,7 +84,7 @@ class Watch:
             self.trouble = str(error)
             return {}
         self.trouble = ""
-        return found
+        return answer
 
 
 @contextlib.contextmanager
@@ -127,9 +127,9 @@ def stop(made: Composition, container: str) -> None:
 
 def exhaust(made: Composition, container: str) -> None:
     """Something else in its memory limit takes what is left, and the kernel kills the service."""
-    (found,) = made.engine.ask("inspect", container)
-    group = MEMORY / f"libpod-{found['Id']}"
-    pid = found["State"]["Pid"]
+    (description,) = made.engine.ask("inspect", container)
+    group = MEMORY / f"libpod-{description['Id']}"
+    pid = description["State"]["Pid"]
     Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
     used = int((group / "memory.usage_in_bytes").read_text())
     (group / "memory.limit_in_bytes").write_text(str(used + ROOM))
@@ -218,17 +218,17 @@ def healthy(groups: Mapping[str, Any], ends: Mapping[str, Any]) -> bool:
 
 def unhealthy(groups: Mapping[str, Any], ends: Mapping[str, Any]) -> str:
     """What is missing."""
-    found = []
+    reasons = []
     for group, reported in groups.items():
         left = {
             p: end - reported["committed"].get(p, 0)
             for p, end in ends[group].items()
             if reported["committed"].get(p, -1) < end
         }
-        found.append(
+        reasons.append(
             f"{group} {reported['state']}, {len(reported['members'])} of {MEMBERS[group]} members, not consumed: {left}"
         )
-    return "; ".join(found)
+    return "; ".join(reasons)
 
 
 def leads(made: Composition, groups: Mapping[str, Any]) -> bool:
@@ -270,8 +270,8 @@ def dumped(made: Composition, container: str) -> dict[str, Any]:
         for line in process.stdout:
             if '"dump"' in line:
                 process.kill()
-                found: dict[str, Any] = json.loads(line)
-                return found
+                document: dict[str, Any] = json.loads(line)
+                return document
     raise EngineError(f"{container} did not say what it holds")
 
 
@@ -285,15 +285,15 @@ def exact(made: Composition, watch: Watch) -> list[str]:
             break
         time.sleep(STEP_S)
     time.sleep(5)  # what has been read has been repartitioned and counted
-    expected, written_late, found = watch.ask("/tally", 300), watch.ask("/late", 300), counted(made)
-    sys.stdout.write(f"records {expected}\ncounted {found}\nwritten late {written_late}\n")
-    return differences(expected, found, written_late)
+    expected, written_late, counts = watch.ask("/tally", 300), watch.ask("/late", 300), counted(made)
+    sys.stdout.write(f"records {expected}\ncounted {counts}\nwritten late {written_late}\n")
+    return differences(expected, counts, written_late)
 
 
-def differences(expected: Mapping[str, int], found: Mapping[str, int], written_late: int) -> list[str]:
+def differences(expected: Mapping[str, int], counts: Mapping[str, int], written_late: int) -> list[str]:
     """At least once, records may be counted twice, and then after later ones. None may be lost."""
-    wrong = [name for name in ("keys", "distinct", "missing", "digest") if expected[name] != found[name]]
-    if found["seen"] < expected["seen"]:
+    wrong = [name for name in ("keys", "distinct", "missing", "digest") if expected[name] != counts[name]]
+    if counts["seen"] < expected["seen"]:
         wrong.append("records were lost")
     if written_late:
         wrong.append("counts were written late")

@@ -53,7 +53,7 @@ def contents(own: Engine, image: str) -> Iterator[tarfile.TarFile]:
 
 def components(files: tarfile.TarFile) -> list[dict[str, Any]]:
     """The Python distributions that are in it, as CycloneDX names them."""
-    found = []
+    components_seen = []
     for member in files:
         if re.fullmatch(r"opt/bellwether/[^/]+\.dist-info/METADATA", member.name):
             opened = files.extractfile(member)
@@ -68,8 +68,8 @@ def components(files: tarfile.TarFile) -> list[dict[str, Any]]:
             }
             if licence := reported["License-Expression"] or reported["License"]:
                 entry["licenses"] = [{"license": {"name": str(licence).splitlines()[0][:100]}}]
-            found.append(entry)
-    return sorted(found, key=lambda each: str(each["name"]))
+            components_seen.append(entry)
+    return sorted(components_seen, key=lambda each: str(each["name"]))
 
 
 def bill_of_materials(image_id: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -150,9 +150,9 @@ def prove_image(own: Engine, image: str = IMAGE) -> int:
 
 def reported(facts: Mapping[str, tuple[object, object]]) -> int:
     """Prints each fact, and marks what does not hold; 0 if all of it does."""
-    for name, (value, held) in facts.items():
-        sys.stdout.write(f"| {name} | {value} |{'' if held else '  <- not as it should be'}\n")
-    return 0 if all(held for _, held in facts.values()) else 1
+    for name, (value, kept) in facts.items():
+        sys.stdout.write(f"| {name} | {value} |{'' if kept else '  <- not as it should be'}\n")
+    return 0 if all(kept for _, kept in facts.values()) else 1
 
 
 def main(home: Path = HOME) -> int:

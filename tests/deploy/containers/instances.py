@@ -108,14 +108,14 @@ def instances(made: Composition) -> Iterator[list[Instance]]:
     files = [NO_PAUSE / "guard.yaml"] * (INSTANCES - 1) + [NO_PAUSE / "prestop.yaml"]
     with contextlib.ExitStack() as stack:
         stack.enter_context(played(made, "leader", {**COMMON, "config": bellwether()}))
-        found = []
+        started = []
         for number, file in enumerate(files):
             name = f"{GROUP}-{number}"
             deployment, probe, hook = manifest(file, name)
             stack.callback(_forget_state, made, name)
             (pod,) = stack.enter_context(played_manifests(made, name, [deployment]))
-            found.append(Instance(made.engine, pod.beside("app"), name, probe, hook))
-        yield found
+            started.append(Instance(made.engine, pod.beside("app"), name, probe, hook))
+        yield started
 
 
 def _forget_state(made: Composition, name: str) -> None:
@@ -128,17 +128,17 @@ def no_pause(made: Composition) -> tuple[str, bool]:
     for name, image in NAMED.items():
         made.engine.run("tag", image, name)
     made.engine.build(GUARDED, NO_PAUSE / "app.Dockerfile", NO_PAUSE)
-    with instances(made) as found:
+    with instances(made) as pair:
         joined_s = waited(lambda: len(owners(made, GROUP)) == INSTANCES * THREADS)
-        ready = [waited(each.ready) for each in found]
+        ready = [waited(each.ready) for each in pair]
         first = f"app.Dockerfile, guard.yaml, prestop.yaml: all have tasks after {shown(joined_s)}"
         outcomes = [(first, None not in (joined_s, *ready))]
-        outcomes += [stopped_by_hook(made, each) if each.hook else stopped_by_guard(made, each) for each in found]
-        outcomes.append(killed(made, found[0]))
-        held = all(well for _, well in outcomes)
-        if not held:
-            sys.stdout.write("".join(f"{each.name}: {each.engine.logs(each.container)}\n" for each in found))
-    return "\n".join(line for line, _ in outcomes), held
+        outcomes += [stopped_by_hook(made, each) if each.hook else stopped_by_guard(made, each) for each in pair]
+        outcomes.append(killed(made, pair[0]))
+        kept = all(well for _, well in outcomes)
+        if not kept:
+            sys.stdout.write("".join(f"{each.name}: {each.engine.logs(each.container)}\n" for each in pair))
+    return "\n".join(line for line, _ in outcomes), kept
 
 
 def stopped_by_hook(made: Composition, instance: Instance) -> tuple[str, bool]:
@@ -146,17 +146,17 @@ def stopped_by_hook(made: Composition, instance: Instance) -> tuple[str, bool]:
     began = time.monotonic()
     made.engine.run("exec", instance.container, *instance.hook, limit_s=STOP_S)
     empty = not any(member.startswith(f"{instance.name}-") for member in owners(made, GROUP))
-    line, held = restarted(made, instance, began)
-    return f"{line} {'Empty' if empty else 'Not empty'} after its preStop hook.", held and empty
+    line, kept = restarted(made, instance, began)
+    return f"{line} {'Empty' if empty else 'Not empty'} after its preStop hook.", kept and empty
 
 
 def stopped_by_guard(made: Composition, instance: Instance) -> tuple[str, bool]:
     """The guard empties it before it passes SIGTERM on, and removes its members when it has ended."""
     before = len(made.engine.logs(instance.container))
-    line, held = restarted(made, instance, time.monotonic())
+    line, kept = restarted(made, instance, time.monotonic())
     message = made.engine.logs(instance.container)[before:]
-    found = [match[0] for match in (EMPTY.search(message), REMOVED.search(message)) if match]
-    return f"{line} {' '.join(found) or 'The guard has said nothing.'}", held and len(found) == 2
+    times = [match[0] for match in (EMPTY.search(message), REMOVED.search(message)) if match]
+    return f"{line} {' '.join(times) or 'The guard has said nothing.'}", kept and len(times) == 2
 
 
 def restarted(made: Composition, instance: Instance, began: float) -> tuple[str, bool]:
@@ -177,9 +177,9 @@ def killed(made: Composition, instance: Instance) -> tuple[str, bool]:
     os.kill(instance.application_pid(), signal.SIGKILL)
     owned_s = waited(lambda: owned_by_others(had, owners(made, GROUP)))
     removed = REMOVED.search(made.engine.logs(instance.container)[before:])
-    held = removed is not None and owned_s is not None and owned_s < SESSION_S / 2
+    kept = removed is not None and owned_s is not None and owned_s < SESSION_S / 2
     line = f"  {instance.name} killed: all owned again after {shown(owned_s)} with a session of {SESSION_S:.0f} s."
-    return f"{line} {removed[0] if removed else 'Nothing removed.'}", held
+    return f"{line} {removed[0] if removed else 'Nothing removed.'}", kept
 
 
 def owned_by_others(before: Mapping[str, int], now: Mapping[str, int]) -> bool:

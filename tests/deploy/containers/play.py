@@ -188,11 +188,11 @@ def played_manifests(made: Composition, name: str, manifests: list[dict[str, Any
 
 def pods(made: Composition, name: str) -> list[Pod]:
     """Those of a release that run now."""
-    found = []
+    running = []
     for pod in made.engine.ask("pod", "ps", "--format=json", "--filter", f"name={name}-pod") or ():
         address = made.engine.address(pod["InfraId"], NETWORK)
-        found.append(Pod(made.engine, f"{pod['Name']}-bellwether", address))
-    return sorted(found, key=lambda each: each.container)
+        running.append(Pod(made.engine, f"{pod['Name']}-bellwether", address))
+    return sorted(running, key=lambda each: each.container)
 
 
 def waited(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> float | None:
@@ -221,35 +221,35 @@ HEAD = (
 def shape(made: Composition, title: str, values: Values) -> tuple[str, bool]:
     """A row of the table, and whether all of it held."""
     groups = () if "assist" in title else GROUPS
-    with played(made, "shape", values) as found:
-        ready_s = waited(lambda: all(pod.ready() for pod in found))
-        leads_s = waited(lambda: leader(found, groups) is not None) if groups else 0.0
+    with played(made, "shape", values) as running:
+        ready_s = waited(lambda: all(pod.ready() for pod in running))
+        leads_s = waited(lambda: leader(running, groups) is not None) if groups else 0.0
         time.sleep(5)
-        resident = max(pod.memory_bytes() for pod in found)
-        killed_s = killed(made, found, groups) if groups else 0.0
-        ended = [terminated(made, pod) for pod in found]
+        resident = max(pod.memory_bytes() for pod in running)
+        killed_s = killed(made, running, groups) if groups else 0.0
+        ended = [terminated(made, pod) for pod in running]
     enough = None not in (ready_s, leads_s, killed_s) and resident < 128 * MEBI
     in_time = all(code == 0 and took_s < GRACE_S for took_s, code in ended)
     took = ", ".join(f"{took_s:.1f} s, {code}" for took_s, code in ended)
-    first = f"| {title} | {len(found)} | {shown(ready_s)} | {shown(leads_s) if groups else 'it joins nothing'} "
+    first = f"| {title} | {len(running)} | {shown(ready_s)} | {shown(leads_s) if groups else 'it joins nothing'} "
     rest = f"| {resident / MEBI:.0f} MiB | {shown(killed_s) if groups else '-'} | {took} |"
     return first + rest, enough and in_time
 
 
-def leader(found: Sequence[Pod], groups: Sequence[str]) -> Pod | None:
-    return next((pod for pod in found if pod.leads(groups)), None)
+def leader(running: Sequence[Pod], groups: Sequence[str]) -> Pod | None:
+    return next((pod for pod in running if pod.leads(groups)), None)
 
 
-def killed(made: Composition, found: Sequence[Pod], groups: Sequence[str]) -> float | None:
+def killed(made: Composition, running: Sequence[Pod], groups: Sequence[str]) -> float | None:
     """kill -9 of who leads; seconds until a process leads that is not the dead one."""
-    victim = leader(found, groups)
+    victim = leader(running, groups)
     if victim is None:
         return None
     before = made.engine.state(victim.container)["Pid"]
     os.kill(before, signal.SIGKILL)
 
     def again() -> bool:
-        now = leader(found, groups)
+        now = leader(running, groups)
         return now is not None and made.engine.state(now.container)["Pid"] != before
 
     return waited(again)
@@ -275,8 +275,8 @@ def changed(made: Composition) -> tuple[str, bool]:
         for m in rendered("change", values)
         if m["kind"] == "Deployment"
     ]
-    with played(made, "change", before) as found:
-        led = waited(lambda: leader(found, GROUPS) is not None)
+    with played(made, "change", before) as running:
+        led = waited(lambda: leader(running, GROUPS) is not None)
         file = made.engine.home / "change.yaml"
         file.write_text(yaml.safe_dump_all(rendered("change", after)))
         made.engine.run("kube", "play", "--replace", "--network", NETWORK, str(file), limit_s=300)
@@ -285,10 +285,10 @@ def changed(made: Composition) -> tuple[str, bool]:
         show = "print(open('/etc/bellwether/config/bellwether.toml').read())"
         read = made.engine.run("exec", pod.container, "python3", "-c", show)
         fenced = "fenced" in made.engine.logs(pod.container).lower()
-    held = sums[0] != sums[1] and None not in (led, again) and "sticky-min-churn" in read and not fenced
+    kept = sums[0] != sums[1] and None not in (led, again) and "sticky-min-churn" in read and not fenced
     return (
         f"a changed configuration: led {shown(led)}, another pod led {shown(again)}, never fenced: {not fenced}",
-        held,
+        kept,
     )
 
 
@@ -327,9 +327,9 @@ def prove_play(made: Composition, more: Sequence[Callable[[Composition], tuple[s
 
 def reported(case: Callable[[], tuple[str, bool]]) -> bool:
     try:
-        line, held = case()
+        line, kept = case()
     except (EngineError, OSError, ValueError) as error:
-        line, held = f"{error}", False
-    sys.stdout.write(f"{line}{'' if held else '  <- not as it should be'}\n")
+        line, kept = f"{error}", False
+    sys.stdout.write(f"{line}{'' if kept else '  <- not as it should be'}\n")
     sys.stdout.flush()
-    return held
+    return kept

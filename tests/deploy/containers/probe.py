@@ -36,7 +36,7 @@ def state() -> dict[str, Any]:
     with a new client: one that is kept may wait for the broker that was there before."""
     admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
     described = admin.describe_consumer_groups(list(GROUPS), request_timeout=LIMIT_S)
-    found = {}
+    states = {}
     for group, topic in GROUPS.items():
         reported = described[group].result(LIMIT_S)
         clients = [member.client_id for member in reported.members]
@@ -45,21 +45,21 @@ def state() -> dict[str, Any]:
             LIMIT_S
         )
         committed = {p.partition: p.offset for p in offsets.topic_partitions if p.topic == topic}
-        found[group] = {
+        states[group] = {
             "state": reported.state.name,
             "members": sorted(client for client in clients if "bellwether" not in client),
             "own": any("bellwether" in client for client in clients),
             "committed": committed,
             "ends": ends(admin, topic),
         }
-    return found
+    return states
 
 
 def ends(admin: AdminClient, topic: str) -> dict[int, int]:
     partitions = admin.list_topics(topic, LIMIT_S).topics[topic].partitions
     latest = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
     asked = admin.list_offsets(latest, request_timeout=LIMIT_S)
-    return {found.partition: answer.result(LIMIT_S).offset for found, answer in asked.items()}
+    return {tp.partition: answer.result(LIMIT_S).offset for tp, answer in asked.items()}
 
 
 def records(topic: str) -> Iterator[Message]:
@@ -89,7 +89,7 @@ def tally(topic: str) -> dict[str, int]:
         after_a_higher_one += number < highest.get(key, 0) and number not in numbers[key]
         numbers.setdefault(key, set()).add(number)
         highest[key] = max(number, highest.get(key, 0))
-    distinct = {key: len(found) for key, found in numbers.items()}
+    distinct = {key: len(counted) for key, counted in numbers.items()}
     return {
         "keys": len(numbers),
         "seen": seen,
@@ -104,13 +104,13 @@ def late() -> int:
     """How many counts in the changelog are smaller than the one before them: an instance wrote them after another had
     taken its task over. Where that one's copy is restored, records are counted as missing."""
     last: dict[bytes, int] = {}
-    found = 0
+    late_records = 0
     for message in records(CHANGELOG):
         if message.value() is not None:
             number = COUNT.unpack(message.value()[-COUNT.size :])[1]
-            found += number < last.get(message.key(), 0)
+            late_records += number < last.get(message.key(), 0)
             last[message.key()] = number
-    return found
+    return late_records
 
 
 ANSWERS = {"/state": state, "/tally": lambda: tally("clicks"), "/late": late}

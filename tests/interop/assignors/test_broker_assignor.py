@@ -51,10 +51,10 @@ def path(tmp_path: Path) -> Path:
 
 def keeps_what_there_is(harness: Harness, why: str) -> None:
     """No plan comes, each call returns soon all the same, and the reason stays known while Bellwether is not asked."""
-    found = harness.call(SIZE_SMALL, CALLS)
-    assert (found.served, found.faults, found.moved_by_fallback) == (0, 0, 0), found
-    assert found.worst_micros < HELD_MICROS_MAX, found
-    assert why in found.reason
+    called = harness.call(SIZE_SMALL, CALLS)
+    assert (called.served, called.faults, called.moved_by_fallback) == (0, 0, 0), called
+    assert called.worst_micros < HELD_MICROS_MAX, called
+    assert why in called.reason
 
 
 @pytest.mark.parametrize("release", [CURRENT, BROKER_40], ids=["current", "4.0"])
@@ -62,9 +62,9 @@ def test_plans_come_over_a_unix_socket_and_are_by_rack(path: Path, release: Rele
     with serving(f"unix:{path}"), Harness(f"unix:{path}", deadline_ms=PATIENT_MS, release=release) as harness:
         harness.until_served(SIZE_SMALL)
         for size in (SIZE_SMALL, SIZE_LARGE):
-            found = harness.call(size, CALLS)
-            assert (found.served, found.faults) == (CALLS, 0), found
-            assert found.crossing <= size[1] / size[0] * 2, found
+            called = harness.call(size, CALLS)
+            assert (called.served, called.faults) == (CALLS, 0), called
+            assert called.crossing <= size[1] / size[0] * 2, called
 
 
 def test_a_broker_with_an_empty_rack_is_one_without_a_rack(path: Path) -> None:
@@ -106,11 +106,11 @@ def test_what_a_broker_is_given_is_what_plan_shows(path: Path) -> None:
     with serving(f"unix:{path}", answer), Harness(f"unix:{path}", deadline_ms=PATIENT_MS) as harness:
         harness.until_served(SIZE_SMALL)
         for _ in range(CALLS):
-            found = harness.call(SIZE_SMALL, 1)
-            assert (found.served, found.faults) == (1, 0), found
+            called = harness.call(SIZE_SMALL, 1)
+            assert (called.served, called.faults) == (1, 0), called
             request = requests[-1]
             assert isinstance(request, wire.Request)
-            assert list(found.owners) == shown(request)
+            assert list(called.owners) == shown(request)
 
 
 def test_plans_come_over_a_loopback_port_and_no_other_one_is_asked() -> None:

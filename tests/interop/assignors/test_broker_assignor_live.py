@@ -98,17 +98,17 @@ def test_a_broker_assigns_by_rack_while_bellwether_answers_and_moves_nothing_whi
         assert late.owned(), "it has the fewest"
 
         started(bellwether)
-        known = served(bellwether)
+        plans_served = served(bellwether)
         members += [late, joined(flock, group, "bellwether-rack-first", "az2")]
-        wait_until(lambda: served(bellwether) > known, SETTLE_S, bellwether.tail)
+        wait_until(lambda: served(bellwether) > plans_served, SETTLE_S, bellwether.tail)
         settled(members)
         shares = [len(member.owned()) for member in members]
         assert max(shares) - min(shares) <= 1, shares
         assert crossing(members) <= 10
 
-        known = served(bellwether)
+        plans_served = served(bellwether)
         members.pop().stop()
-        wait_until(lambda: served(bellwether) > known, SETTLE_S, bellwether.tail)
+        wait_until(lambda: served(bellwether) > plans_served, SETTLE_S, bellwether.tail)
         settled(members)
         last = bellwether.log("plan_served")[-1]
         assert (last["policy"], last["topics"]) == ("rack-first", TOPIC), "its id has a name by now"

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.broker
 def readme() -> dict[str, Any]:
     """The options of the group in README's first configuration; the rest is where the brokers are."""
     section = (ROOT / "README.md").read_text().split("## Lead a group")[1]
-    found = re.search(r"```toml\n(.*?)```", section, re.DOTALL)
-    assert found is not None
-    reported = tomllib.loads(found[1])
+    hit = re.search(r"```toml\n(.*?)```", section, re.DOTALL)
+    assert hit is not None
+    reported = tomllib.loads(hit[1])
     assert reported.keys() == {"kafka", "groups"}
     (group,) = reported["groups"]
     assert (group.pop("name"), group.pop("mode")) == ("orders", "lead")

@@ -28,12 +28,12 @@ def test_a_restart_without_a_rebalance_hides_nothing(kafka: KafkaCluster) -> Non
         page, names = Page(address, group), {f"{group}-{partition}" for partition in range(6)}
         members = [flock.member("confluent", group, [group], ["range"], rack="az1") for _ in range(2)]
         wait_settled(members, partitions_of({group: 6}), spread=0)
-        wait_until(lambda: page.held() == names, LIMIT_S, process.tail)
+        wait_until(lambda: page.items_shown() == names, LIMIT_S, process.tail)
         before = rebalances(kafka, group)
         process.stop()
         process.start()
         wait_until(lambda: page.row().get("leading") is True, LIMIT_S, process.tail)
-        wait_until(lambda: page.held() == names, LIMIT_S, lambda: str(page.get(f"/api/groups/{group}")))
+        wait_until(lambda: page.items_shown() == names, LIMIT_S, lambda: str(page.get(f"/api/groups/{group}")))
         row = page.row()
         assert (row["assigned_by"], row["members"], row["unowned"], row["type"]) == ("Bellwether", 2, 0, "classic")
         series = page.series()
@@ -45,5 +45,5 @@ def test_a_restart_without_a_rebalance_hides_nothing(kafka: KafkaCluster) -> Non
         kafka.add_partitions(group, 9)
         wait_until(lambda: bool(page.get("/decisions")), LIMIT_S, process.tail)
         assert page.get("/decisions")[-1]["cause"] == f"topic {group} went from 6 to 9 partitions"
-        wait_until(lambda: len(page.held()) == 9, LIMIT_S, process.tail)
+        wait_until(lambda: len(page.items_shown()) == 9, LIMIT_S, process.tail)
         assert page.series()["members"] == 2

@@ -49,13 +49,13 @@ def reset(kafka: KafkaCluster, app: Application, *options: str) -> subprocess.Co
 
 def internal_topics(kafka: KafkaCluster, app: Application) -> list[str]:
     endings = ("-repartition", "-changelog")
-    found = kafka.admin.list_topics(timeout=10).topics
-    return sorted(t for t in found if t.startswith(f"{app.application_id}-") and t.endswith(endings))
+    topics = kafka.admin.list_topics(timeout=10).topics
+    return sorted(t for t in topics if t.startswith(f"{app.application_id}-") and t.endswith(endings))
 
 
 def led_by_bellwether(kafka: KafkaCluster, group: str) -> bool:
-    found = rebalances(kafka, group)
-    return bool(found) and found[-1].leader.startswith(INSTANCE)
+    completed = rebalances(kafka, group)
+    return bool(completed) and completed[-1].leader.startswith(INSTANCE)
 
 
 def stop_and_forget(app: StreamsApp, name: str) -> None:

@@ -58,9 +58,13 @@ def test_an_application_is_led_from_empty_brokers_through_growth(kafka: KafkaClu
         assert failures(app) == []
         decided = {line["generation"] for line in lead.log("streams_decision", source="plan")}
     again = decided_again(kafka, events, tmp_path)
-    assert [(one["generation"], one["differences"], one["failed"]) for one in again if not one["same"]] == []
-    assert {one["generation"] for one in again} >= decided > set()
-    assert {one["members"] for one in again} >= {2, 3}, "threads of two processes, and of three"
+    assert [
+        (rebalance["generation"], rebalance["differences"], rebalance["failed"])
+        for rebalance in again
+        if not rebalance["same"]
+    ] == []
+    assert {rebalance["generation"] for rebalance in again} >= decided > set()
+    assert {rebalance["members"] for rebalance in again} >= {2, 3}, "threads of two processes, and of three"
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])

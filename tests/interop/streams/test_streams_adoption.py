@@ -148,8 +148,8 @@ def refuses(kafka: KafkaCluster, group: str, reported: dict[str, str], reason: s
 @pytest.mark.timeout(420)
 def test_an_exactly_once_application_is_adopted_by_the_restart_of_its_leader(kafka: KafkaCluster) -> None:
     """With the default settings it never was: ghosts were gone before Bellwether was in the rebalance."""
-    found = adopt(kafka, cycles=2)
-    print("\n".join((*found.transcript, *found.bellwether)))
-    assert found.adopted, found
-    assert found.avoidable == [], found
-    assert found.overlaps == []
+    adoption = adopt(kafka, cycles=2)
+    print("\n".join((*adoption.transcript, *adoption.bellwether)))
+    assert adoption.adopted, adoption
+    assert adoption.avoidable == [], adoption
+    assert adoption.overlaps == []

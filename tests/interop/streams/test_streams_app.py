@@ -88,9 +88,9 @@ def test_a_number_that_comes_after_a_higher_one_is_missing_until_then_and_late_a
             assert producer.flush(30) == 0
 
             def counted() -> bool:
-                found = app.totals()
+                totals = app.totals()
                 expected = (seen, seen, missing, late)
-                return found is not None and (found.seen, found.distinct, found.missing, found.late) == expected
+                return totals is not None and (totals.seen, totals.distinct, totals.missing, totals.late) == expected
 
             wait_until(counted, 30, lambda: f"{app.totals()}\n{app.send()}")
 

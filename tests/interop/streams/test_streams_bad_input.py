@@ -145,8 +145,8 @@ def test_internal_topics_get_the_replicas_of_the_application_or_are_not_made(
         assert strangers(kafka, name) == []
         made = kafka.admin.list_topics(timeout=10).topics
         assert {len(p.replicas) for t in internal for p in made[t].partitions.values()} == {3}
-        (one,) = {t for t in internal if "windowed-changelog" in t}
-        resource = ConfigResource(ConfigResource.Type.TOPIC, one)
+        (windowed,) = {t for t in internal if "windowed-changelog" in t}
+        resource = ConfigResource(ConfigResource.Type.TOPIC, windowed)
         configs = kafka.admin.describe_configs([resource])[resource].result(20)
         message = {key: configs[key].value for key in ("cleanup.policy", "retention.ms", "segment.bytes")}
         assert message == {**dict(WINDOWED), "segment.bytes": "1048576"}
@@ -208,12 +208,12 @@ def place_changelogs_apart(cluster: KafkaCluster, common: Application) -> int:
     """All topics of the application such that one node holds its changelogs and nothing else; returns that node."""
     coordinator = cluster.coordinator_node(common.application_id)
     aside, other = sorted({1, 2, 3} - {coordinator})
-    held = {t: aside for topics in common.changelogs.values() for t in topics}
+    placement = {t: aside for topics in common.changelogs.values() for t in topics}
     sources = {t for topics in common.sources.values() for t in topics} | {common.output}
-    held |= dict.fromkeys(sources, other)
+    placement |= dict.fromkeys(sources, other)
     topics = [
         NewTopic(t, num_partitions=common.partitions, replica_assignment=[[node]] * common.partitions)
-        for t, node in held.items()
+        for t, node in placement.items()
     ]
     for name, made in cluster.admin.create_topics(topics, operation_timeout=20).items():
         made.result(timeout=30)

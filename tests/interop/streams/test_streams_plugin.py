@@ -32,8 +32,8 @@ pytestmark = pytest.mark.timeout(400)
 def test_a_plug_in_decides_and_when_it_fails_everybody_keeps_what_it_has(
     kafka: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = install(tmp_path / "plugins", {"moody": "Moody"}, EXAMPLE.read_text() + MOODY)
-    monkeypatch.setenv("PYTHONPATH", found)
+    environment = install(tmp_path / "plugins", {"moody": "Moody"}, EXAMPLE.read_text() + MOODY)
+    monkeypatch.setenv("PYTHONPATH", environment)
     common = application(kafka, "lead-plugin", session_timeout_ms=6_000)
     with (
         led(kafka, common, tmp_path, policy="moody") as lead,

@@ -58,9 +58,12 @@ def test_learn_and_parse_agree_with_the_application(kafka: KafkaCluster, tmp_pat
         assert {topic.name: dict(topic.configs) for topic in made.topics} == configs
         assert {topic.partitions for topic in made.topics} == {PARTITIONS}
         for topic in made.topics:
-            found = learned.internal(topic.name)
-            assert dict(topic.configs).items() >= dict(found.configs if found is not None else ()).items()
-            assert found is not None
+            learned_configs = learned.internal(topic.name)
+            assert (
+                dict(topic.configs).items()
+                >= dict(learned_configs.configs if learned_configs is not None else ()).items()
+            )
+            assert learned_configs is not None
 
 
 def _by_number(topology: Topology, field: str) -> dict[int, tuple[str, ...]]:

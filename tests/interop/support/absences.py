@@ -52,8 +52,8 @@ class Stage:
         wait_settled(self.members, partitions_of({self.group: PARTITIONS}), limit_s=90)
 
     def leads(self, after: int = -1) -> bool:
-        found = rebalances(self.kafka, self.group, after)
-        return bool(found) and found[-1].leader.startswith(f"{INSTANCE}-")
+        completed = rebalances(self.kafka, self.group, after)
+        return bool(completed) and completed[-1].leader.startswith(f"{INSTANCE}-")
 
     def restart(self, *, after_s: float = 0.0, kill: bool = False) -> Cost:
         before, began_ms = self._generation(), int(time.time() * 1000)

@@ -107,7 +107,7 @@ class Bellwether:
         config.pop("log_level", None)
         top = {"instance_id": INSTANCE, "http_address": "", "metadata_interval_ms": 1_000, **settings}
         reported = [{"name": name, "mode": "lead", **(options or {}), **(own or {}).get(name, {})} for name in groups]
-        subscribing = [{"subscribes": True, **one} if one["mode"] == "lead" else one for one in reported]
+        subscribing = [{"subscribes": True, **answer} if answer["mode"] == "lead" else answer for answer in reported]
         self._config = toml(config, [*subscribing, *beside], **top)
         self._directory = tempfile.TemporaryDirectory(prefix="bellwether-run-")
         self._lines: list[str] = []
@@ -186,15 +186,15 @@ class Bellwether:
 
     def log(self, event: str | None = None, **fields: object) -> list[dict[str, Any]]:
         """Its JSON log lines with this event and these fields, oldest first."""
-        found = []
+        entries = []
         for line in list(self._lines):
             try:
                 entry = json.loads(line)
             except json.JSONDecodeError:
                 continue
             if event in (None, entry.get("event")) and all(entry.get(k) == v for k, v in fields.items()):
-                found.append(entry)
-        return found
+                entries.append(entry)
+        return entries
 
     def logged(self, event: str, limit_s: float = 30.0, **fields: object) -> list[dict[str, Any]]:
         """The same, but at least one: what brokers and members show may come before its line."""

@@ -161,8 +161,8 @@ class KafkaCluster:
             if self.users is None and "listener.security.protocol.map" not in self.properties:
                 running = [node.port for node in self._members.values() if node.process is not None]
                 return all(led_partitions(LOOPBACK, port, name) == partitions for port in running)
-            found = self.admin.list_topics(name, timeout=5).topics[name]
-            return len(found.partitions) == partitions and all(p.leader >= 0 for p in found.partitions.values())
+            topic = self.admin.list_topics(name, timeout=5).topics[name]
+            return len(topic.partitions) == partitions and all(p.leader >= 0 for p in topic.partitions.values())
 
         _wait(served, 30, f"topic {name} with {partitions} partitions")
 
@@ -366,8 +366,8 @@ def _secured(users: Mapping[str, str]) -> dict[str, str]:
 
     Controllers talk to each other on their own plain listener and are ANONYMOUS there; no client can be.
     """
-    known = {"admin": "admin", **users}
-    entries = " ".join(f'user_{name}="{password}"' for name, password in known.items())
+    passwords = {"admin": "admin", **users}
+    entries = " ".join(f'user_{name}="{password}"' for name, password in passwords.items())
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     return {
         "sasl.enabled.mechanisms": "PLAIN",

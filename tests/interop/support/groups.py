@@ -183,10 +183,10 @@ def wait_at_rest(kafka: KafkaCluster, group: str, count: int, limit_s: float = 6
 
     def at_rest() -> bool:
         try:
-            found = describe(kafka.bootstrap, group)
+            description = describe(kafka.bootstrap, group)
         except RawError:  # its coordinator node is still loading it
             return False
-        return found.state == "Stable" and sum(m.instance_id != INSTANCE for m in found.members) == count
+        return description.state == "Stable" and sum(m.instance_id != INSTANCE for m in description.members) == count
 
     wait_until(at_rest, limit_s, lambda: f"{group}: {describe(kafka.bootstrap, group)}")
 

@@ -37,21 +37,21 @@ def guard_command(cluster: KafkaCluster, group: str, *options: str) -> list[str]
 def children(pid: int) -> list[int]:
     """The child processes of a process; [] once it has ended."""
     try:
-        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
 
 
 def child_of(pid: int, what: Callable[[], str]) -> int:
     """The child of a guard, once it has one. AssertionError with `what` says why there is none."""
-    found: list[int] = []
+    pids: list[int] = []
 
     def started() -> bool:
-        found[:] = children(pid)
-        return bool(found)
+        pids[:] = children(pid)
+        return bool(pids)
 
     wait_until(started, 30, what)
-    return found[0]
+    return pids[0]
 
 
 class Guarded:

@@ -123,9 +123,9 @@ class InstanceSet:
 
     def start(self, process: Bellwether) -> None:
         """Starts it again and waits until it has read the topic."""
-        known = len(process.log("control_topic_read"))
+        count = len(process.log("control_topic_read"))
         process.start(wait=False)
-        wait_until(lambda: len(process.log("control_topic_read")) > known, READY_S, process.tail)
+        wait_until(lambda: len(process.log("control_topic_read")) > count, READY_S, process.tail)
 
     def leader(self, group: str) -> Bellwether:
         """The process that has said last that it leads the group."""

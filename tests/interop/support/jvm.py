@@ -185,10 +185,10 @@ def java(release: Release = CURRENT) -> Java:
 def tool(name: str) -> str:
     home = os.environ.get("JAVA_HOME")
     beside = shutil.which(name, path=str(Path(home) / "bin")) if home else None
-    found = beside or shutil.which(name)
-    if found is None:
+    path = beside or shutil.which(name)
+    if path is None:
         raise MissingToolError(f"{name} is not installed (a JDK of version 17 or later and Maven are needed)")
-    return found
+    return path
 
 
 def _jars(base: Path, release: Release) -> Path:

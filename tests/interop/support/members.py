@@ -347,8 +347,8 @@ def wait_settled(
         wanted = wanted_now()
         if any(member.quiet_s < quiet_s for member in present):
             return False
-        held = [tp for member in present for tp in member.owned()]
-        if len(held) != len(wanted) or frozenset(held) != wanted:
+        owned = [tp for member in present for tp in member.owned()]
+        if len(owned) != len(wanted) or frozenset(owned) != wanted:
             return False
         loads = [len(member.owned()) for member in present]
         return spread is None or max(loads) - min(loads) <= spread

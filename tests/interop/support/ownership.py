@@ -13,12 +13,12 @@ def double_ownership(members: Iterable[Member], tolerance_ms: int = 20) -> list[
     """
     holding: dict[TopicPartition, tuple[int, str]] = {}
     given: dict[TopicPartition, tuple[int, str]] = {}
-    found = []
+    violations = []
     order = {"revoked": 0, "assigned": 1}
     everything = [event for member in members for event in list(member.events)]
     for event in sorted(everything, key=lambda e: (e.t_ms, order.get(e.kind, 2))):
         if event.kind in ("killed", "stopped", "lost"):
-            holding = {tp: held for tp, held in holding.items() if held[1] != event.member}
+            holding = {tp: holder for tp, holder in holding.items() if holder[1] != event.member}
         for tp in event.partitions:
             if event.kind == "assigned":
                 given[tp] = (event.t_ms, event.member)
@@ -26,14 +26,14 @@ def double_ownership(members: Iterable[Member], tolerance_ms: int = 20) -> list[
             elif event.kind == "revoked":
                 since, owner = given.get(tp, (event.t_ms, event.member))
                 if owner != event.member and tp in holding and event.t_ms - since > tolerance_ms:
-                    found.append(
+                    violations.append(
                         f"{tp[0]}-{tp[1]}: {owner} had it {event.t_ms - since} ms before {event.member} let go"
                     )
                 if tp in given and owner != event.member:
                     holding[tp] = given[tp]
                 else:
                     holding.pop(tp, None)
-    return found
+    return violations
 
 
 def consumed_gaps(members: Iterable[Member], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, list[Range]]:

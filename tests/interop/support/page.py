@@ -32,17 +32,17 @@ class Page:
             return ""
 
     def row(self) -> Mapping[str, Any]:
-        found = self.get(f"/api/overview/{self._group}")
-        return found[0] if found else {}
+        rows = self.get(f"/api/overview/{self._group}")
+        return rows[0] if rows else {}
 
     def series(self) -> dict[str, float]:
         """Values by name of what has no label but the group."""
         pattern = rf'^bellwether_(\w+)\{{group="{self._group}"\}} (\S+)$'
         return {name: float(value) for name, value in re.findall(pattern, self.text("/metrics"), re.MULTILINE)}
 
-    def held(self) -> set[str]:
-        found = self.get(f"/api/groups/{self._group}") or {"holders": []}
-        return {item["name"] for holder in found["holders"] for item in holder["items"]}
+    def items_shown(self) -> set[str]:
+        document = self.get(f"/api/groups/{self._group}") or {"holders": []}
+        return {item["name"] for holder in document["holders"] for item in holder["items"]}
 
 
 @contextmanager

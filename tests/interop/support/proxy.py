@@ -96,8 +96,8 @@ class Proxy:
     def cut(self) -> None:
         """Resets every connection that is open now."""
         connections, self._open = self._open, []
-        for one in connections:
-            reset(one)
+        for connection in connections:
+            reset(connection)
 
     def _accept(self, listener: socket.socket, target: int) -> None:
         while not self.over:
@@ -214,10 +214,10 @@ def _exactly(source: socket.socket, size: int) -> bytes | None:
     return bytes(data)
 
 
-def reset(one: socket.socket) -> None:
+def reset(connection: socket.socket) -> None:
     """RST instead of FIN, also where another thread waits for bytes."""
     with suppress(OSError):  # closed already
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         with suppress(OSError):  # not connected any more
-            one.shutdown(socket.SHUT_RD)
-        one.close()
+            connection.shutdown(socket.SHUT_RD)
+        connection.close()

@@ -22,18 +22,18 @@ class Rebalance:
 
 def rebalances(cluster: KafkaCluster, group_id: str, after: int = 0) -> list[Rebalance]:
     """The completed rebalances of a group above generation `after`, oldest first."""
-    found = set()
+    by_generation = set()
     for path in cluster.log_paths():
         with path.open(errors="replace") as log:
             for line in log:
                 hit = ASSIGNED.search(line)
                 if hit and hit["group"] == group_id and int(hit["generation"]) > after:
-                    found.add(Rebalance(int(hit["generation"]), hit["leader"], int(hit["members"])))
-    return sorted(found)
+                    by_generation.add(Rebalance(int(hit["generation"]), hit["leader"], int(hit["members"])))
+    return sorted(by_generation)
 
 
 def last_rebalance(cluster: KafkaCluster, group_id: str) -> Rebalance:
     """The newest completed rebalance. Raises AssertionError when there is none."""
-    found = rebalances(cluster, group_id)
-    assert found, f"no leader has assigned anything in {group_id}"
-    return found[-1]
+    completed = rebalances(cluster, group_id)
+    assert completed, f"no leader has assigned anything in {group_id}"
+    return completed[-1]

@@ -166,9 +166,9 @@ def decided_again(cluster: KafkaCluster, events: str, folder: Path) -> list[dict
     assert copied.code == 0, copied.text
     replayed = run_to_end(["replay", str(file), "--output", "json"])
     assert replayed.code in (0, 4), replayed.text
-    found: list[dict[str, Any]] = json.loads(replayed.stdout)
-    assert replayed.code == (0 if all(one["same"] for one in found) else 4), replayed.text
-    return found
+    replays: list[dict[str, Any]] = json.loads(replayed.stdout)
+    assert replayed.code == (0 if all(replay["same"] for replay in replays) else 4), replayed.text
+    return replays
 
 
 def generation_of(cluster: KafkaCluster, group: str) -> int:

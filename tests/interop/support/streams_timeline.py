@@ -64,7 +64,7 @@ class Timeline:
         end_ms = self.ordered[-1].t_ms if self.ordered else 0
         for (instance, task), since in opened.items():
             spans[task].append(Span(since, end_ms, instance))
-        return {task: tuple(sorted(found)) for task, found in spans.items()}
+        return {task: tuple(sorted(of_task)) for task, of_task in spans.items()}
 
     def unowned_ms(self, tasks: Iterable[str], start_ms: int, end_ms: int) -> dict[str, int]:
         """Per task, how long within the window it ran nowhere."""
@@ -72,19 +72,19 @@ class Timeline:
 
     def overlaps(self) -> list[str]:
         """Tasks that ran on two instances at once; empty is right."""
-        found = []
+        pairs = []
         for task, spans in self.spans.items():
             for before, after in pairwise(spans):
                 if before.instance != after.instance and after.start_ms < before.end_ms:
                     both = f"{before.instance} and {after.instance}"
-                    found.append(f"{task} ran on {both} for {before.end_ms - after.start_ms} ms")
-        return found
+                    pairs.append(f"{task} ran on {both} for {before.end_ms - after.start_ms} ms")
+        return pairs
 
     def stalled_ms(self, tasks: Iterable[str], start_ms: int, end_ms: int, stall_ms: int = STALL_MS) -> dict[str, int]:
         """Per task, the sum of its pauses of more than `stall_ms` between two processed records."""
         return {
-            task: sum(end - begin for begin, end in found)
-            for task, found in self.pauses(tasks, start_ms, end_ms, stall_ms).items()
+            task: sum(end - begin for begin, end in of_task)
+            for task, of_task in self.pauses(tasks, start_ms, end_ms, stall_ms).items()
         }
 
     def pauses(
@@ -137,14 +137,14 @@ class Timeline:
     def late(self, start_ms: int, end_ms: int) -> list[str]:
         """Instances that ended in the window and came back after others had been given something for it: later than
         their session lasts, so that their tasks had to move, by any leader."""
-        found = []
+        late_tasks = []
         for end in self.within(start_ms, end_ms, "ended"):
             later = self.within(end.t_ms, end_ms, "assigned")
             back = min((h.message["generation"] for h in later if h.instance == end.instance), default=None)
             gained = (h.message["generation"] for h in later if h.instance != end.instance and h.message["partitions"])
             if back is not None and min(gained, default=back) < back:
-                found.append(end.instance)
-        return found
+                late_tasks.append(end.instance)
+        return late_tasks
 
     def last_change_ms(self, start_ms: int) -> int:
         """When a task or an assignment last changed since `start_ms`; `start_ms` if none did."""
@@ -168,12 +168,12 @@ def _uncovered(spans: Sequence[Span], start_ms: int, end_ms: int) -> int:
 
 
 def _pauses(activity: Sequence[tuple[int, int]], start_ms: int, end_ms: int, stall_ms: int) -> list[tuple[int, int]]:
-    found, reached = [], start_ms
+    stalls, reached = [], start_ms
     for first, last in [*activity, (end_ms, end_ms)]:
         if last < start_ms or first > end_ms:
             continue
         until = min(first, end_ms)
         if until - reached > stall_ms:
-            found.append((reached, until))
+            stalls.append((reached, until))
         reached = max(reached, last)
-    return found
+    return stalls

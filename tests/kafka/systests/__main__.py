@@ -32,18 +32,18 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--list", action="store_true", help="names the scenarios and ends")
     parser.add_argument("--logs", type=Path, help="a folder that keeps what all programs and brokers wrote")
     chosen = parser.parse_args(words)
-    names = chosen.scenarios.split(",") if chosen.scenarios else [one.name for one in SCENARIOS]
+    names = chosen.scenarios.split(",") if chosen.scenarios else [scenario.name for scenario in SCENARIOS]
     leaders = chosen.leaders.split(",")
-    unknown = {*names} - {one.name for one in SCENARIOS} | {*leaders} - {*LEADERS}
+    unknown = {*names} - {scenario.name for scenario in SCENARIOS} | {*leaders} - {*LEADERS}
     if unknown:
         print(f"unknown: {', '.join(sorted(unknown))}; --list names the scenarios", file=sys.stderr)
         return 2
     if chosen.list:
-        print("\n".join(f"{one.name:24} {one.test}: {one.what}" for one in SCENARIOS))
+        print("\n".join(f"{scenario.name:24} {scenario.test}: {scenario.what}" for scenario in SCENARIOS))
         return 0
     outcomes: list[Outcome] = []
     try:
-        for scenario in (one for one in SCENARIOS if one.name in names):
+        for scenario in (scenario for scenario in SCENARIOS if scenario.name in names):
             if scenario.missing:
                 print(f"{scenario.name}: cannot be run: {scenario.missing}", flush=True)
                 continue
@@ -54,7 +54,7 @@ def main(words: Sequence[str]) -> int:
     except MissingToolError as missing:
         print(f"Kafka's system tests were not run: {missing}.", file=sys.stderr)
         return 2
-    return 1 if any(one.failure for one in outcomes) else 0
+    return 1 if any(outcome.failure for outcome in outcomes) else 0
 
 
 def run(scenario: Scenario, leader: str, made: dict[str, tuple[str, str]], logs: Path | None = None) -> Outcome:
@@ -86,16 +86,18 @@ def acted(
         seconds = round(time.monotonic() - began, 1)
         if scene.bellwether is not None:
             (folder / "bellwether.log").write_text(scene.bellwether.text(), encoding="utf-8")
-    found = scene.rebalances() if scene.group else []
-    last = max((one.generation for one in found), default=0)
-    others = [one for one in found if own(one) is not scene.own]
-    led, reported = len(found) - len(others), led_by_others(scene, others) if others else ""
-    return Outcome(scenario.name, leader, failure, seconds, last, len(found), led, scene.described, load(), reported)
+    completed = scene.rebalances() if scene.group else []
+    last = max((rebalance.generation for rebalance in completed), default=0)
+    others = [rebalance for rebalance in completed if own(rebalance) is not scene.own]
+    led, reported = len(completed) - len(others), led_by_others(scene, others) if others else ""
+    return Outcome(
+        scenario.name, leader, failure, seconds, last, len(completed), led, scene.described, load(), reported
+    )
 
 
 def led_by_others(scene: Scene, others: Sequence[Rebalance]) -> str:
     """Which generations, and what Bellwether logged as reasons for not leading, in their order."""
-    reported = ", ".join(f"{one.generation} ({one.members} members)" for one in others)
+    reported = ", ".join(f"{rebalance.generation} ({rebalance.members} members)" for rebalance in others)
     logged = scene.bellwether.log("role", leading=False) if scene.bellwether is not None else []
     reasons = dict.fromkeys(f"{entry.get('reason')}: {entry.get('detail')}" for entry in logged)
     return f"{reported}; {'; '.join(reasons)}"
@@ -115,17 +117,17 @@ def load() -> float:
     return round(os.getloadavg()[1], 1)
 
 
-def print_result(one: Outcome) -> None:
-    verdict = "FAILED" if one.failure else "passed"
+def print_result(outcome: Outcome) -> None:
+    verdict = "FAILED" if outcome.failure else "passed"
     print(
-        f"{one.scenario:24} {one.leader:10} {verdict} {one.seconds:6.1f} s, generation {one.generations}, "
-        f"led {one.led} of {one.rebalances}",
+        f"{outcome.scenario:24} {outcome.leader:10} {verdict} {outcome.seconds:6.1f} s,"
+        f" generation {outcome.generations}, led {outcome.led} of {outcome.rebalances}",
         flush=True,
     )
-    if one.others:
-        print(f"generations that others led: {one.others}", flush=True)
-    if one.failure:
-        print(one.failure, flush=True)
+    if outcome.others:
+        print(f"generations that others led: {outcome.others}", flush=True)
+    if outcome.failure:
+        print(outcome.failure, flush=True)
 
 
 if __name__ == "__main__":

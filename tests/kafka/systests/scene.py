@@ -204,8 +204,12 @@ class Scene:
 
     def rebalances(self) -> list[Rebalance]:
         """The rebalances in which the application took part; those of Bellwether alone and of dry runs are not."""
-        found = rebalances(self.cluster, self.group)
-        return [one for one in found if one not in self._dry_run_for and (one.members > 1 or not own(one))]
+        completed = rebalances(self.cluster, self.group)
+        return [
+            rebalance
+            for rebalance in completed
+            if rebalance not in self._dry_run_for and (rebalance.members > 1 or not own(rebalance))
+        ]
 
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
@@ -216,10 +220,10 @@ class Scene:
 
     def check_lead(self) -> None:
         """That Bellwether led the first start. Raises FailedError."""
-        found = self.rebalances()
-        if self.own and self.group and found and not own(found[0]):
+        completed = self.rebalances()
+        if self.own and self.group and completed and not own(completed[0]):
             assert self.bellwether is not None
-            raise FailedError(f"{found[0].leader} led the first start:\n{self.bellwether.log_of(self.group)}")
+            raise FailedError(f"{completed[0].leader} led the first start:\n{self.bellwether.log_of(self.group)}")
 
     def reported(self) -> str:
         """What everybody said last, for a report of a failure."""
@@ -230,8 +234,8 @@ class Scene:
         time.sleep(min(seconds, max(0.0, self.deadline - time.monotonic())))
 
 
-def own(one: Rebalance) -> bool:
-    return one.leader.startswith(INSTANCE)
+def own(rebalance: Rebalance) -> bool:
+    return rebalance.leader.startswith(INSTANCE)
 
 
 SHARED = re.compile(
@@ -242,8 +246,8 @@ SHARED = re.compile(
 
 def own_of(properties: Mapping[str, str]) -> dict[str, str | int]:
     """Settings of the group that must be the application's own."""
-    found = {name: value for name, value in properties.items() if SHARED.fullmatch(name)}
-    return {name: int(value) if value.lstrip("-").isdigit() else value for name, value in found.items()}
+    shared = {name: value for name, value in properties.items() if SHARED.fullmatch(name)}
+    return {name: int(value) if value.lstrip("-").isdigit() else value for name, value in shared.items()}
 
 
 def write_properties(file: Path, properties: Mapping[str, str]) -> None:

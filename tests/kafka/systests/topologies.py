@@ -32,8 +32,8 @@ def description(scene: "Scene", app: "Application") -> str:
     reported = list(program.command)
     reported[reported.index("-cp") + 1] = _describer(app.release, scene.folder / "describe")
     done = subprocess.run(reported, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    _, found, text = done.stdout.partition("DESCRIPTION\n")
-    if not found:
+    _, separator, text = done.stdout.partition("DESCRIPTION\n")
+    if not separator:
         raise FailedError(f"{app.main_class} told no topology:\n{(done.stdout + done.stderr)[-2000:]}")
     return text
 
@@ -44,18 +44,18 @@ def topology_file(scene: "Scene", app: "Application", number: int) -> tuple[Path
     text, file = (scene.folder / f"topology-{number}.{kind}" for kind in ("txt", "yaml"))
     text.write_text(description(scene, app), encoding="utf-8")
     words = ["topology", "parse", str(text), "--application-id", app.application_id]
-    known = _parse(words)
-    if complete(known):
-        file.write_text(known, encoding="utf-8")
+    parsed = _parse(words)
+    if complete(parsed):
+        file.write_text(parsed, encoding="utf-8")
         return file, "text"
     with scene.rehearsing():
         file.write_text(_dry_run(scene, app, words), encoding="utf-8")
     return file, "text and topics"
 
 
-def complete(known: str) -> bool:
+def complete(text: str) -> bool:
     """Whether the head of a file has no line that is to be written by hand."""
-    comments = [line for line in known.splitlines() if line.startswith("#")]
+    comments = [line for line in text.splitlines() if line.startswith("#")]
     return not any(re.search(re.escape(UNKNOWN), line) for line in comments)
 
 
@@ -71,12 +71,12 @@ def _dry_run(scene: "Scene", app: "Application", words: list[str]) -> str:
     instance = scene.instance(app, "rehearsal")
     instance.start()
     instance.wait_for("State transition from REBALANCING to RUNNING", 90, kind="log")
-    known = _parse([*words, "--bootstrap", scene.cluster.bootstrap])
+    parsed = _parse([*words, "--bootstrap", scene.cluster.bootstrap])
     instance.kill()
     reset(scene, app.application_id)
     scene.cluster.admin.delete_consumer_groups([app.application_id])[app.application_id].result(timeout=30)
     scene.renew_topics()
-    return known
+    return parsed
 
 
 def reset(scene: "Scene", application_id: str, *inputs: str) -> None:

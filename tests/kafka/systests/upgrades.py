@@ -35,7 +35,7 @@ def upgraded(scene: Scene) -> None:
     processors = _started(scene, BEFORE, names, (PROCESSED, PROCESSED_FK))
     for upgrade_from in ({"upgrade.from": "3.9"}, {}):
         for number, name in enumerate(names):
-            others = [one for one in processors if one is not processors[number]]
+            others = [processor for processor in processors if processor is not processors[number]]
             _bounce(processors[number], others)
             processors[number] = scene.instance(AFTER, name, **upgrade_from)
             _come_back(processors[number], others, (PROCESSED, PROCESSED_FK))
@@ -52,7 +52,7 @@ def probed(scene: Scene) -> None:
     names = ("processor1", "processor2", "processor3")
     processors = _started(scene, PROBING, names, (PROCESSED,))
     for number, name in enumerate(names):
-        others = [one for one in processors if one is not processors[number]]
+        others = [processor for processor in processors if processor is not processors[number]]
         for other in others:
             other.mark()
         processors[number].stop()
@@ -69,7 +69,7 @@ def probed(scene: Scene) -> None:
                 other.wait_for(ALL_UPGRADED, kind="log")
                 other.wait_for(FOLLOW_UP, kind="log")
         _same_generation(processors)
-        if number < len(names) - 1 and any(one.count(ALL_UPGRADED, kind="log") for one in processors):
+        if number < len(names) - 1 and any(processor.count(ALL_UPGRADED, kind="log") for processor in processors):
             raise FailedError("an instance ended its probing before all were upgraded")
     _end(driver, processors)
 
@@ -79,11 +79,11 @@ def _started(scene: Scene, app: Application, names: tuple[str, ...], patterns: t
     running: list[Program] = []
     for name in names:
         fresh = scene.instance(app, name)
-        for one in running:
-            one.mark()
+        for process in running:
+            process.mark()
         fresh.start()
-        for one in running:
-            one.wait_for(PROCESSED)
+        for process in running:
+            process.wait_for(PROCESSED)
         for pattern in patterns:
             fresh.wait_for(pattern)
         running.append(fresh)
@@ -91,22 +91,22 @@ def _started(scene: Scene, app: Application, names: tuple[str, ...], patterns: t
 
 
 def _bounce(processor: Program, others: list[Program]) -> None:
-    for one in others:
-        one.mark()
+    for other in others:
+        other.mark()
     processor.stop()
     _message(processor, CLOSED)
-    for one in others:
-        one.wait_for(PROCESSED)
+    for other in others:
+        other.wait_for(PROCESSED)
 
 
 def _come_back(processor: Program, others: list[Program], patterns: tuple[str, ...]) -> None:
-    for one in others:
-        one.mark()
+    for other in others:
+        other.mark()
     processor.start()
-    for one in others:
-        one.wait_for(PROCESSED)
-        if one.count(TOO_OLD, kind="log"):
-            raise FailedError(f"{one.name} could not decode a subscription:\n{one.tail()}")
+    for other in others:
+        other.wait_for(PROCESSED)
+        if other.count(TOO_OLD, kind="log"):
+            raise FailedError(f"{other.name} could not decode a subscription:\n{other.tail()}")
     for pattern in patterns:
         processor.wait_for(pattern)
 
@@ -119,10 +119,10 @@ def _message(processor: Program, words: str) -> None:
 def _same_generation(processors: list[Program]) -> None:
     """Until all are in the same generation, after the rebalances that probing causes."""
 
-    def newest(one: Program) -> int:
-        return max(map(int, GENERATION.findall(one.text("log"))), default=-1)
+    def newest(program: Program) -> int:
+        return max(map(int, GENERATION.findall(program.text("log"))), default=-1)
 
-    processors[0].wait(lambda: len({newest(one) for one in processors}) == 1, 50, "all in one generation")
+    processors[0].wait(lambda: len({newest(processor) for processor in processors}) == 1, 50, "all in one generation")
 
 
 def _end(driver: Program, processors: list[Program]) -> None:

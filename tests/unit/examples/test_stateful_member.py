@@ -42,11 +42,11 @@ def joined(name: str, metadata: bytes) -> SimpleNamespace:
 def given(example: ModuleType, *members: SimpleNamespace) -> dict[str, list[int]]:
     cluster = SimpleNamespace(partitions_for_topic=lambda topic: {0, 1, 2, 3} if topic == "orders" else None)
     assignor = example.StatefulAssignor(SimpleNamespace())
-    found: dict[str, Any] = assignor.assign(cluster, list(members))
-    for assignment in found.values():
+    by_member: dict[str, Any] = assignor.assign(cluster, list(members))
+    for assignment in by_member.values():
         active = [task.partition for task in StatefulAssignment.decode(bytes(assignment.user_data)).active]
         assert active == sorted(tp.partition for tp in assignment.partitions())
-    return {name: sorted(tp.partition for tp in assignment.partitions()) for name, assignment in found.items()}
+    return {name: sorted(tp.partition for tp in assignment.partitions()) for name, assignment in by_member.items()}
 
 
 def test_tasks_stay_with_their_owners_and_orphans_go_where_their_state_is(example: ModuleType) -> None:

@@ -17,8 +17,8 @@ def logged(folder: Path, *lines: str) -> Program:
 
 
 def test_scenarios_have_names_of_their_own_and_steps_or_a_reason() -> None:
-    assert len({one.name for one in SCENARIOS}) == len(SCENARIOS)
-    assert all((one.steps is None) is bool(one.missing) for one in SCENARIOS)
+    assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)
+    assert all((scenario.steps is None) is bool(scenario.missing) for scenario in SCENARIOS)
 
 
 def test_settings_that_must_be_the_applications_own_are_taken_from_its_properties() -> None:

@@ -92,8 +92,8 @@ def test_a_later_measure_counts_only_where_earlier_ones_are_equal() -> None:
 
 def only(plan: Compared, kind: str, *others: Compared) -> str:
     """What is said of a listed test that fails with these plans."""
-    found = troubles(ran(plans=(*others, plan)), {(STICKY, "moves"): replace(ENTRY, kind=kind)}, CLASSES)
-    return "".join(found).removeprefix(f"{STICKY}.moves is listed, but ")
+    failures = troubles(ran(plans=(*others, plan)), {(STICKY, "moves"): replace(ENTRY, kind=kind)}, CLASSES)
+    return "".join(failures).removeprefix(f"{STICKY}.moves is listed, but ")
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_offsets_are_those_of_their_moment() -> None:
 
 
 def test_what_the_reader_has_not_seen_is_not_decided() -> None:
-    gap = [one for one in UNDISTURBED if not 20 < one.begun < 60]
+    gap = [sample for sample in UNDISTURBED if not 20 < sample.begun < 60]
     assert judged(now("page", "g", "members", 3, AT), gap) is None
     assert judged(now("page", "g", "members", 0, AT), gap), "members do not go and come back within a gap"
     assert judged(now("page", "g", "members", 2, 1_000.0)) is None
@@ -62,7 +62,7 @@ def test_what_the_reader_has_not_seen_is_not_decided() -> None:
 
 def test_a_partition_of_a_silent_broker_is_judged_by_what_it_says_later() -> None:
     only = {PLACES[1]: 0}
-    paused = [replace(one, ends=only) if 45 < one.begun < 80 else one for one in UNDISTURBED]
+    paused = [replace(sample, ends=only) if 45 < sample.begun < 80 else sample for sample in UNDISTURBED]
     for offset, fits in ((480, True), (790, True), (300, False), (900, False)):
         assert (judged(of_moment("page", "g", "end", (PLACES[0], offset), AT), paused) == "") is fits
 

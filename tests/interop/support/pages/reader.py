@@ -83,8 +83,8 @@ class Reader:
 
     def shown(self, words: str) -> str:
         """The output with these words that the page shows, with single spaces."""
-        (found,) = (text for text in self._outputs if words in text)
-        return " ".join(found.split())
+        (output,) = (text for text in self._outputs if words in text)
+        return " ".join(output.split())
 
     def appears(self, pattern: str, *, limit_s: float = 30.0) -> None:
         """Waits until the first terminal shows it. Raises AssertionError."""

@@ -95,9 +95,9 @@ class Terminal:
     def _code(self, before: int, limit_s: float) -> int:
         self.start('echo "<ended $?>"')
         wait_until(lambda: ENDED.search(self.text(), before) is not None, limit_s, self.text)
-        found = ENDED.search(self.text(), before)
-        assert found is not None
-        return int(found[1])
+        hit = ENDED.search(self.text(), before)
+        assert hit is not None
+        return int(hit[1])
 
     def _read(self) -> None:
         while True:

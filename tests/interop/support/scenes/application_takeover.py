@@ -73,7 +73,7 @@ def take_over_application(
             app.wait_counted(load.expected, exactly_once=False)
             line = app.timeline()
             # A probing rebalance of the application's own may come before Bellwether does.
-            since = (found for found in rebalances(kafka, name, led_before.generation) if found.members > 2)
+            since = (rebalance for rebalance in rebalances(kafka, name, led_before.generation) if rebalance.members > 2)
             closing_ms, parted_ms, opening_ms = _steps(line, began_ms, ended_ms)
             return TakenApplication(
                 adopted=tuple(entry["reason"] for entry in lead.log("membership", what="ADOPTED")),

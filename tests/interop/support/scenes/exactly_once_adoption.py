@@ -118,7 +118,7 @@ class Stage:
 def adopt(cluster: KafkaCluster, *, cycles: int = 1) -> Adoption:
     """Restarts each instance up to `cycles` times, until Bellwether leads. Raises AssertionError where records are
     counted wrongly."""
-    found = Adoption()
+    adoption = Adoption()
     with ExitStack() as stack:
         stage = Stage(cluster, stack)
         stage.watch()
@@ -128,7 +128,7 @@ def adopt(cluster: KafkaCluster, *, cycles: int = 1) -> Adoption:
         generation = last.generation
 
         def echo_at(at: float, text: str) -> None:
-            found.transcript.append(f"{at - began:6.1f} s  {text.strip()}")
+            adoption.transcript.append(f"{at - began:6.1f} s  {text.strip()}")
 
         def echo(text: str) -> None:
             echo_at(time.time(), text)
@@ -140,11 +140,11 @@ def adopt(cluster: KafkaCluster, *, cycles: int = 1) -> Adoption:
             restarted_ms = int(time.time() * 1000)
             echo(f"{name} is restarted")
             stage.restart(name)
-            found.restarts += 1
+            adoption.restarts += 1
             ended_ms = int(time.time() * 1000)
             pauses = stage.app.timeline().pauses(stage.application.tasks, restarted_ms, ended_ms, STALL_MS)
             longest = max((end - begin for paused in pauses.values() for begin, end in paused), default=0) / 1000
-            found.pauses_s.append(longest)
+            adoption.pauses_s.append(longest)
             for seen in stage.app.timeline().ordered:
                 if seen.t_ms >= restarted_ms and (
                     (seen.instance == name and seen.event in STEPS) or seen.event == "assigned"
@@ -153,18 +153,18 @@ def adopt(cluster: KafkaCluster, *, cycles: int = 1) -> Adoption:
             for ended in rebalances(cluster, stage.group, generation):
                 generation = ended.generation
                 if ended.leader != last.leader:
-                    found.leaders.append(ended.leader)
+                    adoption.leaders.append(ended.leader)
                 echo(f"generation {ended.generation}: {ended.leader} leads {ended.members} members")
             echo(f"{name} is back; the longest pause of a task was {longest:.1f} s; {stage.leader} leads")
-            if found.adopted:
+            if adoption.adopted:
                 break
         stage.load.stop()
-        found.counted = stage.app.wait_counted(stage.load.expected, exactly_once=True).seen
-        found.overlaps = stage.app.timeline().overlaps()
-        echo(f"{found.counted} records were counted, each once")
-        found.bellwether = [
+        adoption.counted = stage.app.wait_counted(stage.load.expected, exactly_once=True).seen
+        adoption.overlaps = stage.app.timeline().overlaps()
+        echo(f"{adoption.counted} records were counted, each once")
+        adoption.bellwether = [
             f"{entry.get('timestamp', '')} {entry['what']}: {entry['reason']}"
             for entry in stage.bellwether.log()
             if entry.get("event") in ("membership", "ghosts")
         ]
-    return found
+    return adoption

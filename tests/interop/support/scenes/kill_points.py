@@ -71,8 +71,8 @@ class Group:
         wait_settled(self.members, partitions_of({TOPIC: PARTITIONS}), spread=0, limit_s=LIMIT_S, quiet_s=quiet_s)
 
     def owned(self) -> bool:
-        held = [tp for member in self.members for tp in member.owned()]
-        return len(held) == PARTITIONS == len(set(held)) and all(member.owned() for member in self.members)
+        partitions = [tp for member in self.members for tp in member.owned()]
+        return len(partitions) == PARTITIONS == len(set(partitions)) and all(member.owned() for member in self.members)
 
     def until_owned(self, since: float) -> float:
         wait_until(self.owned, LIMIT_S, lambda: f"{self.name}: {[(m.name, len(m.owned())) for m in self.members]}")
@@ -88,9 +88,9 @@ class Group:
         except (RawError, OSError):
             described = ()
         short = [m.member_id for m in described if len(m.assignment) < SHORTEST_ASSIGNMENT]
-        found = [f"zero-byte assignment of {member}" for member in short]
-        found += [error for member in self.members for error in member.errors]
-        return (*found, *double_ownership(self.members))
+        troubles = [f"zero-byte assignment of {member}" for member in short]
+        troubles += [error for member in self.members for error in member.errors]
+        return (*troubles, *double_ownership(self.members))
 
     def close(self) -> None:
         for member in self.members:

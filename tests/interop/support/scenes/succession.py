@@ -170,14 +170,14 @@ class Trial:
     def _newcomer(self, tally: Tally) -> Candidate:
         """With an id that sorts first, if one is found."""
         listing = self._door.listing()
-        known = tables(listing)
-        assert known, f"neither order lists these members so: {listing}"
-        for order in {table.order for table in known}:
+        possible_tables = tables(listing)
+        assert possible_tables, f"neither order lists these members so: {listing}"
+        for order in {table.order for table in possible_tables}:
             tally.orders[order.value] += 1
         newcomer = Candidate(self._bootstrap, self._group)
         for _ in range(ROLLS_MAX):
             tally.rolls += 1
-            if sorts_first(listing, newcomer.reserve(), known):
+            if sorts_first(listing, newcomer.reserve(), possible_tables):
                 return newcomer
             newcomer.leave()
         newcomer.reserve()  # one in 500 groups has hardly any id that sorts first in all tables that list it so
@@ -206,10 +206,10 @@ class Trial:
 def first_of(members: list[str], order: HashOrder, buckets: int) -> list[str]:
     """Who can be first by hash alone: one member, or those who share the first bucket of Java's table."""
     lowest = min(spread_hash(m) & (buckets - 1) for m in members)
-    found = [m for m in members if spread_hash(m) & (buckets - 1) == lowest]
+    in_front = [m for m in members if spread_hash(m) & (buckets - 1) == lowest]
     if order is HashOrder.JAVA:
-        return found
-    return [min(found, key=lambda m: spread_hash(m) ^ 1 << 31)]
+        return in_front
+    return [min(in_front, key=lambda m: spread_hash(m) ^ 1 << 31)]
 
 
 def trials(bootstrap: str, groups: int, members_max: int, seed: int) -> Tally:

@@ -71,8 +71,8 @@ def _of(member: Member, since_ms: int) -> Iterator[Pause]:
         yield Pause(member.name, lost, 60_000)
 
 
-def longest_ms(found: Sequence[Pause]) -> int:
-    return max((pause.pause_ms for pause in found), default=0)
+def longest_ms(pauses_seen: Sequence[Pause]) -> int:
+    return max((pause.pause_ms for pause in pauses_seen), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,14 @@ class Taken:
 
     def broken(self, assignor: str, back_ms_max: int = BACK_MS_MAX) -> list[str]:
         """Which promises it broke."""
-        found = [] if self.led else [f"we do not lead: {self.message}"]
+        failures = [] if self.led else [f"we do not lead: {self.message}"]
         if self.rebalances > 2:
-            found.append(f"{self.rebalances} rebalances")
+            failures.append(f"{self.rebalances} rebalances")
         if assignor == COOPERATIVE:
-            found += [f"{self.others} others noticed"] * (self.others > 0)
-            found += [f"{self.moved} partitions have moved"] * (self.moved > 0)
-            found += [f"removed for {self.removed_ms} ms"] * (self.removed_ms > back_ms_max)
-        return found
+            failures += [f"{self.others} others noticed"] * (self.others > 0)
+            failures += [f"{self.moved} partitions have moved"] * (self.moved > 0)
+            failures += [f"removed for {self.removed_ms} ms"] * (self.removed_ms > back_ms_max)
+        return failures
 
 
 def take_over(kafka: KafkaCluster, members: list[Member], config: MembershipConfig, topic: str) -> Taken:
@@ -110,10 +110,10 @@ def take_over(kafka: KafkaCluster, members: list[Member], config: MembershipConf
     with InstanceHarness(kafka.client_config("bellwether", "bellwether"), config) as led:
         led.wait_for(State.STABLE, 90)
         after = wait_settled(members, partitions_of({topic: PARTITIONS}), limit_s=90)
-        found = pauses(members, began_ms)
+        pauses_seen = pauses(members, began_ms)
         now = last_rebalance(kafka, group)
-        removed = [p for p in found if before.leader.startswith(f"{p.member}-")]
-        others = [p for p in found if p not in removed]
+        removed = [p for p in pauses_seen if before.leader.startswith(f"{p.member}-")]
+        others = [p for p in pauses_seen if p not in removed]
         return Taken(
             led=now.leader == led.service.runners[group].membership.member_id,
             rebalances=now.generation - before.generation,
@@ -123,5 +123,5 @@ def take_over(kafka: KafkaCluster, members: list[Member], config: MembershipConf
             others=len({p.member for p in others}),
             ordinary_ms=(0, 0),
             message=tuple(led.message(*NoteKind)),
-            each=tuple(found),
+            each=tuple(pauses_seen),
         )

@@ -44,8 +44,8 @@ class Authority:
         """A trust store that holds the certificates, for Java."""
         trust = folder / "trust.p12"
         store = ("-keystore", str(trust), "-storepass", PASSWORD, "-storetype", "PKCS12")
-        for number, known in enumerate((self, *others)):
-            keytool("-importcert", "-noprompt", *store, "-alias", f"a{number}", "-file", str(known.certificate))
+        for number, authority in enumerate((self, *others)):
+            keytool("-importcert", "-noprompt", *store, "-alias", f"a{number}", "-file", str(authority.certificate))
         return trust
 
     def private_key(self, folder: Path, password: str) -> Path:

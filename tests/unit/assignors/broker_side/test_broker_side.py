@@ -53,9 +53,9 @@ def test_sticky_keeps_tasks_and_puts_copies_into_other_processes() -> None:
         StreamsMember("a-1", "a", active=frozenset({("0", 0)})),
         StreamsMember("b-1", "b", active=frozenset({("0", 1)}), standby=frozenset({("0", 0)})),
     ]
-    found = assign_sticky(members, [], [("0", 0), ("0", 1)], 1, offsets_count=False)
-    assert found.active == (frozenset({("0", 0)}), frozenset({("0", 1)}))
-    assert found.standby == (frozenset({("0", 1)}), frozenset({("0", 0)}))
+    placed = assign_sticky(members, [], [("0", 0), ("0", 1)], 1, offsets_count=False)
+    assert placed.active == (frozenset({("0", 0)}), frozenset({("0", 1)}))
+    assert placed.standby == (frozenset({("0", 1)}), frozenset({("0", 0)}))
 
 
 def test_state_on_a_disk_counts_from_4_4_on_after_standbys_and_the_most_advanced_first() -> None:
@@ -69,7 +69,8 @@ def test_state_on_a_disk_counts_from_4_4_on_after_standbys_and_the_most_advanced
     def owners(members: list[StreamsMember], *, offsets_count: bool) -> list[str]:
         active = assign_sticky(members, [], [task, spare], 0, offsets_count=offsets_count).active
         return [
-            next(m.process_id for m, has in zip(members, active, strict=True) if one in has) for one in (task, spare)
+            next(m.process_id for m, has in zip(members, active, strict=True) if task_id in has)
+            for task_id in (task, spare)
         ]
 
     assert owners(members, offsets_count=True) == ["b", "c"]
@@ -82,9 +83,9 @@ def test_a_standby_stays_with_the_second_of_its_members_from_4_4_on_if_the_first
     task = ("0", 0)
     members = [StreamsMember(f"{name}-1", name, standby=frozenset({task})) for name in "ab"]
     members.append(StreamsMember("c-1", "c"))
-    found = {count: assign_sticky(members, [], [task], 1, offsets_count=count) for count in (False, True)}
-    assert all(plan.active[0] == {task} for plan in found.values())
-    assert found[True].standby[1] == {task}
+    by_count = {count: assign_sticky(members, [], [task], 1, offsets_count=count) for count in (False, True)}
+    assert all(plan.active[0] == {task} for plan in by_count.values())
+    assert by_count[True].standby[1] == {task}
 
 
 def test_processes_are_in_the_order_of_a_table_filled_by_compute_if_absent() -> None:

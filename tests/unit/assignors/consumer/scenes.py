@@ -52,8 +52,10 @@ def rack_mismatches(group: GroupView, cluster: ClusterView, owner: IntArray) -> 
     for flat, m in enumerate(owner.tolist()):
         if m < 0 or group.members[m].rack is None:
             continue
-        held = {rack for r, rack in enumerate(cluster.racks) if cluster.signature_racks[cluster.signature[flat], r]}
-        count += group.members[m].rack not in held
+        replica_racks = {
+            rack for r, rack in enumerate(cluster.racks) if cluster.signature_racks[cluster.signature[flat], r]
+        }
+        count += group.members[m].rack not in replica_racks
     return count
 
 

@@ -12,9 +12,9 @@ from tests.unit.assignors.consumer.scenes import cluster_of, members_of
 def test_racks_are_counted_against_replicas() -> None:
     cluster = ClusterView.of({"t": [["a", "b"], ["b", "a"], ["b"], [None], ["a"]]})
     group = GroupView.of(cluster, members_of([["t"]] * 3, ["a", "elsewhere", None]))
-    found = score(group, cluster, np.array([0, 0, 0, 1, 2], dtype=np.int32))
+    cost = score(group, cluster, np.array([0, 0, 0, 1, 2], dtype=np.int32))
     # t-2 crosses; t-3 has no known rack; t-4 belongs to a member without a rack.
-    assert found.cross_rack == 1
+    assert cost.cross_rack == 1
     assert score(group, cluster, np.array([1, 1, 1, 1, 1], dtype=np.int32)).cross_rack == 4
 
 
@@ -29,8 +29,8 @@ def test_imbalance_is_counted_inside_connected_components() -> None:
 def test_what_nobody_owns_counts_only_if_a_member_subscribes() -> None:
     cluster = cluster_of({"t": 2, "unwanted": 3})
     group = GroupView.of(cluster, members_of([["t"]]))
-    found = score(group, cluster, np.array([0, -1, -1, -1, -1], dtype=np.int32))
-    assert found.unowned == 1
+    cost = score(group, cluster, np.array([0, -1, -1, -1, -1], dtype=np.int32))
+    assert cost.unowned == 1
 
 
 def test_moves_by_kind() -> None:

@@ -258,16 +258,16 @@ def test_warnings_name_what_is_odd() -> None:
 def test_the_bytes_say_what_the_plan_says() -> None:
     raw = raw_group({f"m{i}": java(["t"]) for i in range(4)})
     decision = decide(raw, T6, Memory.empty(), KAFKA, 0)
-    found = owner_of([blob for _, blob in decision.assignments], decision.cluster.topics, decision.cluster.first)
-    assert found.tolist() == decision.plan.target.sent.tolist()
+    owner = owner_of([blob for _, blob in decision.assignments], decision.cluster.topics, decision.cluster.first)
+    assert owner.tolist() == decision.plan.target.sent.tolist()
 
 
 def test_equal_arguments_give_equal_decisions() -> None:
     raw = raw_group({f"m{i}": java(["t"], rack="ab"[i % 2]) for i in range(4)})
     cluster = cluster_of({"t": 6}, 1, "ab")
-    one, two = (decide(raw, cluster, Memory.empty(), Policy("rack-first"), 0, seed=3) for _ in range(2))
-    assert one.assignments == two.assignments
-    assert one.stages == two.stages
+    first, second = (decide(raw, cluster, Memory.empty(), Policy("rack-first"), 0, seed=3) for _ in range(2))
+    assert first.assignments == second.assignments
+    assert first.stages == second.stages
 
 
 def test_rack_first_reports_what_the_swap_gained() -> None:
@@ -284,10 +284,10 @@ def test_a_plan_says_what_is_read_from_another_rack_where_the_owner_has_one() ->
     cluster = cluster_of({"t": 4}, 1, ("a", "b"))
     raw = raw_group({"x": java(["t"], rack="b"), "y": java(["t"])})
     plan = decide(raw, cluster, Memory.empty(), KAFKA, 0).plan
-    known, remote = plan.read_remotely(plan.owner)
-    assert known.tolist() == (plan.owner == 0).tolist()
-    assert known.sum() == 2
-    remote_of_x = [tp for tp, far in zip(plan.names(np.arange(4)), known & remote, strict=True) if far]
+    counted, remote = plan.read_remotely(plan.owner)
+    assert counted.tolist() == (plan.owner == 0).tolist()
+    assert counted.sum() == 2
+    remote_of_x = [tp for tp, far in zip(plan.names(np.arange(4)), counted & remote, strict=True) if far]
     assert set(remote_of_x) <= {"t-0", "t-2"}, "what stands in rack a"
 
 

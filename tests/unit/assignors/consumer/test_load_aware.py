@@ -25,8 +25,8 @@ def world(
     rack p % 3 and i % 3."""
     cluster = ClusterView.of({"t": [[RACKS[p % 3] if racks else None] for p in range(len(sizes))]})
     views = [MemberView(f"m{i}", None, ("t",), RACKS[i % 3] if racks else None) for i in range(members)]
-    held = None if owner is None else np.array(owner, dtype=np.int32)
-    group = GroupView.of(cluster, views, remembered=held, remembered_generation=0 if held is not None else -1)
+    owned = None if owner is None else np.array(owner, dtype=np.int32)
+    group = GroupView.of(cluster, views, remembered=owned, remembered_generation=0 if owned is not None else -1)
     return group, cluster, Weights({TopicPartition("t", p): size for p, size in enumerate(sizes)})
 
 
@@ -52,11 +52,11 @@ def test_nothing_moves_within_the_band() -> None:
 
 def test_weights_with_small_errors_are_evened_out_further_than_those_without() -> None:
     group, cluster, weights = world([107.0, 95, 10, 98, 91, 8, 100, 91], 3, [0, 0, 0, 1, 1, 1, 2, 2])
-    plain, known = LoadAware(weights), LoadAware(replace(weights, errors=dict.fromkeys(weights.of, 0.1)))
+    plain, certain = LoadAware(weights), LoadAware(replace(weights, errors=dict.fromkeys(weights.of, 0.1)))
     kept = plain.assign(group, cluster)
     assert kept.tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
-    assert imbalance(known, group, cluster, kept) > 1.05
-    assert imbalance(known, group, cluster, known.assign(group, cluster)) < 1.02
+    assert imbalance(certain, group, cluster, kept) > 1.05
+    assert imbalance(certain, group, cluster, certain.assign(group, cluster)) < 1.02
     wide = replace(weights, errors=dict.fromkeys(weights.of, 10.0))
     assert LoadAware(wide).assign(group, cluster).tolist() == kept.tolist()
 
@@ -180,8 +180,8 @@ def test_estimates_that_are_no_rates_old_or_early_are_refused_by_name(absurd: fl
 
 def test_huge_and_tiny_estimates_are_clamped_and_missing_ones_are_their_topic_s_median() -> None:
     cluster = ClusterView.of({"t": [[None]] * 5})
-    known = {0: 1e300, 1: 1.0, 2: 1.0, 3: 0.0}
-    weights = Weights({TopicPartition("t", p): value for p, value in known.items()})
+    estimates = {0: 1e300, 1: 1.0, 2: 1.0, 3: 0.0}
+    weights = Weights({TopicPartition("t", p): value for p, value in estimates.items()})
     dense, reason = weights.dense(cluster, np.ones(5, dtype=np.bool_))
     assert reason == ""
     assert dense[0] / dense[1] == pytest.approx(RATIO_MAX)
@@ -215,10 +215,10 @@ def test_evening_out_that_is_cut_short_has_moved_something_in_the_right_directio
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = ClusterView.of({"t": [[None]] * 30})
-    held = np.zeros(30, dtype=np.int32)
-    group = GroupView.of(cluster, members_of([["t"]] * 3), remembered=held, remembered_generation=0)
+    owner = np.zeros(30, dtype=np.int32)
+    group = GroupView.of(cluster, members_of([["t"]] * 3), remembered=owner, remembered_generation=0)
     policy = LoadAware(Weights({TopicPartition("t", p): 100.0 for p in range(30)}), rules=Rules(moves_max=30))
     load = Load.of(group, cluster, policy)
     monkeypatch.setattr(load_balance, "_ATTEMPTS_MAX", 1)
-    cut = load.balanced(held)
-    assert 1.0 < load.imbalance(cut) < load.imbalance(held)
+    cut = load.balanced(owner)
+    assert 1.0 < load.imbalance(cut) < load.imbalance(owner)

@@ -58,50 +58,50 @@ def test_an_evacuated_rack_holds_nothing_and_stays_empty() -> None:
 
 
 def test_placement_leaves_out_members_where_they_are_banned() -> None:
-    found = decided(THREE, EVACUATE_AZ1, Rule("ban", "users", "member:b"))
-    placement = found.stages[0].owner
+    decision = decided(THREE, EVACUATE_AZ1, Rule("ban", "users", "member:b"))
+    placement = decision.stages[0].owner
     assert placement is not None
-    assert placement.tolist() == found.plan.owner.tolist()
-    counts = {name: owners(found).count(name) for name in "abc"}
+    assert placement.tolist() == decision.plan.owner.tolist()
+    counts = {name: owners(decision).count(name) for name in "abc"}
     assert counts == {"a": 0, "b": 7, "c": 7}
 
 
 def test_placement_leaves_a_topic_to_the_banned_members_if_no_other_subscribes() -> None:
     members = [member("a", "az1"), member("b", "az2", ("orders",))]
-    found = decided(members, EVACUATE_AZ1)
-    assert owners(found) == ["b"] * 12 + ["a"] * 2
-    assert found.stages[-1].reason.startswith("They hold. Not carried out: ")
+    decision = decided(members, EVACUATE_AZ1)
+    assert owners(decision) == ["b"] * 12 + ["a"] * 2
+    assert decision.stages[-1].reason.startswith("They hold. Not carried out: ")
 
 
 @pytest.mark.parametrize("protocol", ["range", "roundrobin"])
 def test_assignors_that_deal_partitions_by_rank_count_banned_members(protocol: str) -> None:
     raw = RawGroup("g", 1, protocol, tuple(THREE), frozenset())
     stages = (OperatorRules((EVACUATE_AZ1,)),)
-    plain, found = (decide(raw, CLUSTER, Memory.empty(), Policy(stages=s), now_ms=0) for s in ((), stages))
+    plain, placed = (decide(raw, CLUSTER, Memory.empty(), Policy(stages=s), now_ms=0) for s in ((), stages))
     assert isinstance(plain, Decision)
-    assert isinstance(found, Decision)
+    assert isinstance(placed, Decision)
     kept = [flat for flat, owner in enumerate(owners(plain)) if owner != "a"]
-    assert [owners(found)[flat] for flat in kept] == [owners(plain)[flat] for flat in kept]
+    assert [owners(placed)[flat] for flat in kept] == [owners(plain)[flat] for flat in kept]
 
 
 def test_a_pin_of_a_partition_and_of_a_topic() -> None:
-    found = decided(THREE, Rule("pin", "orders-0", "member:c"), Rule("pin", "users", "member:b"))
-    assert owners(found)[0] == "c"
-    assert owners(found)[12:] == ["b", "b"]
-    assert found.stages[-1].stage == "operator's rules"
+    decision = decided(THREE, Rule("pin", "orders-0", "member:c"), Rule("pin", "users", "member:b"))
+    assert owners(decision)[0] == "c"
+    assert owners(decision)[12:] == ["b", "b"]
+    assert decision.stages[-1].stage == "operator's rules"
 
 
 def test_rules_on_one_partition_are_joined() -> None:
-    found = decided(THREE, Rule("ban", "orders-0", "member:a"), Rule("ban", "orders", "rack:az2"))
-    assert owners(found)[0] == "c"
-    assert "b" not in owners(found)[:12]
+    decision = decided(THREE, Rule("ban", "orders-0", "member:a"), Rule("ban", "orders", "rack:az2"))
+    assert owners(decision)[0] == "c"
+    assert "b" not in owners(decision)[:12]
 
 
 def test_what_nobody_could_carry_out_is_left_alone_and_reported() -> None:
     rules = (Rule("ban", "*", "rack:az1"), Rule("ban", "*", "rack:az2"), Rule("ban", "*", "rack:az3"))
-    found = decided(THREE, *rules)
-    assert NOBODY not in found.plan.owner
-    problem = Problem(found.plan.group, found.cluster, found.plan.before)
+    decision = decided(THREE, *rules)
+    assert NOBODY not in decision.plan.owner
+    problem = Problem(decision.plan.group, decision.cluster, decision.plan.before)
     assert [infeasible(problem, rule, ()) for rule in rules] == [""] * 3
     assert (
         infeasible(problem, rules[2], rules[:2]) == "no member that subscribes to it may have orders-0 and 13 more then"
@@ -120,11 +120,11 @@ def test_what_nobody_could_carry_out_is_left_alone_and_reported() -> None:
 def test_the_plan_names_the_orders_that_have_moved_something() -> None:
     order = "eve has ordered evacuate of rack:az1 in 'shop' (new disks)"
     before = decided(THREE)
-    found = decided(THREE, Rule("ban", "*", "rack:az1", order), memory=before.plan.memory, generation=2)
+    decision = decided(THREE, Rule("ban", "*", "rack:az1", order), memory=before.plan.memory, generation=2)
     left = [flat for flat, owner in enumerate(owners(before)) if owner == "a"]
-    assert found.stages[-1].reason == f"{len(left)} partitions are placed elsewhere ({order})."
-    assert all(explain(found, flat).sentence.endswith(f"(operator's rules: {order}).") for flat in left)
-    again = decided(THREE, Rule("ban", "*", "rack:az1", order), memory=found.plan.memory, generation=3)
+    assert decision.stages[-1].reason == f"{len(left)} partitions are placed elsewhere ({order})."
+    assert all(explain(decision, flat).sentence.endswith(f"(operator's rules: {order}).") for flat in left)
+    again = decided(THREE, Rule("ban", "*", "rack:az1", order), memory=decision.plan.memory, generation=3)
     assert again.stages[-1].reason == f"They hold ({order})."
 
 
@@ -240,13 +240,13 @@ def test_rules_hold_come_to_rest_and_leave_nobody_out(shape: list[tuple[str | No
         member(f"m{i}", rack, ("orders", "users") if both else ("orders",)) for i, (rack, both) in enumerate(shape)
     ]
     before = decided(members)
-    found = decided(members, *rules, memory=before.plan.memory, generation=2)
+    decision = decided(members, *rules, memory=before.plan.memory, generation=2)
     stage = OperatorRules(tuple(rules))
-    problem = Problem(found.plan.group, found.cluster, found.plan.before)
-    assert stage.score(problem, found.plan.target) == 0
-    assert ((found.plan.owner == NOBODY) == (before.plan.owner == NOBODY)).all()
+    problem = Problem(decision.plan.group, decision.cluster, decision.plan.before)
+    assert stage.score(problem, decision.plan.target) == 0
+    assert ((decision.plan.owner == NOBODY) == (before.plan.owner == NOBODY)).all()
     moved = []
     for generation in range(3, 8):  # a pin may leave counts uneven; the next rebalances even them out and then rest
-        found = decided(members, *rules, memory=found.plan.memory, generation=generation)
-        moved.append(found.moves.moved)
+        decision = decided(members, *rules, memory=decision.plan.memory, generation=generation)
+        moved.append(decision.moves.moved)
     assert moved[-2:] == [0, 0], moved

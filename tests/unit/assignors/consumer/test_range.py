@@ -158,7 +158,7 @@ class SlowRange:
         self.taken = {t: dict.fromkeys(members, 0) for t, members in self.subscribed.items()}
         self.extras = {t: self.sizes[t] % len(members) for t, members in self.subscribed.items()}
 
-    def held(self, topic: str, p: int) -> set[str]:
+    def consumed(self, topic: str, p: int) -> set[str]:
         table, row = self.cluster.signature_racks, self.cluster.signature[self.flat(topic, p)]
         return {rack for r, rack in enumerate(self.cluster.racks) if table[row, r]}
 
@@ -173,7 +173,7 @@ class SlowRange:
 
     def local(self, topic: str, p: int, m: int) -> bool:
         rack = self.group.members[m].rack
-        return rack is None or rack in self.held(topic, p)
+        return rack is None or rack in self.consumed(topic, p)
 
     def give(self, topic: str, p: int, m: int) -> None:
         self.owner[self.flat(topic, p)] = m
@@ -182,7 +182,7 @@ class SlowRange:
 
     def needs(self, topic: str) -> bool:
         racks = {self.group.members[m].rack for m in self.subscribed[topic]} - {None}
-        sets = [self.held(topic, p) for p in range(self.sizes[topic])]
+        sets = [self.consumed(topic, p) for p in range(self.sizes[topic])]
         union = set[str]().union(*sets)
         return bool(racks & union) and any(s != union for s in sets)
 

@@ -21,11 +21,11 @@ POLICY = Policy(TOPIC_BALANCE)
 
 
 def test_two_topics_that_drifted_apart_are_spread_by_two_swaps() -> None:
-    found = spread_topics(GROUP, CLUSTER, APART, APART)
-    assert np.bincount(found).tolist() == [4, 4]
-    assert np.bincount(found[:4]).tolist() == np.bincount(found[4:]).tolist() == [2, 2]
-    assert int((found != APART).sum()) == 4
-    assert (unevenness(GROUP, CLUSTER, APART), unevenness(GROUP, CLUSTER, found)) == (16.0, 0.0)
+    spread = spread_topics(GROUP, CLUSTER, APART, APART)
+    assert np.bincount(spread).tolist() == [4, 4]
+    assert np.bincount(spread[:4]).tolist() == np.bincount(spread[4:]).tolist() == [2, 2]
+    assert int((spread != APART).sum()) == 4
+    assert (unevenness(GROUP, CLUSTER, APART), unevenness(GROUP, CLUSTER, spread)) == (16.0, 0.0)
 
 
 def test_what_moves_anyway_is_swapped_before_what_stays() -> None:
@@ -56,10 +56,10 @@ def test_whatever_members_have_each_topic_ends_within_one(seed: int) -> None:
     places = [place % size for place in range(cluster.partition_total)]
     rng.shuffle(places)
     owner = np.array(places, dtype=np.int32)
-    found = spread_topics(group, cluster, owner, owner)
-    assert np.bincount(found, minlength=size).tolist() == np.bincount(owner, minlength=size).tolist()
+    spread = spread_topics(group, cluster, owner, owner)
+    assert np.bincount(spread, minlength=size).tolist() == np.bincount(owner, minlength=size).tolist()
     for first, count in zip(cluster.first.tolist(), cluster.counts.tolist(), strict=False):
-        assert int(np.ptp(np.bincount(found[first : first + count], minlength=size))) <= 1
+        assert int(np.ptp(np.bincount(spread[first : first + count], minlength=size))) <= 1
 
 
 def test_topics_stay_even_while_every_member_is_replaced() -> None:

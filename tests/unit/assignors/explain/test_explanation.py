@@ -45,11 +45,16 @@ def decided(
 
 
 def test_a_partition_that_nobody_had() -> None:
-    found = explain(decided(member("a", "az1"), member("b", None)), 0)
-    assert (found.item, found.before, found.after, found.stage) == ("orders-0", None, "a", "placement by range")
-    assert found.sentence == "orders-0 had no owner and goes to a (placement by range)."
-    assert [(a.owner, a.chosen) for a in found.alternatives] == [("a", True), ("b", False)]
-    assert [(a.item_count, a.allowed, a.cross_rack, a.spread) for a in found.alternatives] == [
+    explanation = explain(decided(member("a", "az1"), member("b", None)), 0)
+    assert (explanation.item, explanation.before, explanation.after, explanation.stage) == (
+        "orders-0",
+        None,
+        "a",
+        "placement by range",
+    )
+    assert explanation.sentence == "orders-0 had no owner and goes to a (placement by range)."
+    assert [(a.owner, a.chosen) for a in explanation.alternatives] == [("a", True), ("b", False)]
+    assert [(a.item_count, a.allowed, a.cross_rack, a.spread) for a in explanation.alternatives] == [
         (3, True, 0, 0),
         (3, True, 0, 2),
     ]
@@ -70,9 +75,9 @@ def test_what_weights_are_made_of_is_named() -> None:
 
 
 def test_alternatives_say_what_they_would_do_to_the_counts() -> None:
-    found = decided(member("a", None), member("b", None), member("c", None))
-    assert np.bincount(found.plan.owner).tolist() == [3, 2, 1]
-    heaviest, lightest = (explain(found, int(np.flatnonzero(found.plan.owner == m)[0])) for m in (0, 2))
+    decision = decided(member("a", None), member("b", None), member("c", None))
+    assert np.bincount(decision.plan.owner).tolist() == [3, 2, 1]
+    heaviest, lightest = (explain(decision, int(np.flatnonzero(decision.plan.owner == m)[0])) for m in (0, 2))
     assert {a.owner: a.verdict for a in heaviest.alternatives} == {
         "a": "The plan chose it.",
         "b": "No better and no worse: an equal plan.",
@@ -93,9 +98,9 @@ def test_a_swap_for_locality_names_its_stage_and_what_staying_would_cost() -> No
     moved = np.flatnonzero(swapped.plan.before != swapped.plan.owner)
     assert len(moved) > 0
     for flat in moved.tolist():
-        found = explain(swapped, flat)
-        assert found.stage == "rack locality"
-        remain = next(a for a in found.alternatives if a.owner == found.before)
+        explanation = explain(swapped, flat)
+        assert explanation.stage == "rack locality"
+        remain = next(a for a in explanation.alternatives if a.owner == explanation.before)
         assert "stay where it was" in remain.verdict
     assert any("read from another rack" in a.verdict for f in moved for a in explain(swapped, int(f)).alternatives)
 
@@ -131,16 +136,16 @@ def test_the_stage_named_is_the_one_that_moved_it(
                 assert int(stage.owner[flat]) == after != before_it
                 break
             before_it = int(stage.owner[flat])
-        for one in explain(second, flat).alternatives:
-            if one.chosen:
+        for alternative in explain(second, flat).alternatives:
+            if alternative.chosen:
                 continue
             moved = np.array(second.plan.owner)
-            moved[flat] = [m.member_id for m in second.plan.group.members].index(one.owner)
+            moved[flat] = [m.member_id for m in second.plan.group.members].index(alternative.owner)
             was, would = (
                 score(second.plan.group, second.cluster, second.plan.owner),
                 score(second.plan.group, second.cluster, moved),
             )
-            assert (one.cross_rack, one.spread) == (would.cross_rack - was.cross_rack, would.spread)
+            assert (alternative.cross_rack, alternative.spread) == (would.cross_rack - was.cross_rack, would.spread)
 
 
 def test_tasks_of_an_application() -> None:
@@ -153,20 +158,20 @@ def test_tasks_of_an_application() -> None:
         now_ms=NOW_MS + 5,
     )
     for task in range(grown.plan.view.tasks.size):
-        found = explain(grown, task)
-        json.dumps(asdict(found))  # plain values, no scalars of numpy
-        chosen = next(one for one in found.alternatives if one.chosen)
-        assert found.after == chosen.owner
-        assert len(found.alternatives) == grown.plan.view.size
+        explanation = explain(grown, task)
+        json.dumps(asdict(explanation))  # plain values, no scalars of numpy
+        chosen = next(alternative for alternative in explanation.alternatives if alternative.chosen)
+        assert explanation.after == chosen.owner
+        assert len(explanation.alternatives) == grown.plan.view.size
         for process, view in enumerate(grown.plan.view.processes):
-            one = next(x for x in found.alternatives if x.owner == str(view.process_id))
+            first = next(x for x in explanation.alternatives if x.owner == str(view.process_id))
             lag = grown.plan.view.lag_of(task, process)
             if (
-                not one.chosen
+                not first.chosen
                 and grown.plan.view.tasks.stateful[task]
                 and lag > grown.plan.configs.acceptable_recovery_lag
             ):
-                assert f"restore {lag} records" in one.verdict
+                assert f"restore {lag} records" in first.verdict
 
 
 def test_alternatives_say_what_racks_would_gain_and_lose() -> None:
@@ -193,16 +198,16 @@ def owning(generation: int) -> bytes:
 def test_a_claim_that_is_not_accepted_is_named_where_it_was_made() -> None:
     """A member said that it had what it was never given; only a warning of the whole decision said so."""
     a, b = (RawMember(name, None, owning(generation)) for name, generation in (("a", 0), ("b", 7)))
-    found = decided(a, b, protocol="cooperative-sticky")
-    message = explain(found, 0).sentence
+    decision = decided(a, b, protocol="cooperative-sticky")
+    message = explain(decision, 0).sentence
     assert message.endswith("Rejected: b claims partitions in a generation that the group has not reached.")
-    assert "Not believed" not in explain(found, 1).sentence
+    assert "Not believed" not in explain(decision, 1).sentence
 
 
 def test_a_thread_that_is_not_accepted_is_named_by_the_explanation_of_its_task() -> None:
     first = led(group(*TWO))
     a, b = (thread.after(first) for thread in TWO)
-    held = a.owned[0]
-    again = led(group(a, replace(b, owned=(*b.owned, held)), generation=2), memory=first.plan.memory)
+    partition = a.owned[0]
+    again = led(group(a, replace(b, owned=(*b.owned, partition)), generation=2), memory=first.plan.memory)
     tasks = [explain(again, task).sentence for task in range(again.plan.view.tasks.size)]
     assert ["Rejected: b claims partitions that it was never given" in text for text in tasks].count(True) == 1

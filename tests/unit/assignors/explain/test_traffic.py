@@ -34,8 +34,8 @@ def test_leaders_serve_unless_followers_may() -> None:
 
 def test_a_reader_with_a_configured_rack_fetches_from_leaders_whatever_brokers_allow() -> None:
     owner = np.array([0, 0, 0, 1, 1], dtype=np.int32)
-    found = flows(CLUSTER, owner, ["az1", "az2"], WEIGHTS, True, leader_only=[True, False])
-    assert found.between == {("az2", "az1"): 10.0, ("az3", "az1"): 100.0}
+    traffic = flows(CLUSTER, owner, ["az1", "az2"], WEIGHTS, True, leader_only=[True, False])
+    assert traffic.between == {("az2", "az1"): 10.0, ("az3", "az1"): 100.0}
 
 
 def test_what_nobody_knows_costs_nothing() -> None:
@@ -57,12 +57,12 @@ def test_of_decisions_what_is_and_what_would_be() -> None:
     cluster = ClusterView.of({"t": [["az1"], ["az1"], ["az2"], ["az2"]]})
     weights = Weights({TopicPartition("t", p): 1.0 for p in range(4)})
     members = [LiveMember("a", ("t",), "az2"), LiveMember("b", ("t",), "az1")]
-    held = decide(live_group(members, 1, "range"), cluster, Memory.empty(), Policy("sticky-min-churn"), 0)
-    raw = live_group([m.after(held) for m in members], 2, "range")
-    better = decide(raw, cluster, held.plan.memory, Policy("rack-first"), 0)
+    decision = decide(live_group(members, 1, "range"), cluster, Memory.empty(), Policy("sticky-min-churn"), 0)
+    raw = live_group([m.after(decision) for m in members], 2, "range")
+    better = decide(raw, cluster, decision.plan.memory, Policy("rack-first"), 0)
     assert traffic_of(better, weights, follower_fetching=False).between == {}
     present = traffic_of(better, weights, follower_fetching=False, present=True)
-    assert present.crossing == traffic_of(held, weights, follower_fetching=False).crossing > 0
+    assert present.crossing == traffic_of(decision, weights, follower_fetching=False).crossing > 0
 
 
 def test_of_an_application_by_the_sources_of_its_tasks() -> None:
@@ -70,7 +70,7 @@ def test_of_an_application_by_the_sources_of_its_tasks() -> None:
     cluster = ClusterView.of({topic: [["az1"]] * 4 for topic in topics})
     weights = Weights({TopicPartition("orders", p): 1.0 for p in range(4)})
     decision = led(group(Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2")), cluster=cluster)
-    found = traffic_of(decision, weights, follower_fetching=False)
+    traffic = traffic_of(decision, weights, follower_fetching=False)
     elsewhere = sum(decision.plan.target.active[t] == 1 for t in range(4))
-    assert found.between == {("az1", "az2"): float(elsewhere)}
-    assert (found.weighed, found.owned) == (4, 8)
+    assert traffic.between == {("az1", "az2"): float(elsewhere)}
+    assert (traffic.weighed, traffic.owned) == (4, 8)

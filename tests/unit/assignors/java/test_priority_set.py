@@ -20,16 +20,16 @@ class JavaSet:
 
     def poll(self, wanted: list[int]) -> int | None:
         rejected = []
-        found = None
+        polled = None
         while len(self.heap):
             process = self.heap.poll()
             if process in wanted:
-                found = process
+                polled = process
                 break
             rejected.append(process)
         for process in hash_order(rejected, self.hashes):
             self.heap.add(process)
-        return found
+        return polled
 
 
 class Movements:
@@ -145,8 +145,8 @@ def test_a_set_out_of_steps_answers_the_lightest() -> None:
         for number in range(8):
             wanted = [number % 6, (number + 1) % 6, (number + 3) % 6]
             lightest = min(place.load[p] for p in wanted)
-            found = own.poll(wanted)
-            assert found is not None
-            assert place.load[found] == lightest
-            place.load[found] += 1
-            own.offer(found, (found + 1) % 6, gained=1, polled=True)
+            polled = own.poll(wanted)
+            assert polled is not None
+            assert place.load[polled] == lightest
+            place.load[polled] += 1
+            own.offer(polled, (polled + 1) % 6, gained=1, polled=True)

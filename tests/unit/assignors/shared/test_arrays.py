@@ -21,9 +21,9 @@ def test_codes_are_as_wide_as_the_largest_groups_need() -> None:
 
 @pytest.mark.parametrize(("values", "missing"), [([5, 6], NOBODY), ([True, False], False)])
 def test_nobody_is_answered_for(values: list[int], missing: int) -> None:
-    found = lookup(np.array(values), np.array([1, NOBODY, 0]), missing)
-    assert found.tolist() == [values[1], missing, values[0]]
-    assert found.dtype == np.array(values).dtype
+    answers = lookup(np.array(values), np.array([1, NOBODY, 0]), missing)
+    assert answers.tolist() == [values[1], missing, values[0]]
+    assert answers.dtype == np.array(values).dtype
 
 
 def test_rows_of_different_lengths() -> None:

@@ -47,11 +47,11 @@ def random_small(random: Random, *, limited: bool) -> FlowProblem:
     tasks, processes, racks, groups = random.randint(1, 7), random.randint(1, 4), random.randint(1, 3), 2
     holder = [random.randrange(processes) for _ in range(tasks)]
     group = sorted(random.randrange(groups) for _ in range(tasks))
-    held = Counter(holder)
+    counts = Counter(holder)
     limit = None
     if limited:
         slack = random.choice([0, 0, 1])
-        shares = [[held[p] / tasks * group.count(g) for p in range(processes)] for g in range(groups)]
+        shares = [[counts[p] / tasks * group.count(g) for p in range(processes)] for g in range(groups)]
         limit = [[int(np.ceil(share)) + slack for share in row] for row in shares]
     return problem(
         [[random.randint(0, 4) for _ in range(racks)] for _ in range(tasks)],
@@ -107,8 +107,8 @@ def random_large(random: Random, *, limited: bool) -> FlowProblem:
     )
     holder = [random.randrange(processes) for _ in range(tasks)]
     group = sorted(random.randrange(groups) for _ in range(tasks))
-    held = Counter(zip(group, holder, strict=True))
-    limit = [[held[g, p] + random.choice([0, 0, 0, 1]) for p in range(processes)] for g in range(groups)]
+    counts = Counter(zip(group, holder, strict=True))
+    limit = [[counts[g, p] + random.choice([0, 0, 0, 1]) for p in range(processes)] for g in range(groups)]
     return problem(
         [[random.choice([0, 1, 4]) for _ in range(racks)] for _ in range(tasks)],
         [random.randrange(racks) for _ in range(processes)],

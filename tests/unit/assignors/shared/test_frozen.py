@@ -42,9 +42,9 @@ def memory_of(cluster: ClusterView) -> Memory:
     ],
 )
 def test_a_topic_is_as_large_as_its_highest_plausible_partition_says(partitions: list[int], size: int) -> None:
-    found = claimed_sizes(claims(("other", 9), *(("t", p) for p in partitions)))
-    assert found.get("t", 0) == size
-    assert found["other"] == 10
+    sizes = claimed_sizes(claims(("other", 9), *(("t", p) for p in partitions)))
+    assert sizes.get("t", 0) == size
+    assert sizes["other"] == 10
 
 
 def test_an_unreadable_topic_is_as_large_as_anybody_knows_it() -> None:

@@ -37,8 +37,8 @@ def balancer(
 
 def loads(of: Balancer) -> list[float]:
     """Per unit of capacity."""
-    held = of.owner >= 0
-    load = np.bincount(of.owner[held], of.weight[held], len(of.capacity)) + of.base
+    owned = of.owner >= 0
+    load = np.bincount(of.owner[owned], of.weight[owned], len(of.capacity)) + of.base
     return (load / of.capacity).tolist()
 
 

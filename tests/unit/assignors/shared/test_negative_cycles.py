@@ -31,8 +31,8 @@ def test_without_a_negative_cycle_it_ends() -> None:
 def test_a_negative_cycle_becomes_a_loop_of_last_arcs() -> None:
     cost = [[FAR, -1, FAR], [FAR, FAR, -2], [2, FAR, FAR]]
     for number, (last, _) in enumerate(relaxations(dense(cost), np.zeros(3, np.int64))):
-        if found := loops(last):
-            assert sorted(found[0]) == [0, 1, 2]
+        if cycles := loops(last):
+            assert sorted(cycles[0]) == [0, 1, 2]
             return
         assert number < 3
 

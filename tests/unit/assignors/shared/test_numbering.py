@@ -23,8 +23,8 @@ def test_equal_codes_have_equal_numbers_in_ascending_order(
     if not table:
         monkeypatch.setattr(arrays, "_DIRECT", 0)
     codes = random_codes(seed)
-    known, number = numbered(np.array(codes, dtype=np.int64), 30)
-    assert known.tolist() == sorted(set(codes))
+    ids, number = numbered(np.array(codes, dtype=np.int64), 30)
+    assert ids.tolist() == sorted(set(codes))
     assert number.tolist() == [sorted(set(codes)).index(code) for code in codes]
 
 
@@ -36,9 +36,9 @@ def test_distinct_codes_ascend(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_which_codes_are_known(seed: int) -> None:
-    codes, known = random_codes(seed), sorted(set(random_codes(seed + 100)))
-    found = among(np.array(codes, dtype=np.int64), np.array(known, dtype=np.int64))
-    assert found.tolist() == [code in known for code in codes]
+    codes, listed = random_codes(seed), sorted(set(random_codes(seed + 100)))
+    positions = among(np.array(codes, dtype=np.int64), np.array(listed, dtype=np.int64))
+    assert positions.tolist() == [code in listed for code in codes]
 
 
 @pytest.mark.parametrize("seed", range(20))

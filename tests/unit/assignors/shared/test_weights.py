@@ -122,5 +122,5 @@ def test_estimates_of_partitions_that_do_not_exist_are_left_out() -> None:
 
 def test_the_heaviest_come_first_and_equals_by_name() -> None:
     some = weights("b1=5 a2=9 c0=5 b0=5 a0=1")
-    found = [f"{topic}{partition}" for (topic, partition), _ in heaviest(some, 4)]
-    assert found == ["a2", "b0", "b1", "c0"]
+    names = [f"{topic}{partition}" for (topic, partition), _ in heaviest(some, 4)]
+    assert names == ["a2", "b0", "b1", "c0"]

@@ -106,8 +106,8 @@ def test_a_member_is_a_thread_of_its_process_with_its_capacity_as_a_tag() -> Non
     ],
 )
 def test_what_a_task_has_is_what_its_position_says(state: StatefulTaskState, expected: int | None) -> None:
-    found = translated(StatefulSubscription(ProcessId(0, 1), tasks=(state,))).task_offset_sums
-    assert found == (() if expected is None else ((TaskId(*state.task), expected),))
+    sums = translated(StatefulSubscription(ProcessId(0, 1), tasks=(state,))).task_offset_sums
+    assert sums == (() if expected is None else ((TaskId(*state.task), expected),))
 
 
 def test_what_a_member_does_not_own_does_not_run_there_whatever_it_says() -> None:
@@ -125,24 +125,24 @@ def test_the_rack_of_the_subscription_goes_before_that_of_the_user_data(
     outside: str | None, inside: str | None, expected: str | None
 ) -> None:
     member = read_member(metadata(StatefulSubscription(ProcessId(0, 1), inside), rack=outside))
-    found = ConsumerProtocolSubscription.decode(as_streams(member, TOPOLOGY, COUNTS))
-    assert (found.version, found.rack_id, found.generation_id) == (3, expected, 4)
+    decoded = ConsumerProtocolSubscription.decode(as_streams(member, TOPOLOGY, COUNTS))
+    assert (decoded.version, decoded.rack_id, decoded.generation_id) == (3, expected, 4)
 
 
 def test_members_that_cannot_be_read_say_nothing() -> None:
     assert as_streams(read_member(b"\0"), TOPOLOGY, COUNTS) == b"\0"
     odd = ConsumerProtocolSubscription(1, ("clicks",), b"odd").encode()
-    found = ConsumerProtocolSubscription.decode(as_streams(read_member(odd), TOPOLOGY, COUNTS))
-    assert (found.version, found.topics, found.user_data) == (3, ("clicks",), None)
+    decoded = ConsumerProtocolSubscription.decode(as_streams(read_member(odd), TOPOLOGY, COUNTS))
+    assert (decoded.version, decoded.topics, decoded.user_data) == (3, ("clicks",), None)
     assert topology_of("g", [read_member(b"\0"), read_member(odd)]) is None
 
 
 def test_the_topics_of_readable_members_are_one_group() -> None:
     good = read_member(metadata(StatefulSubscription(ProcessId(0, 1))))
     more = ConsumerProtocolSubscription(1, ("users", "no topic!"), StatefulSubscription(ProcessId(0, 2)).encode())
-    found = topology_of("g", [good, read_member(more.encode()), read_member(b"")])
-    assert found is not None
-    assert found.subtopologies == (Subtopology(0, ("clicks", "orders", "users")),)
+    topology = topology_of("g", [good, read_member(more.encode()), read_member(b"")])
+    assert topology is not None
+    assert topology.subtopologies == (Subtopology(0, ("clicks", "orders", "users")),)
 
 
 def test_state_is_as_large_as_anybody_knows_it() -> None:

@@ -142,11 +142,11 @@ class Fleet:
 
     def owners(self) -> dict[str, int]:
         """The process of each task that runs."""
-        found = {}
+        owner_of = {}
         for name, thread in self.threads.items():
             for task in set(sent(self.decision, name)[1].active_tasks) if self.decision is not None else ():
-                found[str(task)] = thread.process - 1
-        return found
+                owner_of[str(task)] = thread.process - 1
+        return owner_of
 
 
 class Copies:
@@ -172,8 +172,8 @@ class Copies:
     @property
     def short(self) -> set[TaskId]:
         """Tasks without a standby."""
-        found = Counter(task for mine in self.of.values() for task in mine)
-        return {task for task, copies in found.items() if copies < 2}
+        tasks = Counter(task for mine in self.of.values() for task in mine)
+        return {task for task, copies in tasks.items() if copies < 2}
 
 
 def seen(strategy: str, instances: int = 3, partitions: int = 6) -> tuple[Fleet, Copies]:

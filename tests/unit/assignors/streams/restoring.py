@@ -175,23 +175,23 @@ class RestoringApplication:
 
     def _copies(self, number: int) -> set[TaskId]:
         """The stateful tasks of which the process was sent a copy of any kind."""
-        found: set[TaskId] = set()
+        copies: set[TaskId] = set()
         for name in self.processes[number].names:
             if name in self.threads and self.decision is not None and name in dict(self.decision.assignments):
                 info = sent(self.decision, name)[1]
-                found |= {t for t in info.active_tasks if t.subtopology in self.store_of}
-                found |= {t for t, _ in info.standby_tasks}
-        return found
+                copies |= {t for t in info.active_tasks if t.subtopology in self.store_of}
+                copies |= {t for t, _ in info.standby_tasks}
+        return copies
 
     def running(self) -> dict[TaskId, int]:
         """The process of each task that was sent to anybody who is still here and has restored it."""
-        found = {}
+        runs = {}
         for name, thread in self.threads.items():
             if self.decision is None or name not in dict(self.decision.assignments):
                 continue
             for task in sent(self.decision, name)[1].active_tasks:
-                found[task] = thread.process
-        return found
+                runs[task] = thread.process
+        return runs
 
     def _report(self, name: str, thread: Thread) -> Thread:
         """The thread as it joins: what it was sent, and the first one of its process what else is on the disk."""

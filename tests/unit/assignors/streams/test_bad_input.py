@@ -109,8 +109,8 @@ def test_a_newcomer_with_named_topologies_beside_threads_that_are_led_gets_no_ta
     assert sent(second, "x") == ((), AssignmentInfo())
     assert len(sent(second, "a")[0]) == 8
     assert "member x cannot be read (uses named topologies" in "".join(second.warnings)
-    known = led(group(A, B))
-    step = refused(group(A.after(known), B.with_user_data(info.encode()), generation=2), memory=known.plan.memory)
+    decision = led(group(A, B))
+    step = refused(group(A.after(decision), B.with_user_data(info.encode()), generation=2), memory=decision.plan.memory)
     assert (step.cause, "named topologies" in step.reason) == (RefusalCause.MEMBERS, True)
 
 
@@ -166,8 +166,10 @@ def test_a_newcomer_that_says_it_runs_tasks_is_not_accepted() -> None:
     liar = Thread("x", 9, sums={(7, 0): -2, (0, 0): -2, (1, 1): -2}, owned=(TopicPartition(REPARTITION, 0),))
     second = led(group(A.after(first), B.after(first), liar, generation=2), memory=first.plan.memory)
     assert second.plan.view.size == 3
-    known = replace(A.after(first), sums={(7, 0): -2})
-    assert refused(group(known, B.after(first), generation=2), memory=first.plan.memory).cause is RefusalCause.TOPOLOGY
+    accepted = replace(A.after(first), sums={(7, 0): -2})
+    assert (
+        refused(group(accepted, B.after(first), generation=2), memory=first.plan.memory).cause is RefusalCause.TOPOLOGY
+    )
 
 
 def test_old_state_on_disk_proves_nothing() -> None:

@@ -71,13 +71,13 @@ def test_a_running_task_that_the_topology_cannot_explain_is_refused(task: tuple[
 
 def test_swapped_subtopologies_are_noticed() -> None:
     """Two equal subtopologies change numbers in an upgrade: the running tasks own the partitions of the other one."""
-    one = Subtopology(0, ("t",), changelogs=("app-s-changelog",))
+    kept = Subtopology(0, ("t",), changelogs=("app-s-changelog",))
     two = Subtopology(1, ("u",), changelogs=("app-r-changelog",))
     counts = {"t": 1, "u": 1, "app-s-changelog": 1, "app-r-changelog": 1}
-    topology = Topology("app", (one, two), "file")
+    topology = Topology("app", (kept, two), "file")
     member = Thread("a", 1, ("t", "u"), {(1, 0): -2}, (TopicPartition("t", 0),), 1)
     assert refused(group(member, generation=2), topology=topology, counts=counts).cause is RefusalCause.TOPOLOGY
-    swapped = Topology("app", (replace(one, id=1), replace(two, id=0)), "file")
+    swapped = Topology("app", (replace(kept, id=1), replace(two, id=0)), "file")
     led(group(member, generation=2), topology=swapped, counts=counts)
 
 
@@ -114,8 +114,8 @@ def test_what_a_java_leader_would_fail_the_application_for_is_known_beforehand()
     assert message({t: n for t, n in SHOP_COUNTS.items() if t != CHANGELOG}) == "", "it makes what is missing"
     stateless = Topology("app", (Subtopology(0, ("t",)),), "file")
     assert message({"t": 9}, stateless) == ""
-    found = Topology("app", (Subtopology(0, ("in-a", "in-b")),), "file", patterns=((0, "in-.*"),))
-    assert message({"in-a": 2}, found) == "", "a pattern may find less than before"
+    other_topology = Topology("app", (Subtopology(0, ("in-a", "in-b")),), "file", patterns=((0, "in-.*"),))
+    assert message({"in-a": 2}, other_topology) == "", "a pattern may find less than before"
     assert fatal_to_java(SHOP, ClusterView.of({}, unreadable=frozenset(SHOP_COUNTS))) == "", "nothing is known"
 
 

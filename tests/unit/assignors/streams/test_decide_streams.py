@@ -239,9 +239,15 @@ def test_lags_carry_their_age() -> None:
 def test_summaries_count_what_each_process_has() -> None:
     configs = AssignmentConfigs(num_standby_replicas=1)
     decision = led(group(Thread("a", 1, rack="r1"), Thread("b", 2)), configs=configs)
-    one, two = process_summaries(decision.plan)
-    assert (one.members, one.rack, one.active_stateful, one.active_stateless, one.standby) == (("a",), "r1", 2, 2, 2)
-    assert (two.warmup, two.pending) == (0, 0)
+    first, second = process_summaries(decision.plan)
+    assert (first.members, first.rack, first.active_stateful, first.active_stateless, first.standby) == (
+        ("a",),
+        "r1",
+        2,
+        2,
+        2,
+    )
+    assert (second.warmup, second.pending) == (0, 0)
     assert decision.plan.tasks_of("a")[1] == (TaskId(1, 1), TaskId(1, 3))
 
 

@@ -257,16 +257,16 @@ def test_the_callback_shows_the_delivered_assignment_by_thread() -> None:
     run_plugin(assignor, view, STANDBYS, PluginHealth(), cluster=APP.cluster(), now_ms=0)
     ((reported, subscription, error),) = assignor.reported
     assert error is AssignmentError.NONE
-    found = reported.group_assignment
-    assert set(found) == {"1-0", "1-1", "2-0"}
-    assert sorted(found["1-0"].active_tasks + found["1-1"].active_tasks) == list(tasks("0_0", "0_1"))
-    assert found["2-0"].active_tasks == tasks("0_2", "1_0")
-    assert found["2-0"].standby_tasks == tasks("0_0")
-    assert found["2-0"].partitions == (TopicPartition(source(0), 2), TopicPartition(source(1), 0))
+    assignment = reported.group_assignment
+    assert set(assignment) == {"1-0", "1-1", "2-0"}
+    assert sorted(assignment["1-0"].active_tasks + assignment["1-1"].active_tasks) == list(tasks("0_0", "0_1"))
+    assert assignment["2-0"].active_tasks == tasks("0_2", "1_0")
+    assert assignment["2-0"].standby_tasks == tasks("0_0")
+    assert assignment["2-0"].partitions == (TopicPartition(source(0), 2), TopicPartition(source(1), 0))
     message = subscription.group_subscription["1-0"]
     assert (message.process_id, message.rack, message.client_tags) == (process_id(1), "az1", {"z": "a"})
     assert message.previous_tasks == tasks("0_0")
-    assert changelog(0) not in {p.topic for p in found["2-0"].partitions}
+    assert changelog(0) not in {p.topic for p in assignment["2-0"].partitions}
 
 
 def test_a_callback_that_raises_changes_nothing() -> None:

@@ -36,7 +36,7 @@ class Grown:
 
     moves: int
     rebalances: int
-    held: list[list[int]]
+    tasks_of: list[list[int]]
 
 
 def view(application: Application) -> StreamsView:
@@ -78,8 +78,8 @@ def grow(policy: str, newcomer: int) -> Grown:
         now: dict[int, ProcessId] = {t: large.instances[p].id for t, p in enumerate(plan.active.tolist())}
         moved = sum(owner[task] != process for task, process in now.items())
         moves, rebalances, owner = moves + moved, rebalances + 1 + (moved > 0), now
-    held = [np.flatnonzero(plan.active == process).tolist() for process in range(3)]
-    return Grown(moves, rebalances, held)
+    by_process = [np.flatnonzero(plan.active == process).tolist() for process in range(3)]
+    return Grown(moves, rebalances, by_process)
 
 
 @pytest.mark.parametrize("newcomer", [0, 3])
@@ -87,7 +87,7 @@ def test_each_task_moves_once_and_before_the_standbys(newcomer: int) -> None:
     """The six that belong to the third instance: the stateless and small ones at once, the large ones when warm."""
     grown = grow(STREAMS_HA, newcomer)
     assert (grown.moves, grown.rebalances) == (6, 5)
-    assert [len(tasks) for tasks in grown.held] == [6, 6, 6]
+    assert [len(tasks) for tasks in grown.tasks_of] == [6, 6, 6]
 
 
 @pytest.mark.parametrize("newcomer", [0, 3])

@@ -42,12 +42,12 @@ def application(*racks: str, standbys: int = 0) -> tuple[Decision[TaskPlan], Map
 
 
 def holding(decision: Decision[TaskPlan]) -> dict[str, HeldTasks]:
-    found = {}
+    copies = {}
     for member, blob in decision.assignments:
         info = assignment_info(blob)
         if info is not None:
-            found[member] = HeldTasks(tuple(dict.fromkeys(info.active_tasks)), tuple(t for t, _ in info.standby_tasks))
-    return found
+            copies[member] = HeldTasks(tuple(dict.fromkeys(info.active_tasks)), tuple(t for t, _ in info.standby_tasks))
+    return copies
 
 
 def loads(made: tuple[StreamsRebalance, ...]) -> list[int]:
@@ -80,24 +80,24 @@ def test_a_lost_rack_without_standbys_restores_its_tasks(policy: str) -> None:
 
 
 def test_a_lost_process_with_standbys_moves_to_where_the_state_is_and_restores_new_standbys_only() -> None:
-    present, held = application("az1", "az2", "az3", standbys=1)
+    present, holdings = application("az1", "az2", "az3", standbys=1)
     lost = present.plan.view.processes[0]
-    made = rebalances_of_tasks(present, held, Change(without_members=(str(lost.process_id),)), "kafka")
-    by_thread = rebalances_of_tasks(present, held, Change(without_members=lost.members), "kafka")
+    made = rebalances_of_tasks(present, holdings, Change(without_members=(str(lost.process_id),)), "kafka")
+    by_thread = rebalances_of_tasks(present, holdings, Change(without_members=lost.members), "kafka")
     assert len(made) == len(by_thread)
     assert made[0].decision.plan.target.placed
     assert made[0].restored > 0
     assert len(made[0].copies) * END == made[0].restored
-    ran = {task for member in lost.members for task in held[member].active if task.subtopology == 1}
-    kept = {task for member in lost.members for task in held[member].standby}
+    ran = {task for member in lost.members for task in holdings[member].active if task.subtopology == 1}
+    kept = {task for member in lost.members for task in holdings[member].standby}
     assert len(made[0].copies) == len(ran) + len(kept), (
         "each lost copy is made anew once, the tasks themselves run at once"
     )
 
 
 def test_new_processes_get_tasks_when_warm_ups_have_caught_up() -> None:
-    present, held = application("az1", "az2")
-    made = rebalances_of_tasks(present, held, Change(new_members=("az3",)), "kafka")
+    present, holdings = application("az1", "az2")
+    made = rebalances_of_tasks(present, holdings, Change(new_members=("az3",)), "kafka")
     assert made[0].decision.plan.view.size == 3
     assert made[0].probing or made[0].decision.followup
     assert any(r.probing for r in made)
@@ -110,8 +110,8 @@ def test_new_processes_get_tasks_when_warm_ups_have_caught_up() -> None:
 
 
 def test_another_policy_moves_what_it_would_place_elsewhere() -> None:
-    present, held = application("az1", "az1", "az2")
-    made = rebalances_of_tasks(present, held, Change(), "sticky")
+    present, holdings = application("az1", "az1", "az2")
+    made = rebalances_of_tasks(present, holdings, Change(), "sticky")
     assert made[-1].decision.policy == "sticky"
     assert made[-1].decision.plan.target.placed
 
@@ -148,26 +148,26 @@ def test_members_that_cannot_be_read_are_left_out_of_what_would_come() -> None:
 
 
 def test_what_would_come_may_be_that_nobody_leads() -> None:
-    present, held = application("az1", "az2")
+    present, holdings = application("az1", "az2")
     broken = replace(present, plan=replace(present.plan, topology=replace(SHOP, undecided=("some-changelog",))))
     with pytest.raises(WhatIfError, match="It could not be led then: the topology does not say"):
-        rebalances_of_tasks(broken, held, Change(), "kafka")
+        rebalances_of_tasks(broken, holdings, Change(), "kafka")
 
 
 def test_rebalances_that_would_not_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whatif, "REBALANCES_MAX", 1)
-    present, held = application("az1", "az2")
-    (made,) = rebalances_of_tasks(present, held, Change(new_members=("az3",)), "kafka")
+    present, holdings = application("az1", "az2")
+    (made,) = rebalances_of_tasks(present, holdings, Change(new_members=("az3",)), "kafka")
     assert made.decision.followup or made.probing
 
 
 def test_a_broker_places_tasks_without_warm_ups() -> None:
     """`broker-sticky` gives a new process its share at once, although it restores everything first."""
-    now, held = application("az1", "az2", standbys=1)
+    now, holdings = application("az1", "az2", standbys=1)
     broker = replace(STOCK, assign=assign_broker_sticky)
-    made = rebalances_of_tasks(now, held, Change(new_members=("az3",)), BROKER_STICKY, broker)
+    made = rebalances_of_tasks(now, holdings, Change(new_members=("az3",)), BROKER_STICKY, broker)
     assert loads(made) == [8, 8, 8]
-    assert not any(one.decision.plan.target.warmup.any() for one in made)
+    assert not any(rebalance.decision.plan.target.warmup.any() for rebalance in made)
     assert made[0].restored > 0
 
 

@@ -160,8 +160,8 @@ def group(*members: Thread | RawMember, generation: int = 1, own: bool = True) -
 
 
 def ends_of(topology: Topology, counts: Mapping[str, int], end: int = 1000) -> EndOffsets:
-    known = {t: np.full(counts[t], end, dtype=np.int64) for t in topology.changelogs if t in counts}
-    return EndOffsets(known, NOW_MS)
+    ends = {t: np.full(counts[t], end, dtype=np.int64) for t in topology.changelogs if t in counts}
+    return EndOffsets(ends, NOW_MS)
 
 
 def decided(

@@ -37,11 +37,11 @@ PRICES = Prices(MEGABYTE, per_gb=0.02, currency="EUR", near=False)
 
 def crossed(group: str = "g") -> Observation:
     """Two members, each of which reads the partitions of the other's rack."""
-    members = [LiveMember(*one) for one in SEEN]
+    members = [LiveMember(*fields) for fields in SEEN]
     now = decide(live_group(members, 2, "range"), CLUSTER, Memory.empty(), Policy(), 0)
-    held = np.array([1, 1, 0, 0], dtype=np.int32)
+    owner = np.array([1, 1, 0, 0], dtype=np.int32)
     seen = tuple(ObservedMember(name, None, name, "/h", rack, topics) for name, topics, rack in SEEN)
-    return Observation(group, "classic", "Stable", "range", 0, seen, shadow=shadow_of(now, held))
+    return Observation(group, "classic", "Stable", "range", 0, seen, shadow=shadow_of(now, owner))
 
 
 def reported(seen: Observation, prices: Prices) -> Assessment:
@@ -49,50 +49,50 @@ def reported(seen: Observation, prices: Prices) -> Assessment:
 
 
 def row(rows: tuple[PolicyRow, ...], policy: str) -> PolicyRow:
-    (found,) = [row for row in rows if row.policy == policy]
-    return found
+    (only,) = [row for row in rows if row.policy == policy]
+    return only
 
 
 def test_bytes_and_money_are_reported_now_and_under_every_policy() -> None:
-    one = reported(crossed(), PRICES)
-    now = row(one.rows, NOW).measures
+    assessed = reported(crossed(), PRICES)
+    now = row(assessed.rows, NOW).measures
     assert now is not None
     assert (now.cross_rack, now.bytes_per_s) == (4, 4e6)
     assert now.cost_per_hour == pytest.approx(0.288), "4 MB/s are 14.4 GB an hour"
-    best = row(one.rows, "rack-first").measures
+    best = row(assessed.rows, "rack-first").measures
     assert best is not None
     assert (best.cross_rack, best.bytes_per_s, best.cost_per_hour) == (0, 0.0, 0.0)
-    (finding,) = one.findings
+    (finding,) = assessed.findings
     assert finding.message == "4 partitions, 4.00 MB/s, 0.2880 EUR per hour cross racks."
 
 
 def test_the_configuration_is_one_to_begin_with() -> None:
-    one = reported(crossed('a "quoted" name'), PRICES)
-    (group,) = tomllib.loads(one.configuration)["groups"]
+    assessed = reported(crossed('a "quoted" name'), PRICES)
+    (group,) = tomllib.loads(assessed.configuration)["groups"]
     assert group == {"name": 'a "quoted" name', "mode": "lead", "policy": "kafka"}
 
 
 def test_a_group_that_no_client_can_lead_is_observed_and_reported_why() -> None:
-    one = reported(replace(crossed(), kind="consumer", obstacle="its broker assigns"), PRICES)
-    assert one.findings[0].cannot.startswith("Its broker assigns.")
-    (group,) = tomllib.loads(one.configuration)["groups"]
+    assessed = reported(replace(crossed(), kind="consumer", obstacle="its broker assigns"), PRICES)
+    assert assessed.findings[0].cannot.startswith("Its broker assigns.")
+    (group,) = tomllib.loads(assessed.configuration)["groups"]
     assert group["mode"] == "observe"
 
 
 def test_without_weights_bytes_are_a_dash_and_a_reason() -> None:
-    one = reported(crossed(), Prices())
-    now = row(one.rows, NOW).measures
+    assessed = reported(crossed(), Prices())
+    now = row(assessed.rows, NOW).measures
     assert now is not None
     assert (now.cross_rack, now.bytes_per_s, now.cost_per_hour) == (4, None, None)
-    assert row(one.rows, "load-aware").measures is None
-    assert any("no partition has a weight" in line for line in lines(one))
-    assert "-" in grids(one)[0].rows[0]
+    assert row(assessed.rows, "load-aware").measures is None
+    assert any("no partition has a weight" in line for line in lines(assessed))
+    assert "-" in grids(assessed)[0].rows[0]
 
 
 def test_a_group_without_members_has_no_numbers() -> None:
-    one = reported(Observation("g", "classic", "Empty", "", 0), PRICES)
-    assert (one.rows, one.findings) == ((), ())
-    assert "no members" in one.unknown[0]
+    assessed = reported(Observation("g", "classic", "Empty", "", 0), PRICES)
+    assert (assessed.rows, assessed.findings) == ((), ())
+    assert "no members" in assessed.unknown[0]
 
 
 def self_assigned() -> Observation:
@@ -105,11 +105,11 @@ def self_assigned() -> Observation:
 
 
 def test_consumers_that_assign_themselves_are_shown_as_such_and_not_to_be_led() -> None:
-    one = reported(self_assigned(), PRICES)
-    assert one.verdict == SELF_ASSIGNED
-    assert SELF_ASSIGNED in one.unknown[0]
-    assert [finding.about for finding in one.findings] == ["self assigned"]
-    assert 'mode = "observe"' in one.configuration
+    assessed = reported(self_assigned(), PRICES)
+    assert assessed.verdict == SELF_ASSIGNED
+    assert SELF_ASSIGNED in assessed.unknown[0]
+    assert [finding.about for finding in assessed.findings] == ["self assigned"]
+    assert 'mode = "observe"' in assessed.configuration
 
 
 def with_anomalies(seen: Observation) -> Assessment:
@@ -119,10 +119,10 @@ def with_anomalies(seen: Observation) -> Assessment:
 def test_a_partition_with_two_owners_is_found_and_a_plan_would_avoid_it() -> None:
     seen = crossed()
     owned = (TopicPartition("t", 0),)
-    one = with_anomalies(replace(seen, members=tuple(replace(m, owned=owned) for m in seen.members)))
-    (found,) = [finding for finding in one.findings if finding.about == "two owners"]
-    assert "t-0 (a, b)" in found.message
-    assert 'mode = "lead"' in one.configuration
+    assessed = with_anomalies(replace(seen, members=tuple(replace(m, owned=owned) for m in seen.members)))
+    (reported_finding,) = [finding for finding in assessed.findings if finding.about == "two owners"]
+    assert "t-0 (a, b)" in reported_finding.message
+    assert 'mode = "lead"' in assessed.configuration
 
 
 def test_topics_that_drifted_apart_are_found_and_balance_by_topic_is_the_setting() -> None:
@@ -133,24 +133,24 @@ def test_topics_that_drifted_apart_are_found_and_balance_by_topic_is_the_setting
     )
     members = tuple(ObservedMember(name, None, name, "/h", topics=topics) for name in "ab")
     shadow = shadow_of(now, np.array([0] * 4 + [1] * 4, dtype=np.int32))
-    one = with_anomalies(Observation("g", "classic", "Stable", "cooperative-sticky", 0, members, shadow=shadow))
-    assert [finding.setting for finding in one.findings if finding.about == "uneven topic"] == [
+    assessed = with_anomalies(Observation("g", "classic", "Stable", "cooperative-sticky", 0, members, shadow=shadow))
+    assert [finding.setting for finding in assessed.findings if finding.about == "uneven topic"] == [
         'policy = "topic-balance"'
     ]
-    assert 'policy = "topic-balance"' in one.configuration
-    (racks,) = [finding for finding in one.findings if finding.about == "cross rack"]
+    assert 'policy = "topic-balance"' in assessed.configuration
+    (racks,) = [finding for finding in assessed.findings if finding.about == "cross rack"]
     assert racks.cannot.startswith("What crosses racks is unknown without client.rack. Set client.rack on them")
 
 
 def test_an_application_is_compared_with_its_policies_and_its_broker() -> None:
-    decision, held = application("az1", "az2", standbys=1)
+    decision, holdings = application("az1", "az2", standbys=1)
     members = tuple(
         ObservedMember(name, None, name, "/h", active=tuple(map(str, has.active)), standby=tuple(map(str, has.standby)))
-        for name, has in held.items()
+        for name, has in holdings.items()
     )
     shadow = shadow_of(decision, decision.plan.owner)
     rows = rows_of(Observation("app", "classic", "Stable", "stream", 0, members, shadow=shadow), Prices())
-    assert [one.policy for one in rows] == ["now", "kafka", "streams-ha", "sticky", "load-aware", "broker-sticky"]
+    assert [row.policy for row in rows] == ["now", "kafka", "streams-ha", "sticky", "load-aware", "broker-sticky"]
     broker = row(rows, "broker-sticky")
     assert (broker.leads, broker.moves) == (False, 0)
     assert broker.measures is not None
@@ -164,8 +164,8 @@ def test_an_application_is_compared_with_its_policies_and_its_broker() -> None:
 
 
 def test_the_page_says_names_and_runs_none_of_them() -> None:
-    one = reported(crossed("<script>alert(1)</script>"), PRICES)
-    html = page([one])
+    assessed = reported(crossed("<script>alert(1)</script>"), PRICES)
+    html = page([assessed])
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     assert "0.2880" in html

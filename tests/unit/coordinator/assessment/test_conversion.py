@@ -29,13 +29,13 @@ def planned(**changes: Any) -> ConversionPlan:
 
 
 def check(plan: ConversionPlan, name: str) -> Check:
-    (one,) = [check for check in plan.checks if check.name == name]
-    return one
+    (only,) = [check for check in plan.checks if check.name == name]
+    return only
 
 
 def row(plan: ConversionPlan, policy: str) -> PolicyRow:
-    (one,) = [row for row in plan.policies if row.policy == policy]
-    return one
+    (only,) = [row for row in plan.policies if row.policy == policy]
+    return only
 
 
 def test_a_group_that_is_ready_has_steps_and_its_racks_beside_those_of_a_broker() -> None:
@@ -67,15 +67,15 @@ def test_a_group_that_is_ready_has_steps_and_its_racks_beside_those_of_a_broker(
     ],
 )
 def test_what_prevents_it_is_named(changes: dict[str, Any], name: str, verdict: CheckVerdict, words: str) -> None:
-    one = check(planned(**changes), name)
-    assert (one.verdict, words in one.message) == (verdict, True), one
-    assert bool(one.remedy) == (verdict is not CheckVerdict.PASS)
+    prevented = check(planned(**changes), name)
+    assert (prevented.verdict, words in prevented.message) == (verdict, True), prevented
+    assert bool(prevented.remedy) == (verdict is not CheckVerdict.PASS)
 
 
 def test_rows_of_a_broker_name_the_release_whose_assignors_they_are() -> None:
     rows = planned(seen=replace(crossed(), broker_version=(4, 3))).policies
-    assert {one.policy: one.release for one in rows if one.release} == {"broker-uniform": "4.3", "broker-range": "4.3"}
-    assert {one.release for one in planned().policies} == {"", "4.4"}, "the newest if the brokers' is not known"
+    assert {row.policy: row.release for row in rows if row.release} == {"broker-uniform": "4.3", "broker-range": "4.3"}
+    assert {policy.release for policy in planned().policies} == {"", "4.4"}, "the newest if the brokers' is not known"
 
 
 def test_an_application_is_compared_as_after_a_stop_of_all_its_instances() -> None:
@@ -101,11 +101,11 @@ def test_a_conversion_that_was_interrupted_names_the_members_that_are_left_and_g
     seen = replace(READY.seen, kind="consumer")
     left = list(seen.members)[:2]
     plan = planned(seen=replace(seen, classic_members=frozenset(member.member_id for member in left)))
-    one = check(plan, "group")
-    assert one.verdict is CheckVerdict.WARN
-    assert f"2 of {len(seen.members)} members have the classic protocol" in one.message
-    assert all((member.instance_id or member.client_id) in one.message for member in left)
-    assert one.remedy
+    verdict = check(plan, "group")
+    assert verdict.verdict is CheckVerdict.WARN
+    assert f"2 of {len(seen.members)} members have the classic protocol" in verdict.message
+    assert all((member.instance_id or member.client_id) in verdict.message for member in left)
+    assert verdict.remedy
     assert plan.steps[0].startswith("Restart the others")
 
 
@@ -181,13 +181,13 @@ def test_the_way_back_ends_with_the_restarts_that_the_lead_needs(kind: str, when
     ],
 )
 def test_the_assignor_of_the_broker_is_named(listing: dict[int, str], verdict: CheckVerdict, words: str) -> None:
-    one = check(planned(assignors=listing), "assignor")
-    assert (one.verdict, words in one.message) == (verdict, True), one
+    examined = check(planned(assignors=listing), "assignor")
+    assert (examined.verdict, words in examined.message) == (verdict, True), examined
 
 
 def test_an_assignor_of_brokers_that_is_not_known_is_not_named() -> None:
     for listing in ({}, {1: "uniform", 2: DENIED}, {1: None}):
-        assert not [one for one in planned(assignors=listing).checks if one.name == "assignor"]
+        assert not [check for check in planned(assignors=listing).checks if check.name == "assignor"]
 
 
 def test_what_keeps_an_application_from_starting_with_the_protocol_is_named() -> None:
@@ -199,8 +199,8 @@ def test_what_keeps_an_application_from_starting_with_the_protocol_is_named() ->
     )
     assert check(planned(seen=seen, patterns=True), "application").verdict is CheckVerdict.FAIL
     static = replace(seen, members=(replace(seen.members[0], instance_id="a-1"), *seen.members[1:]))
-    one = check(planned(seen=static), "application")
-    assert (one.verdict, "(a-1), with which Kafka Streams starts from 4.4 on only" in one.message) == (
+    verdict = check(planned(seen=static), "application")
+    assert (verdict.verdict, "(a-1), with which Kafka Streams starts from 4.4 on only" in verdict.message) == (
         CheckVerdict.WARN,
         True,
     )

@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.assessment.periods import STORM_MS, period_of_
 from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.replay.history import History
-from tests.unit.coordinator.observation.test_rebalances import one, refresh
+from tests.unit.coordinator.observation.test_rebalances import observed_member, refresh
 from tests.unit.coordinator.replay.test_policy_replay import LOADS, recorded, traffic
 from tests.unit.coordinator.replay.test_rebalance_replay import recorded as led
 
@@ -33,41 +33,42 @@ def of(*refreshes: Observation, **ghosts: Any) -> Period:
 
 
 def test_one_refresh_knows_of_no_rebalance() -> None:
-    found = of(refresh(10, one("a-1", "t-0")))
-    assert (found.rebalances, found.member_s_min, found.moved, found.storms) == (None, None, None, ())
-    assert "one refresh" in found.unknown[0]
+    period = of(refresh(10, observed_member("a-1", "t-0")))
+    assert (period.rebalances, period.member_s_min, period.moved, period.storms) == (None, None, None, ())
+    assert "one refresh" in period.unknown[0]
 
 
 def test_member_seconds_are_those_of_all_members_between_the_refreshes() -> None:
     """Seen rebalancing from 20 to 30, at rest at 10 and 40: 10 s at least and 30 s at most, for two members."""
-    both = one("a-1", "t-0"), one("b-1", "t-1")
+    both = observed_member("a-1", "t-0"), observed_member("b-1", "t-1")
     shaken = [refresh(at, *both, state="PreparingRebalance") for at in (20, 30)]
-    found = of(refresh(10, both[0]), *shaken, refresh(40, *both))
-    assert (found.rebalances, found.member_s_min, found.member_s_max) == (1, 20.0, 60.0)
-    assert found.waited_member_s == 0, "nobody has gone"
-    assert found.causes == {"b joined": 1}
+    period = of(refresh(10, both[0]), *shaken, refresh(40, *both))
+    assert (period.rebalances, period.member_s_min, period.member_s_max) == (1, 20.0, 60.0)
+    assert period.waited_member_s == 0, "nobody has gone"
+    assert period.causes == {"b joined": 1}
 
 
 def test_a_wait_for_a_member_who_never_came_back_is_counted() -> None:
-    both = one("a-1", "t-0"), one("b-1", "t-1")
+    both = observed_member("a-1", "t-0"), observed_member("b-1", "t-1")
     shaken = [refresh(at, *both, state="PreparingRebalance") for at in (20, 60)]
-    found = of(refresh(10, *both), *shaken, refresh(70, one("a-1", "t-0", "t-1")))
-    assert found.waited_member_s == 80.0
-    assert found.stuck_ms == 0
+    period = of(refresh(10, *both), *shaken, refresh(70, observed_member("a-1", "t-0", "t-1")))
+    assert period.waited_member_s == 80.0
+    assert period.stuck_ms == 0
 
 
 def test_a_cooperative_group_has_no_member_seconds() -> None:
     refreshes = [
-        replace(refresh(at, one("a-1", *owned)), protocol="cooperative-sticky") for at, owned in ((1, ["t-0"]), (9, []))
+        replace(refresh(at, observed_member("a-1", *owned)), protocol="cooperative-sticky")
+        for at, owned in ((1, ["t-0"]), (9, []))
     ]
-    found = of(*refreshes)
-    assert (found.rebalances, found.member_s_min, found.member_s_max) == (1, None, None)
-    assert any("cooperative" in reason for reason in found.unknown)
+    period = of(*refreshes)
+    assert (period.rebalances, period.member_s_min, period.member_s_max) == (1, None, None)
+    assert any("cooperative" in reason for reason in period.unknown)
 
 
 def test_members_of_a_broker_assigned_group_go_on_too_so_no_member_seconds_are_counted() -> None:
     refreshes = [
-        replace(refresh(at, one("a-1", *owned)), kind="consumer", protocol=assignor)
+        replace(refresh(at, observed_member("a-1", *owned)), kind="consumer", protocol=assignor)
         for assignor in ("uniform", "range")
         for at, owned in ((1, ["t-0"]), (9, []))
     ]
@@ -76,9 +77,9 @@ def test_members_of_a_broker_assigned_group_go_on_too_so_no_member_seconds_are_c
 
 
 def test_more_rebalances_than_are_remembered_are_all_counted() -> None:
-    refreshes = [refresh(at, one("a-1", f"t-{at}")) for at in range(80)]
-    found = of(*refreshes)
-    assert (found.rebalances, [storm.rebalances for storm in found.storms]) == (79, [79])
+    refreshes = [refresh(at, observed_member("a-1", f"t-{at}")) for at in range(80)]
+    period = of(*refreshes)
+    assert (period.rebalances, [storm.rebalances for storm in period.storms]) == (79, [79])
 
 
 def test_a_storm_is_five_within_ten_minutes_and_as_long_as_it_goes_on() -> None:
@@ -96,20 +97,20 @@ def test_a_storm_of_ever_other_members_shows_how_often_members_came_and_went() -
 
 
 def history(*values: bytes, decisions: int = 0) -> History:
-    found, schemas = History(), SchemaSet.load()
+    recorded, schemas = History(), SchemaSet.load()
     for value in values:
-        found.take(schemas, value)
-    found.decisions["g"] = [{**DECISION, "generation": n, "decided_at_ms": n * 1_000} for n in range(decisions)]
-    return found
+        recorded.take(schemas, value)
+    recorded.decisions["g"] = [{**DECISION, "generation": n, "decided_at_ms": n * 1_000} for n in range(decisions)]
+    return recorded
 
 
 def test_records_show_rebalances_causes_and_the_leaders_part_of_the_time() -> None:
-    found = period_of_records("g", history(decisions=6), 0, FOREVER_MS, None)
-    assert (found.rebalances, found.causes, found.moved) == (6, {"members joined": 6}, 18)
-    assert (found.member_s_min, found.member_s_max) == (12.0, None)
-    assert [storm.rebalances for storm in found.storms] == [6]
-    assert (found.ghost_s, found.waited_member_s) == (None, None)
-    assert any("how a member ended is not recorded" in reason for reason in found.unknown)
+    period = period_of_records("g", history(decisions=6), 0, FOREVER_MS, None)
+    assert (period.rebalances, period.causes, period.moved) == (6, {"members joined": 6}, 18)
+    assert (period.member_s_min, period.member_s_max) == (12.0, None)
+    assert [storm.rebalances for storm in period.storms] == [6]
+    assert (period.ghost_s, period.waited_member_s) == (None, None)
+    assert any("how a member ended is not recorded" in reason for reason in period.unknown)
 
 
 def observed(at_s: int, **more: Any) -> dict[str, Any]:
@@ -120,47 +121,47 @@ def observed(at_s: int, **more: Any) -> dict[str, Any]:
 
 
 def recorded_as(*decisions: dict[str, Any]) -> Period:
-    found = History()
-    found.decisions["g"] = [*decisions]
-    return period_of_records("g", found, 0, FOREVER_MS, None)
+    recorded = History()
+    recorded.decisions["g"] = [*decisions]
+    return period_of_records("g", recorded, 0, FOREVER_MS, None)
 
 
 def test_rebalances_that_were_only_observed_held_up_all_members_while_they_lasted() -> None:
-    found = recorded_as(observed(10), observed(20))
-    assert (found.rebalances, found.moved, found.causes) == (2, 6, {"members left": 2})
-    assert (found.member_s_min, found.member_s_max, found.waited_member_s) == (60.0, 90.0, 60.0)
-    assert found.ghost_s is None
-    assert any("ghosts" in reason for reason in found.unknown)
-    assert not any("leader's own part" in reason for reason in found.unknown)
+    period = recorded_as(observed(10), observed(20))
+    assert (period.rebalances, period.moved, period.causes) == (2, 6, {"members left": 2})
+    assert (period.member_s_min, period.member_s_max, period.waited_member_s) == (60.0, 90.0, 60.0)
+    assert period.ghost_s is None
+    assert any("ghosts" in reason for reason in period.unknown)
+    assert not any("leader's own part" in reason for reason in period.unknown)
 
 
 def test_what_an_observed_rebalance_does_not_show_is_unknown_and_never_counted() -> None:
     nothing = {"moved": -1, "lasted_ms_min": 0, "lasted_ms_max": None, "members_before": None, "cause": ""}
-    found = recorded_as(observed(10, **nothing))
-    assert (found.rebalances, found.moved, found.member_s_min, found.member_s_max) == (1, None, 0.0, None)
-    assert "moved: not known of 1 of 1 rebalances" in found.unknown
+    period = recorded_as(observed(10, **nothing))
+    assert (period.rebalances, period.moved, period.member_s_min, period.member_s_max) == (1, None, 0.0, None)
+    assert "moved: not known of 1 of 1 rebalances" in period.unknown
     both = recorded_as(observed(10, **nothing), observed(20))
     assert (both.moved, both.member_s_min, both.member_s_max) == (3, 30.0, None)
 
 
 def test_where_some_rebalances_were_led_their_members_waits_are_not_known() -> None:
-    found = recorded_as(observed(10), {**DECISION, "generation": 7, "decided_at_ms": 20_000})
-    assert (found.rebalances, found.moved) == (2, 6)
-    assert (found.member_s_min, found.member_s_max, found.waited_member_s) == (32.0, None, None)
-    assert any("leader's own part" in reason for reason in found.unknown)
+    period = recorded_as(observed(10), {**DECISION, "generation": 7, "decided_at_ms": 20_000})
+    assert (period.rebalances, period.moved) == (2, 6)
+    assert (period.member_s_min, period.member_s_max, period.waited_member_s) == (32.0, None, None)
+    assert any("leader's own part" in reason for reason in period.unknown)
 
 
 def test_a_period_takes_what_lies_in_it() -> None:
-    found = period_of_records("g", history(decisions=6), 2_000, 3_000, None)
-    assert (found.rebalances, found.from_ms, found.to_ms) == (2, 2_000, 3_000)
+    period = period_of_records("g", history(decisions=6), 2_000, 3_000, None)
+    assert (period.rebalances, period.from_ms, period.to_ms) == (2, 2_000, 3_000)
     assert period_of_records("g", history(decisions=6), 9_000, 10_000, None).rebalances is None
 
 
 def test_recorded_rebalances_are_priced_under_every_policy() -> None:
     reported = history(*led([3, 4, 4, 3], "sticky-min-churn"), traffic(LOADS))
     (group,) = reported.snapshots
-    found = period_of_records(group, reported, 0, FOREVER_MS, 0.02)
-    rows = {row.policy: row for row in found.policies}
+    period = period_of_records(group, reported, 0, FOREVER_MS, 0.02)
+    rows = {row.policy: row for row in period.policies}
     assert rows["as recorded"].rebalances == 4
     assert {"kafka", "rack-first", "load-aware", "broker-uniform", "broker-range"} <= rows.keys()
     uniform = rows["broker-uniform"]
@@ -173,6 +174,6 @@ def test_recorded_rebalances_are_priced_under_every_policy() -> None:
 def test_without_recorded_traffic_bytes_and_money_are_unknown() -> None:
     reported = history(*recorded([3, 4], racks=True))
     (group,) = reported.snapshots
-    found = period_of_records(group, reported, 0, FOREVER_MS, 0.02)
-    assert all(row.gb_per_day is None and row.cost_per_day is None for row in found.policies)
-    assert any("no traffic was recorded" in reason for reason in found.unknown)
+    period = period_of_records(group, reported, 0, FOREVER_MS, 0.02)
+    assert all(row.gb_per_day is None and row.cost_per_day is None for row in period.policies)
+    assert any("no traffic was recorded" in reason for reason in period.unknown)

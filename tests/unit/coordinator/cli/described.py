@@ -44,8 +44,8 @@ class Described(EmbeddedTransport):
         return {group_id: await self.describe_group(group_id) for group_id in group_ids}
 
     async def describe_by_broker(self, group_id: str, protocol: kafka.BrokerProtocol) -> BrokerGroup:
-        found = group_id == "converted" and protocol == "consumer"
-        return CONVERTED if found else BrokerGroup(group_id, protocol, 69)
+        exists = group_id == "converted" and protocol == "consumer"
+        return CONVERTED if exists else BrokerGroup(group_id, protocol, 69)
 
     async def list_groups(self, _node: Node) -> GroupList:
         listed = (

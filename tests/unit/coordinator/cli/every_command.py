@@ -96,11 +96,11 @@ NEEDS_THE_GROUP = {"assess", "convert", "describe", "explain", "observe", "plan"
 def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Every command that can be run, by its words."""
     command = command or typer.main.get_command(app)
-    for name, one in sorted(getattr(command, "commands", {}).items()):
-        if getattr(one, "commands", None):
-            yield from commands(one, (*path, name))
+    for name, subcommand in sorted(getattr(command, "commands", {}).items()):
+        if getattr(subcommand, "commands", None):
+            yield from commands(subcommand, (*path, name))
         else:
-            yield " ".join((*path, name)), one.loaded
+            yield " ".join((*path, name)), subcommand.loaded
 
 
 ALL = dict(commands())

@@ -69,7 +69,7 @@ def test_the_list_of_groups_says_what_their_members_show(bootstrap: str) -> None
     assert "two: This looks like two applications under one group id" in message
     assert "stable: " not in message
     rows = json.loads(bellwether("groups", "-o", "json", "--bootstrap", bootstrap).stdout)
-    kinds = {row["group_id"]: row["anomalies"] and [one["kind"] for one in row["anomalies"]] for row in rows}
+    kinds = {row["group_id"]: row["anomalies"] and [cell["kind"] for cell in row["anomalies"]] for row in rows}
     assert kinds["wrong"] == ["two_owners", "no_such_partition", "not_subscribed"]
     assert (kinds["two"], kinds["stable"]) == (["two_applications"], [])
     assert (kinds["rebalancing"], kinds["converted"]) == (None, None), "what is not shown is not nothing"
@@ -78,10 +78,10 @@ def test_the_list_of_groups_says_what_their_members_show(bootstrap: str) -> None
 def test_documents_have_the_kinds(bootstrap: str) -> None:
     ended = bellwether("describe", "wrong", "-o", "json", "--bootstrap", bootstrap)
     kinds = ["two_owners", "no_such_partition", "not_subscribed"]
-    assert [one["kind"] for one in json.loads(ended.stdout)["anomalies"]] == kinds
+    assert [entry["kind"] for entry in json.loads(ended.stdout)["anomalies"]] == kinds
     as_yaml = yaml.safe_load(bellwether("describe", "wrong", "-o", "yaml", "--bootstrap", bootstrap).stdout)
-    assert [one["kind"] for one in as_yaml["anomalies"]] == kinds
+    assert [entry["kind"] for entry in as_yaml["anomalies"]] == kinds
     (row,) = json.loads(bellwether("top", "wrong", "--once", "-o", "json", "--bootstrap", bootstrap).stdout)
-    assert [one["kind"] for one in row["anomalies"]] == kinds
+    assert [cell["kind"] for cell in row["anomalies"]] == kinds
     wide = bellwether("top", "wrong", "--once", "-o", "wide", "--bootstrap", bootstrap).stdout
     assert "two owners" in " ".join(wide.split())

@@ -103,84 +103,84 @@ GROUPS = ("healthy", "crossed", "skewed", "stuck", "ghosted", "storm")
 
 @pytest.fixture(scope="module")
 def reported(config: Path) -> dict[str, Any]:
-    found = json.loads(asked(config, *GROUPS, "--for", "20", "--interval", "0.5", "-o", "json"))
-    return {one["group"]: one for one in found}
+    assessed_groups = json.loads(asked(config, *GROUPS, "--for", "20", "--interval", "0.5", "-o", "json"))
+    return {assessed["group"]: assessed for assessed in assessed_groups}
 
 
-def about(one: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {found["about"]: found for found in one["findings"]}
+def about(assessed: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {finding["about"]: finding for finding in assessed["findings"]}
 
 
-def row(one: dict[str, Any], policy: str) -> dict[str, Any]:
-    (found,) = [row for row in one["rows"] if row["policy"] == policy]
-    measures: dict[str, Any] = found["measures"]
-    return {**found, **measures}
+def row(assessed: dict[str, Any], policy: str) -> dict[str, Any]:
+    (only,) = [row for row in assessed["rows"] if row["policy"] == policy]
+    measures: dict[str, Any] = only["measures"]
+    return {**only, **measures}
 
 
 def test_a_healthy_group_is_left_alone(reported: dict[str, Any]) -> None:
-    one = reported["healthy"]
-    assert one["findings"] == []
-    assert 'mode = "observe"' in one["configuration"]
-    assert (row(one, "now")["cross_rack"], row(one, "now")["imbalance"]) == (0, 1.0)
+    assessed = reported["healthy"]
+    assert assessed["findings"] == []
+    assert 'mode = "observe"' in assessed["configuration"]
+    assert (row(assessed, "now")["cross_rack"], row(assessed, "now")["imbalance"]) == (0, 1.0)
 
 
 def test_cross_rack_reads_are_compared_under_every_policy(reported: dict[str, Any]) -> None:
-    one = reported["crossed"]
-    assert row(one, "now")["cross_rack"] == 6
-    assert row(one, "rack-first")["cross_rack"] == 0
-    assert row(one, "broker-range")["cross_rack"] > 0, "a broker does not look at racks"
-    assert row(one, "broker-uniform")["moves"] == 0
-    assert not row(one, "broker-uniform")["leads"]
-    assert "6 partitions cross racks" in about(one)["cross rack"]["message"]
-    assert 'mode = "lead"' in one["configuration"]
-    assert re.search(r'policy = "(rack-first|kafka)"', one["configuration"])
+    assessed = reported["crossed"]
+    assert row(assessed, "now")["cross_rack"] == 6
+    assert row(assessed, "rack-first")["cross_rack"] == 0
+    assert row(assessed, "broker-range")["cross_rack"] > 0, "a broker does not look at racks"
+    assert row(assessed, "broker-uniform")["moves"] == 0
+    assert not row(assessed, "broker-uniform")["leads"]
+    assert "6 partitions cross racks" in about(assessed)["cross rack"]["message"]
+    assert 'mode = "lead"' in assessed["configuration"]
+    assert re.search(r'policy = "(rack-first|kafka)"', assessed["configuration"])
 
 
 def test_a_skewed_group_is_reported_what_would_even_it(reported: dict[str, Any]) -> None:
-    one = reported["skewed"]
-    assert (row(one, "now")["imbalance"], row(one, "now")["by_load"]) == (2.0, False)
-    assert row(one, "kafka")["imbalance"] == 1.0
-    assert "by count" in about(one)["skew"]["message"]
-    assert "client.rack" in about(one)["cross rack"]["cannot"]
-    assert row(one, "now")["cross_rack"] is None, "no member names a rack"
+    assessed = reported["skewed"]
+    assert (row(assessed, "now")["imbalance"], row(assessed, "now")["by_load"]) == (2.0, False)
+    assert row(assessed, "kafka")["imbalance"] == 1.0
+    assert "by count" in about(assessed)["skew"]["message"]
+    assert "client.rack" in about(assessed)["cross rack"]["cannot"]
+    assert row(assessed, "now")["cross_rack"] is None, "no member names a rack"
 
 
 def test_a_stuck_group_is_called_so_and_has_no_numbers(reported: dict[str, Any]) -> None:
-    one = reported["stuck"]
-    (period,) = one["periods"]
-    assert one["rows"] == []
+    assessed = reported["stuck"]
+    (period,) = assessed["periods"]
+    assert assessed["rows"] == []
     assert period["stuck_ms"] > 2_000
     assert period["member_s_max"] is None
     assert period["member_s_min"] > 4, "two members for more than two seconds"
-    assert "PreparingRebalance" in about(one)["stuck rebalance"]["message"]
-    assert about(one)["stuck rebalance"]["cannot"]
+    assert "PreparingRebalance" in about(assessed)["stuck rebalance"]["message"]
+    assert about(assessed)["stuck rebalance"]["cannot"]
 
 
 def test_a_ghost_is_seen_from_its_proof_to_its_end(reported: dict[str, Any]) -> None:
-    one = reported["ghosted"]
-    (period,) = one["periods"]
+    assessed = reported["ghosted"]
+    (period,) = assessed["periods"]
     assert [(ghost["member_id"], ghost["client_id"]) for ghost in period["ghosts"]] == [("old", "w")]
     assert period["ghost_s"] > 0
-    assert about(one)["ghosts"]["avoided"]
-    assert 'mode = "assist"' in one["configuration"]
+    assert about(assessed)["ghosts"]["avoided"]
+    assert 'mode = "assist"' in assessed["configuration"]
 
 
 def test_a_storm_is_reported_with_what_was_behind_it(reported: dict[str, Any]) -> None:
-    one = reported["storm"]
-    (period,) = one["periods"]
+    assessed = reported["storm"]
+    (period,) = assessed["periods"]
     (storm,) = period["storms"]
     assert storm["rebalances"] == period["rebalances"] >= 5
     assert "joined" in storm["behind"] or "left" in storm["behind"]
-    assert "The application decides who joins" in about(one)["rebalance storm"]["cannot"]
-    assert 'policy = "sticky-min-churn"' in one["configuration"]
+    assert "The application decides who joins" in about(assessed)["rebalance storm"]["cannot"]
+    assert 'policy = "sticky-min-churn"' in assessed["configuration"]
 
 
 def test_what_is_not_known_has_a_reason_and_no_number(reported: dict[str, Any]) -> None:
-    for one in reported.values():
-        for found in one["rows"]:
-            assert found["measures"] is None or found["measures"]["bytes_per_s"] is None
-            assert found["measures"] is None or found["measures"]["cost_per_hour"] is None
-            assert found["measures"] is not None or found["why"]
+    for assessed in reported.values():
+        for row_of_policy in assessed["rows"]:
+            assert row_of_policy["measures"] is None or row_of_policy["measures"]["bytes_per_s"] is None
+            assert row_of_policy["measures"] is None or row_of_policy["measures"]["cost_per_hour"] is None
+            assert row_of_policy["measures"] is not None or row_of_policy["why"]
     assert any("no partition has a weight" in reason for reason in reported["healthy"]["unknown"])
 
 

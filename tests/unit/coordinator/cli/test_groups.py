@@ -52,7 +52,7 @@ class AllKinds(Described):
         return OTHERS[group_id] if group_id in OTHERS else await super().describe_group(group_id)
 
     async def list_groups(self, node: Node) -> GroupList:
-        others = (ListedGroup(name, one.protocol_type, one.state, "classic") for name, one in OTHERS.items())
+        others = (ListedGroup(name, group.protocol_type, group.state, "classic") for name, group in OTHERS.items())
         return GroupList(0, (*(await super().list_groups(node)).groups, *others))
 
 
@@ -132,9 +132,13 @@ def test_lags_are_shown_by_partition_and_what_is_unknown_is_no_number(bootstrap:
     assert "lag unknown of 2 of 3 partitions" in shown
     assert row_of("orders-0", shown).split() == ["orders-0", "3", "5", "2", *"----", "unknown"]
     assert "orders-1: the committed offset 9 is beyond the end 0" in shown
-    found = json.loads(message("describe", "stable", "-o", "json", bootstrap=bootstrap))
-    assert [(p["committed"], p["lag"]) for p in found["lag_report"]["partitions"]] == [(3, 2), (9, None), (None, None)]
-    assert (found["lag"], found["unknown_lags"]) == (2, 2)
+    document = json.loads(message("describe", "stable", "-o", "json", bootstrap=bootstrap))
+    assert [(p["committed"], p["lag"]) for p in document["lag_report"]["partitions"]] == [
+        (3, 2),
+        (9, None),
+        (None, None),
+    ]
+    assert (document["lag"], document["unknown_lags"]) == (2, 2)
 
 
 class Uneven(AllKinds):
@@ -180,8 +184,8 @@ def test_the_exit_code_of_a_plan_says_whether_it_changes_anything(uneven: str, m
 
 @pytest.mark.parametrize("given", ["app-0bc2", "app-0b", SECOND, f"member:{SECOND}", "member:app-0bc2"])
 def test_explain_takes_ids_in_short(given: str, uneven: str) -> None:
-    (found,) = json.loads(message("explain", "stable", given, "-o", "json", bootstrap=uneven))
-    assert (found["item"], found["after"]) == ("orders-2", SECOND)
+    (document,) = json.loads(message("explain", "stable", given, "-o", "json", bootstrap=uneven))
+    assert (document["item"], document["after"]) == ("orders-2", SECOND)
     assert message("explain", "stable", given, bootstrap=uneven).startswith("orders-2 goes from app-0af1 to app-0bc2")
 
 
@@ -281,8 +285,8 @@ def test_a_thousand_groups_take_few_requests_and_less_than_a_second(capsys: pyte
     many = ManyGroups()
     began = time.process_time()
     sources = Sources(many, ThreeNodes(), None)  # type: ignore[arg-type]  # what `groups` reads of them
-    found = asyncio.run(listed_groups(sources, MembershipConfig("any", instance_id="bellwether")))
-    draw_groups(found, wide=True)
+    listing = asyncio.run(listed_groups(sources, MembershipConfig("any", instance_id="bellwether")))
+    draw_groups(listing, wide=True)
     took_s = time.process_time() - began
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 1_000
@@ -299,9 +303,9 @@ def test_groups_of_a_broker_that_does_not_answer_are_listed_all_the_same() -> No
             return await super().describe_groups(node, group_ids)
 
     sources = Sources(Silent(), ThreeNodes(), None)  # type: ignore[arg-type]  # as above
-    found = asyncio.run(listed_groups(sources, MembershipConfig("any", instance_id="bellwether")))
-    assert len(found) == 1_000
-    assigned_by = {one.group.group_id: one.assigned_by for one in found}
+    listing = asyncio.run(listed_groups(sources, MembershipConfig("any", instance_id="bellwether")))
+    assert len(listing) == 1_000
+    assigned_by = {row.group.group_id: row.assigned_by for row in listing}
     assert (assigned_by["g-001"], assigned_by["g-201"], assigned_by["g-301"]) == (UNKNOWN, BELLWETHER, UNKNOWN)
 
 

@@ -92,7 +92,7 @@ def test_where_no_topic_is_named_orders_are_those_of_the_order_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rule = Rule("pin", "orders-0", "rack:az1")
-    assert [one.item for one in rules_in_force(settings(tmp_path, 'name = "g"'), "g", cast("Any", Channel))] == [
+    assert [rule.item for rule in rules_in_force(settings(tmp_path, 'name = "g"'), "g", cast("Any", Channel))] == [
         rule.item
     ]
     named = settings(tmp_path, 'name = "g"').model_copy(update={"control_topic": "other"})

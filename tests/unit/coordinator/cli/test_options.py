@@ -34,8 +34,8 @@ def file(tmp_path: Path) -> Path:
     [("team-b", "rack-first", True), ("team-a", "rack-first", True), ("o", "kafka", False)],
 )
 def test_a_group_has_the_settings_of_its_pattern(file: Path, group: str, policy: str, named: bool) -> None:
-    settings, found = settings_for(None, file, group)
-    assert found is named
+    settings, configured = settings_for(None, file, group)
+    assert configured is named
     assert (group_settings(settings, group).name, group_settings(settings, group).policy) == (group, policy)
 
 
@@ -53,5 +53,5 @@ def test_they_are_no_trouble_to_a_command_about_all_groups(file: Path) -> None:
 
 def test_without_a_file_a_group_is_what_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_GROUPS", "elsewhere")
-    settings, found = settings_for("b:9092", None, "odd*name")
-    assert (found, settings.groups[0].name) == (False, "odd*name")
+    settings, configured = settings_for("b:9092", None, "odd*name")
+    assert (configured, settings.groups[0].name) == (False, "odd*name")

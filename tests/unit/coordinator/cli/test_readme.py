@@ -94,15 +94,15 @@ class Shop(Described):
     async def list_groups(self, node: Node) -> GroupList:
         if node.node_id != 1:
             return GroupList(0, ())
-        classic = tuple(ListedGroup(name, "consumer", one.state, "classic") for name, one in SHOWN.items())
+        classic = tuple(ListedGroup(name, "consumer", group.state, "classic") for name, group in SHOWN.items())
         return GroupList(0, (*classic, ListedGroup("clicks", "consumer", "Stable", "consumer")))
 
 
 def shown_commands() -> list[tuple[str, str]]:
     """The commands of the first section, each with what is below it."""
     (section,) = re.findall(r"^## Observe my cluster$(.*?)^## ", README, re.MULTILINE | re.DOTALL)
-    found = re.findall(r"^ {4}bellwether ([^\n]+)\n\n```text\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-    return [(command, text) for command, text in found]
+    examples = re.findall(r"^ {4}bellwether ([^\n]+)\n\n```text\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    return [(command, text) for command, text in examples]
 
 
 @pytest.mark.embedded

@@ -48,10 +48,10 @@ async def rebalances_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[Plann
         configs=AssignmentConfigs(num_standby_replicas=1, acceptable_recovery_lag=0),
         stages=StageConfigs(host_affinity_ms=60_000) if policy == "streams-ha" else StageConfigs(),
     )
-    parts = (app.cluster, app.log, app.known, stock(config.stages))
+    parts = (app.cluster, app.log, app.topology_source, stock(config.stages))
     planner = Planner("shop", StreamsKind("shop", config, *parts, wall_clock=lambda: app.at_s))
     threads = [Thread(f"m{n}", n + 1, rack="abc"[n]) for n in range(max(SIZES))]
-    found = []
+    documents = []
     for number, size in enumerate(SIZES, 1):
         if number == 3:
             planner.rule(rules)
@@ -60,9 +60,9 @@ async def rebalances_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[Plann
         planned = await planner.plan(order)
         delivered = planner.delivered(number)
         assert delivered is not None
-        found.append(delivered)
+        documents.append(delivered)
         threads = [t.after(planned.chosen.decision) if i < size else t for i, t in enumerate(threads)]
-    return found
+    return documents
 
 
 @cache
@@ -83,22 +83,22 @@ def replayed(path: Path, *more: str) -> tuple[int, list[dict[str, object]]]:
 @pytest.mark.parametrize("write", [write_history, write_json_lines])
 def test_the_same_code_decides_the_same(tmp_path: Path, policy: str, rules: tuple[Rule, ...], write: object) -> None:
     write(tmp_path / "h", recorded(policy, rules))  # type: ignore[operator]  # one of two functions
-    code, found = replayed(tmp_path / "h")
-    assert [(one["generation"], one["failed"], one["differences"]) for one in found] == [
+    code, replays = replayed(tmp_path / "h")
+    assert [(replay["generation"], replay["failed"], replay["differences"]) for replay in replays] == [
         (n, "", []) for n in range(1, len(SIZES) + 1)
     ]
     assert code == Exit.DONE
-    assert all(one["now"] == one["recorded"] for one in found)
-    assert sum(one["recorded"]["moved"] for one in found) > 0  # type: ignore[index]  # JSON
+    assert all(replay["now"] == replay["recorded"] for replay in replays)
+    assert sum(replay["recorded"]["moved"] for replay in replays) > 0  # type: ignore[index]  # JSON
 
 
 def test_another_policy_shows_what_it_would_place_otherwise(tmp_path: Path) -> None:
     """The operator's rules hold under `streams-ha` only, so `kafka` gives the banned process its tasks back."""
     write_history(tmp_path / "h", recorded("streams-ha", RULES))
-    code, found = replayed(tmp_path / "h", "--policy", "kafka")
+    code, replays = replayed(tmp_path / "h", "--policy", "kafka")
     assert code == Exit.DIFFERS
-    assert {(one["policy"], one["recorded_policy"]) for one in found} == {("kafka", "streams-ha")}
-    assert any(one["differs"] for one in found)
+    assert {(replay["policy"], replay["recorded_policy"]) for replay in replays} == {("kafka", "streams-ha")}
+    assert any(replay["differs"] for replay in replays)
     reported = RUNNER.invoke(command, ["replay", str(tmp_path / "h"), "--policy", "kafka"])
     assert "streams-ha then, kafka now" in reported.stdout
 

@@ -75,23 +75,23 @@ def test_cost_is_drawn_once_something_is_weighed(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     now, made = simulated(Change(without_racks=("az2",)))
-    found = [SimulatedRebalance(one, picture_of(one, now), {}) for one in made]
-    draw_rebalances(found, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made), (3, 0))
+    rebalances = [SimulatedRebalance(decision, picture_of(decision, now), {}) for decision in made]
+    draw_rebalances(rebalances, costs_of(Scales(WEIGHTS, PRICE, near=False), now, made), (3, 0))
     drawn = capsys.readouterr().out
     assert "now, reading from leaders: 0.0 B/s of 4.00 MB/s cross racks, 0.0000 EUR per hour" in drawn
     assert "afterwards, reading from leaders: 2.00 MB/s of 4.00 MB/s cross racks, 0.1440 EUR per hour" in drawn
     assert re.search(r"^1 .* 2.00 MB/s, 0.1440 EUR per hour$", drawn, re.MULTILINE), "of each round"
     assert re.search(r"^now +3 +0 +0.0 B/s, 0.0000 EUR per hour$", drawn, re.MULTILINE), "and before the first"
-    draw_rebalances(found, [], (3, 0))
+    draw_rebalances(rebalances, [], (3, 0))
     assert "across racks" not in capsys.readouterr().out
 
 
 def test_what_crosses_racks_is_unknown_where_no_rack_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     rackless = ClusterView.of({"t": [[None]] * 4})
-    one = decide(live_group([LiveMember("a", ("t",))], 1, "range"), rackless, Memory.empty(), Policy(), 0)
-    found = picture_of(one)
-    assert found.cross_rack is None
-    draw_rebalances([SimulatedRebalance(one, found, {})], [], (None, 0))
+    decision = decide(live_group([LiveMember("a", ("t",))], 1, "range"), rackless, Memory.empty(), Policy(), 0)
+    picture = picture_of(decision)
+    assert picture.cross_rack is None
+    draw_rebalances([SimulatedRebalance(decision, picture, {})], [], (None, 0))
     assert [line.split()[-2:] for line in capsys.readouterr().out.splitlines()[1:3]] == [["unknown", "0"]] * 2
 
 

@@ -95,16 +95,16 @@ def test_one_that_was_empty_and_did_not_leave_is_removed_when_it_is_back_under_a
     scenario = Scenario(order("member:app-1"), "cooperative-sticky")
     scenario.shows(working(plain("a")))
     scenario.shows(plain("a"))
-    found = scenario.shows(plain("a"), plain("a2"), state="PreparingRebalance")
-    assert (found.ended, found.remove) == ("it is back", ("a",))
+    update = scenario.shows(plain("a"), plain("a2"), state="PreparingRebalance")
+    assert (update.ended, update.remove) == ("it is back", ("a",))
 
 
 def test_of_several_members_with_one_name_none_is_removed_when_another_comes() -> None:
     scenario = Scenario(order("member:app-1"), "cooperative-sticky")
     scenario.shows(working(plain("a")), working(plain("b")))
     scenario.shows(plain("a"), plain("b"))
-    found = scenario.shows(plain("a"), plain("b"), plain("c"), state="PreparingRebalance")
-    assert (found.ended, found.remove) == ("it is back", ())
+    update = scenario.shows(plain("a"), plain("b"), plain("c"), state="PreparingRebalance")
+    assert (update.ended, update.remove) == ("it is back", ())
 
 
 def named(member_id: str, number: int) -> DescribedMember:
@@ -117,20 +117,20 @@ def test_each_thread_that_was_empty_and_did_not_leave_is_removed_when_its_succes
     scenario = Scenario(order("member:orders-1"), "stream")
     scenario.shows(working(named("a1", 1)), working(named("a2", 2)))
     scenario.shows(named("a1", 1), named("a2", 2))
-    old, known = (named("a1", 1), named("a2", 2)), scenario.last.absence
-    assert known is not None
-    found = scenario.shows(*old, named("b2", 2), state="PreparingRebalance")
-    assert (found.ended, found.remove) == ("it is back", ("a2",))
+    old, absence = (named("a1", 1), named("a2", 2)), scenario.last.absence
+    assert absence is not None
+    update = scenario.shows(*old, named("b2", 2), state="PreparingRebalance")
+    assert (update.ended, update.remove) == ("it is back", ("a2",))
     later = DescribeAnswer(0, 0, "PreparingRebalance", "consumer", "stream", (old[0], named("b2", 2), named("b1", 1)))
-    assert left_behind(scenario.order, known, later) == ("a1",)
-    assert left_behind(scenario.order, known, replace(later, state="Stable")) == (), "it came to this generation"
+    assert left_behind(scenario.order, absence, later) == ("a1",)
+    assert left_behind(scenario.order, absence, replace(later, state="Stable")) == (), "it came to this generation"
 
 
 def test_a_thread_that_still_had_work_is_not_removed() -> None:
     scenario = Scenario(order("member:orders-1"), "stream")
     scenario.shows(working(named("a1", 1)), named("a2", 2))
-    found = scenario.shows(named("a1", 1), named("a2", 2), named("b2", 2), state="PreparingRebalance")
-    assert (found.ended, found.remove) == ("", ())
+    update = scenario.shows(named("a1", 1), named("a2", 2), named("b2", 2), state="PreparingRebalance")
+    assert (update.ended, update.remove) == ("", ())
 
 
 def test_a_thread_whose_client_id_others_have_too_is_not_removed() -> None:
@@ -138,8 +138,8 @@ def test_a_thread_whose_client_id_others_have_too_is_not_removed() -> None:
     same_client = replace(thread("t", P2), client_id="orders-1-StreamThread-1-consumer")
     scenario.shows(working(named("a1", 1)), working(named("a2", 2)), same_client)
     scenario.shows(named("a1", 1), named("a2", 2), same_client)
-    found = scenario.shows(named("a1", 1), named("a2", 2), named("b1", 1), named("b2", 2), state="PreparingRebalance")
-    assert found.remove == ("a2",)
+    update = scenario.shows(named("a1", 1), named("a2", 2), named("b1", 1), named("b2", 2), state="PreparingRebalance")
+    assert update.remove == ("a2",)
 
 
 def test_a_static_member_that_stays_in_the_group_is_back_under_another_id() -> None:
@@ -273,8 +273,8 @@ def test_one_that_is_stopped_for_good_is_removed_when_it_is_empty_and_the_order_
 def test_one_that_was_reported_to_be_stopped_and_joins_again_is_not_removed_twice() -> None:
     scenario = Scenario(order("member:app-1", Until.REMOVED))
     scenario.shows(plain("a"))
-    found = scenario.shows(plain("a2"))
-    assert (found.ended, found.remove) == ("it is back", ())
+    update = scenario.shows(plain("a2"))
+    assert (update.ended, update.remove) == ("it is back", ())
 
 
 @pytest.mark.parametrize("stage", Stage)

@@ -279,7 +279,7 @@ def test_brokers_that_do_not_answer_end_nothing() -> None:
         channel.refreshes_at()
         channel.refreshes_at()
     assert channel.group.rules
-    assert [one["event"] for one in logged] == ["absence_not_seen"]
+    assert [entry["event"] for entry in logged] == ["absence_not_seen"]
 
 
 def test_the_page_is_reported_what_is_being_evacuated_and_how_far_that_has_come() -> None:

@@ -17,15 +17,15 @@ LEADER = InstanceHeartbeat(
 
 
 def topic(*heartbeats: InstanceHeartbeat, age_ms: int = 0) -> dict[str, Record]:
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     for heartbeat in heartbeats:
         key, value = encode(heartbeat)
         fresh = decode(key, value)
         assert isinstance(fresh, InstanceHeartbeat)
-        found[heartbeat.key] = InstanceHeartbeat(
+        records[heartbeat.key] = InstanceHeartbeat(
             **{f: getattr(fresh, f) for f in InstanceHeartbeat.__slots__} | {"at_ms": NOW_MS - age_ms}
         )
-    return found
+    return records
 
 
 def order(kind: OrderKind, target: str = "orders") -> Order:

@@ -154,8 +154,8 @@ class Topic:
 
     @property
     def kept(self) -> HandedBack | None:
-        found = self.records.get(KEPT.key)
-        return found if isinstance(found, HandedBack) else None
+        record = self.records.get(KEPT.key)
+        return record if isinstance(record, HandedBack) else None
 
 
 class Process:
@@ -179,15 +179,15 @@ class Process:
 
 
 def group(digest: str = "d1g35t") -> Group:
-    found = Group(standby=False)
-    found.digest = digest
-    return found
+    new_group = Group(standby=False)
+    new_group.digest = digest
+    return new_group
 
 
 def leading() -> Group:
-    found = group()
-    found.machine = Play().joining().joined(member(ME), member("a")).planned().synced().machine
-    return found
+    configured = group()
+    configured.machine = Play().joining().joined(member(ME), member("a")).planned().synced().machine
+    return configured
 
 
 def run(scenario: Awaitable[None]) -> None:
@@ -222,13 +222,13 @@ def test_a_restarted_process_remembers_what_the_topic_has() -> None:
 def test_a_process_that_led_before_it_read_the_topic_leaves_and_keeps_the_memory() -> None:
     async def scenario() -> None:
         topic = Topic(KEPT)
-        process = await Process(topic, found := leading()).start()
+        process = await Process(topic, led_group := leading()).start()
         process.controller.hand_back("orders", waits=False)
         assert topic.kept == KEPT
         topic.read()
         process.controller.hand_back("orders", waits=False)
         assert topic.kept == KEPT, "what was read has not reached the group"
-        await until(lambda: found.membership.state is State.LEAVING)
+        await until(lambda: led_group.membership.state is State.LEAVING)
         await process.stop()
 
     run(scenario())
@@ -237,9 +237,9 @@ def test_a_process_that_led_before_it_read_the_topic_leaves_and_keeps_the_memory
 def test_a_lead_that_was_proven_ends_the_wait_and_not_the_limit() -> None:
     async def scenario() -> None:
         topic = Topic(KEPT)
-        process = await Process(topic, found := group()).start()
+        process = await Process(topic, configured := group()).start()
         topic.read()
-        await until(lambda: bool(remembered(found)))
+        await until(lambda: bool(remembered(configured)))
         process.controller.hand_back("orders", waits=False)
         assert topic.kept == replace(KEPT, waits=False)
         await process.stop()
@@ -250,10 +250,10 @@ def test_a_lead_that_was_proven_ends_the_wait_and_not_the_limit() -> None:
 def test_another_topology_does_not_wait_and_is_limited() -> None:
     async def scenario() -> None:
         topic = Topic(KEPT)
-        process = await Process(topic, found := group("another"), NOW_MS + 5_000).start()
+        process = await Process(topic, configured := group("another"), NOW_MS + 5_000).start()
         topic.read()
-        await until(lambda: bool(remembered(found)))
-        assert remembered(found) == [HandBackRemembered(5.0, KEPT.reason, waits=False)]
+        await until(lambda: bool(remembered(configured)))
+        assert remembered(configured) == [HandBackRemembered(5.0, KEPT.reason, waits=False)]
         await process.stop()
 
     run(scenario())

@@ -60,7 +60,7 @@ async def running(group: Group, bootstrap: str = BOOTSTRAP) -> AsyncIterator[Non
         await controller.close()
 
 
-async def found(bootstrap: str = BOOTSTRAP) -> list[LocalProcess]:
+async def processes_here(bootstrap: str = BOOTSTRAP) -> list[LocalProcess]:
     return await asyncio.to_thread(local_processes, bootstrap)
 
 
@@ -75,7 +75,7 @@ async def all_answers(reader: asyncio.StreamReader) -> bytes:
 async def channel() -> LocalChannel:
     """To the process, once it can be asked and says what it looks after."""
     async with asyncio.timeout(LIMIT_S):
-        while not (processes := [one for one in await found() if one.serves("orders")]):  # noqa: ASYNC110 - as above
+        while not (processes := [process for process in await processes_here() if process.serves("orders")]):  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
     assert len(processes) == 1
     return LocalChannel(processes)
@@ -150,8 +150,8 @@ def test_a_process_on_another_cluster_is_not_found_and_one_broker_in_common_is_e
     async def run() -> None:
         async with running(leading()):
             await channel()
-            assert await found("elsewhere.test:9092") == []
-            assert len(await found("local-3.test:9092, LOCAL-2.test:9092")) == 1
+            assert await processes_here("elsewhere.test:9092") == []
+            assert len(await processes_here("local-3.test:9092, LOCAL-2.test:9092")) == 1
 
     asyncio.run(run())
 
@@ -160,7 +160,7 @@ def test_a_process_that_has_ended_is_not_found_and_one_that_ends_meanwhile_is_re
     async def run() -> None:
         async with running(leading()):
             to = await channel()
-        assert await found() == []
+        assert await processes_here() == []
         with pytest.raises(ControlTopicError, match="does not answer; see whether it runs"):
             await asyncio.to_thread(to.read)
 
@@ -176,17 +176,17 @@ def test_another_user_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
             writer.write(b"{}\n")
             assert await all_answers(reader) == b""
             writer.close()
-            assert await found() == [], "nor is one that another user has made asked anything"
+            assert await processes_here() == [], "nor is one that another user has made asked anything"
 
     asyncio.run(run())
 
 
 def test_the_kernel_says_who_is_at_the_other_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = socket.socketpair()
-    with one, other:
-        assert local.is_same_user(one)
+    near, other = socket.socketpair()
+    with near, other:
+        assert local.is_same_user(near)
         monkeypatch.setattr(local.os, "geteuid", lambda: 4711)
-        assert not local.is_same_user(one)
+        assert not local.is_same_user(near)
 
 
 @pytest.mark.parametrize(

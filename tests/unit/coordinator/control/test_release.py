@@ -47,7 +47,9 @@ class Released:
 
     def __init__(self, *, standby: bool = False, order: Order = RELEASE) -> None:
         self.group, self.topic, self.now_ms = Group(standby=standby), Kept({order.key: order}), ORDERED_MS
-        self.scenario = Play(instance_id="bellwether", adopt="when-empty", subscribes=False).found().described("Empty")
+        self.scenario = (
+            Play(instance_id="bellwether", adopt="when-empty", subscribes=False).coordinator_found().described("Empty")
+        )
         self.group.machine = self.scenario.machine
         settings = ControlSettings("control", "a", standby)
         groups = {"orders": self.group}
@@ -135,7 +137,9 @@ def test_other_orders_do_not_end_when_members_join(kind: OrderKind) -> None:
 
 def test_a_member_that_is_described_is_seen() -> None:
     """What `members_join` means."""
-    scenario = Play(adopt="when-empty").send(OrdersInForce("", "", RELEASE.sentence)).found().described("Empty")
+    scenario = (
+        Play(adopt="when-empty").send(OrdersInForce("", "", RELEASE.sentence)).coordinator_found().described("Empty")
+    )
     scenario.run(10)
     scenario.described("Stable", seen("a"))
     assert scenario.machine.has_members

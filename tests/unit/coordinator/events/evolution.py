@@ -23,18 +23,18 @@ def _findings(old: Any, new: Any, at: str) -> list[str]:
         return [] if old == new else [f"{at}: the type changed from {old} to {new}"]
     if not (isinstance(new, dict) and new.get("type") == "record"):
         return [f"{at}: a record became something else"]
-    found = []
+    findings = []
     if (old["name"], old.get("namespace")) != (new["name"], new.get("namespace")):
-        found.append(f"{at}: the name changed")
+        findings.append(f"{at}: the name changed")
     before, after = ({field["name"]: field for field in record["fields"]} for record in (old, new))
-    found += [
+    findings += [
         f"{at}.{name}: added without a default" for name in after if name not in before and "default" not in after[name]
     ]
-    found += [
+    findings += [
         f"{at}.{name}: removed though it had no default"
         for name in before
         if name not in after and "default" not in before[name]
     ]
     for name in before.keys() & after.keys():
-        found += _findings(before[name]["type"], after[name]["type"], f"{at}.{name}")
-    return sorted(found)
+        findings += _findings(before[name]["type"], after[name]["type"], f"{at}.{name}")
+    return sorted(findings)

@@ -82,7 +82,7 @@ def least_bytes(schema: Any, depth: int = 0) -> int:
     """Of any value; fails for a schema in which arrays may hold values without a byte, or values of any depth."""
     assert depth < 20
     if isinstance(schema, list):
-        return 1 + min(least_bytes(one, depth + 1) for one in schema)
+        return 1 + min(least_bytes(branch, depth + 1) for branch in schema)
     kind = schema["type"] if isinstance(schema, dict) else schema
     if kind == "record":
         return sum(least_bytes(field["type"], depth + 1) for field in schema["fields"])
@@ -95,7 +95,9 @@ def least_bytes(schema: Any, depth: int = 0) -> int:
     return sizes[kind]  # the name of another record would make values of any depth
 
 
-@pytest.mark.parametrize("schema", SchemaSet.load().schemas.values(), ids=lambda one: f"{one.event}.v{one.version}")
+@pytest.mark.parametrize(
+    "schema", SchemaSet.load().schemas.values(), ids=lambda schema: f"{schema.event}.v{schema.version}"
+)
 def test_no_record_makes_more_values_than_it_has_bytes(schema: EventSchema) -> None:
     assert least_bytes(json.loads(schema.text)) > 0
 

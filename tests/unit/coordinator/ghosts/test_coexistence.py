@@ -26,10 +26,10 @@ def group(
     return DescribeAnswer(0, error, state, kind, protocol, members)
 
 
-def obstacles(found: Conversion | None) -> str:
-    assert found is not None
-    assert not found.ready
-    return "; ".join(found.obstacles)
+def obstacles(conversion: Conversion | None) -> str:
+    assert conversion is not None
+    assert not conversion.ready
+    return "; ".join(conversion.obstacles)
 
 
 def test_plain_consumers_can_be_converted() -> None:
@@ -65,7 +65,7 @@ def test_an_unfinished_rebalance_says_nothing() -> None:
 
 def test_only_changes_are_reported() -> None:
     reported: list[tuple[str, bool]] = []
-    watch = ConversionWatch(lambda name, found: reported.append((name, found.ready)))
+    watch = ConversionWatch(lambda name, conversion: reported.append((name, conversion.ready)))
     for seen in (group(member("a")), group(member("a")), group(state="Dead"), group(member("a", b"x"))):
         watch.on_seen("orders", seen)
     assert reported == [("orders", True), ("orders", False)]

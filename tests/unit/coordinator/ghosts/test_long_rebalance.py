@@ -26,12 +26,12 @@ def test_the_danger_is_named_once_with_whom_the_rebalance_waits_for() -> None:
     assert scenario.refresh("Stable", A, B) is None
     assert scenario.refresh("PreparingRebalance", A, B, A_AGAIN) is None
     assert scenario.refresh("PreparingRebalance", A, B, A_AGAIN, after_s=4.5) is None
-    found = scenario.refresh("PreparingRebalance", A, B, A_AGAIN, after_s=0.6)
-    assert found is not None
-    assert "waited for 5 s: after transaction.timeout.ms (10 s unless set)" in found.reason
+    refreshed = scenario.refresh("PreparingRebalance", A, B, A_AGAIN, after_s=0.6)
+    assert refreshed is not None
+    assert "waited for 5 s: after transaction.timeout.ms (10 s unless set)" in refreshed.reason
     assert (
         "it waits for one or more of a-1 (/10.0.0.1); since the group was last Stable came a-2 (/10.0.0.1)"
-        in found.reason
+        in refreshed.reason
     )
     assert scenario.refresh("PreparingRebalance", A, B, A_AGAIN, after_s=3) is None, "once for each round"
 
@@ -41,18 +41,18 @@ def test_without_a_newcomer_any_of_them_may_be_dead() -> None:
     own = plain("bellwether-1", "bellwether", "/10.0.0.3")
     scenario.refresh("Stable", A, B, own)
     scenario.refresh("PreparingRebalance", A, B, own)
-    found = scenario.refresh("CompletingRebalance", A, B, own, after_s=6)
-    assert found is not None
-    assert [m.member_id for m in found.awaited] == ["a-1", "b-1"]
-    assert "since the group was last Stable" not in found.reason
+    refreshed = scenario.refresh("CompletingRebalance", A, B, own, after_s=6)
+    assert refreshed is not None
+    assert [m.member_id for m in refreshed.awaited] == ["a-1", "b-1"]
+    assert "since the group was last Stable" not in refreshed.reason
 
 
 def test_of_a_group_that_was_never_at_rest_nobody_is_named() -> None:
     scenario = Scenario()
     scenario.refresh("PreparingRebalance", A, B)
-    found = scenario.refresh("PreparingRebalance", A, B, after_s=6)
-    assert found is not None
-    assert "the members that it waits for are not known" in found.reason
+    refreshed = scenario.refresh("PreparingRebalance", A, B, after_s=6)
+    assert refreshed is not None
+    assert "the members that it waits for are not known" in refreshed.reason
 
 
 def test_each_rebalance_is_timed_for_itself() -> None:

@@ -8,7 +8,7 @@ import pytest
 from bellwether_kafka.coordinator.guard import attend, planned_stop, running_streams
 from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirectory
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1
-from tests.unit.coordinator.guard.stage import HOLDER, NAMED, Held, Holding
+from tests.unit.coordinator.guard.stage import HOLDER, NAMED, GuardedDirectory, Holding
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def soon_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Held:
+def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GuardedDirectory:
     """Options for the state directory of the process P1, and who holds its lock."""
     directory = tmp_path / GROUP
     directory.mkdir()

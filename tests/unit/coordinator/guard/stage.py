@@ -19,7 +19,7 @@ NAMED = GuardOptions(GROUP, {}, "bellwether-control", client_ids=("app-1",), gra
 WORK = ConsumerProtocolAssignment(0, (TopicPartition("in", 0),)).encode()
 HOLDER = 4_000_000
 Holding = dict[str, int | None]  # holder and file of the lock, and whether its threads send heartbeats
-Held = tuple[GuardOptions, Holding]
+GuardedDirectory = tuple[GuardOptions, Holding]
 
 
 class Stage:

@@ -11,8 +11,8 @@ OTHER = plain("b", "app-2")
 
 
 def stated(on: Stage) -> list[control.Stopped]:
-    found = [control.decode(key, value) for key, value in on.brokers.log if value is not None]
-    return [record for record in found if isinstance(record, control.Stopped)]
+    records = [control.decode(key, value) for key, value in on.brokers.log if value is not None]
+    return [record for record in records if isinstance(record, control.Stopped)]
 
 
 def removes(on: Stage, key: bytes) -> None:

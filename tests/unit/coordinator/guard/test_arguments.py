@@ -106,9 +106,9 @@ def test_the_file_the_environment_and_the_command_line_are_read_and_the_last_win
         f'control_topic = "orders"\n[kafka]\nbootstrap.servers = "file:1"\n"sasl.password.file" = "{secret}"\n'
         '[[groups]]\nname = "g"\nmode = "lead"\n'
     )
-    found = broker_settings(file, None, None, {})
-    assert found.properties == {"bootstrap.servers": "file:1", "sasl.password": "hunter2"}
-    assert found.control_topic == "orders"
+    properties = broker_settings(file, None, None, {})
+    assert properties.properties == {"bootstrap.servers": "file:1", "sasl.password": "hunter2"}
+    assert properties.control_topic == "orders"
     environ = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "environ:1", "BELLWETHER_CONTROL_TOPIC": "other"}
     assert broker_settings(file, None, None, environ).properties["bootstrap.servers"] == "environ:1"
     assert broker_settings(file, None, None, environ).control_topic == "other"

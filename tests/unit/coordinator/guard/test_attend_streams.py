@@ -15,7 +15,7 @@ from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, thread
 from tests.unit.coordinator.guard.stage import (
     HOLDER,
     WORK,
-    Held,
+    GuardedDirectory,
     Holding,
     Stage,
     crash,
@@ -27,8 +27,8 @@ from tests.unit.coordinator.guard.stage import (
 from tests.unit.coordinator.guard.world import Process
 
 
-def test_threads_of_the_process_that_held_the_directory_are_removed_and_fenced(held: Held) -> None:
-    options, lock = held
+def test_threads_of_the_process_that_held_the_directory_are_removed_and_fenced(guarded: GuardedDirectory) -> None:
+    options, lock = guarded
 
     on = stage(options, thread("a", number=1), thread("b", number=2), thread("c", P2))
     on.brokers.codes[FenceProducer] = [51, 51, 16]
@@ -40,10 +40,10 @@ def test_threads_of_the_process_that_held_the_directory_are_removed_and_fenced(h
 
 @pytest.mark.parametrize("seen", [("a",), ()], ids=["another thread was seen", "none was seen"])
 def test_a_thread_that_joined_after_the_last_refresh_is_removed_and_fenced_too(
-    held: Held, seen: tuple[str, ...]
+    guarded: GuardedDirectory, seen: tuple[str, ...]
 ) -> None:
     """As one that lost its tasks and joined anew, or all of a process that fails while it starts."""
-    options, lock = held
+    options, lock = guarded
 
     async def crashed(on: Stage) -> None:
         await on.refreshed(4)
@@ -57,9 +57,9 @@ def test_a_thread_that_joined_after_the_last_refresh_is_removed_and_fenced_too(
     assert f"{GROUP}-{P1}-2" in on.brokers.fenced
 
 
-def test_members_that_were_listed_before_the_directory_was_held_are_a_predecessors(held: Held) -> None:
+def test_members_that_were_listed_before_the_directory_was_held_are_a_predecessors(guarded: GuardedDirectory) -> None:
     """It died while it waited for the generation in which both are, with the same client ids and process id."""
-    options, lock = held
+    options, lock = guarded
     lock["holder"] = None
 
     async def succeeded(on: Stage) -> None:
@@ -74,15 +74,15 @@ def test_members_that_were_listed_before_the_directory_was_held_are_a_predecesso
     assert on.brokers.removed == ["own"]
 
 
-def test_one_that_never_joined_is_reported(held: Held) -> None:
-    options, lock = held
+def test_one_that_never_joined_is_reported(guarded: GuardedDirectory) -> None:
+    options, lock = guarded
     on = stage(options, thread("c", P2))
     assert on.play(crash(lock))[-1] == "It had no proven member, so none is removed."
     assert not on.brokers.removed
 
 
-def test_a_thread_of_a_successor_that_holds_the_directory_is_not(held: Held) -> None:
-    options, lock = held
+def test_a_thread_of_a_successor_that_holds_the_directory_is_not(guarded: GuardedDirectory) -> None:
+    options, lock = guarded
 
     async def crashed(on: Stage) -> None:
         await on.refreshed(4)
@@ -100,8 +100,8 @@ def test_a_thread_of_a_successor_that_holds_the_directory_is_not(held: Held) -> 
     assert on.brokers.removed == ["a"]
 
 
-def test_one_that_was_evacuated_leaves_between_two_heartbeats_under_exactly_once(held: Held) -> None:
-    options, lock = held
+def test_one_that_was_evacuated_leaves_between_two_heartbeats_under_exactly_once(guarded: GuardedDirectory) -> None:
+    options, lock = guarded
     empty_at, removed_at = [], []
 
     async def evacuated(on: Stage) -> None:
@@ -121,8 +121,8 @@ def test_one_that_was_evacuated_leaves_between_two_heartbeats_under_exactly_once
     assert removed_at[0] - empty_at[0] >= BETWEEN_FROM_S - 0.1
 
 
-def test_a_directory_that_another_process_holds_after_the_end_frees_nobody(held: Held) -> None:
-    options, _ = held
+def test_a_directory_that_another_process_holds_after_the_end_frees_nobody(guarded: GuardedDirectory) -> None:
+    options, _ = guarded
     on = stage(options, thread("a"))
     message = on.play(killed)
     assert not on.brokers.removed
@@ -130,9 +130,9 @@ def test_a_directory_that_another_process_holds_after_the_end_frees_nobody(held:
     assert "A process of it still runs" in message[-1]
 
 
-def test_a_directory_that_another_process_holds_proves_nothing(held: Held) -> None:
+def test_a_directory_that_another_process_holds_proves_nothing(guarded: GuardedDirectory) -> None:
     """A wrong --state-dir: that of a neighbour that restarts in the very moment in which the guarded process ends."""
-    options, lock = held
+    options, lock = guarded
 
     on = stage(options, thread("a"), process=Process(own=False))
     message = on.play(crash(lock))
@@ -141,8 +141,10 @@ def test_a_directory_that_another_process_holds_proves_nothing(held: Held) -> No
 
 
 @pytest.mark.usefixtures("soon_over")
-def test_members_that_are_removed_are_not_reported_as_left_where_their_producers_are_not_fenced(held: Held) -> None:
-    options, lock = held
+def test_members_that_are_removed_are_not_reported_as_left_where_their_producers_are_not_fenced(
+    guarded: GuardedDirectory,
+) -> None:
+    options, lock = guarded
 
     on = stage(options, thread("a", number=1))
     on.brokers.codes[FenceProducer] = [CONCURRENT_TRANSACTIONS] * 1_000
@@ -153,8 +155,8 @@ def test_members_that_are_removed_are_not_reported_as_left_where_their_producers
     )
 
 
-def test_a_successor_that_takes_the_directory_is_not_fenced(held: Held) -> None:
-    options, lock = held
+def test_a_successor_that_takes_the_directory_is_not_fenced(guarded: GuardedDirectory) -> None:
+    options, lock = guarded
 
     on = stage(options, thread("a"))
     on.brokers.codes[FenceProducer] = [CONCURRENT_TRANSACTIONS]
@@ -177,9 +179,9 @@ async def closed(on: Stage, lock: Holding) -> None:
     assert not on.process.ended
 
 
-def test_members_of_streams_that_has_closed_are_removed_while_the_process_lives_on(held: Held) -> None:
+def test_members_of_streams_that_has_closed_are_removed_while_the_process_lives_on(guarded: GuardedDirectory) -> None:
     """As after an exception in all threads, where the application goes on to answer requests."""
-    options, lock = held
+    options, lock = guarded
 
     async def failed(on: Stage) -> None:
         await closed(on, lock)
@@ -196,8 +198,8 @@ def test_members_of_streams_that_has_closed_are_removed_while_the_process_lives_
     assert message[1:] == [f"Fenced {GROUP}-{P1}-1.", f"Fenced {GROUP}-{P1}-2."]
 
 
-def test_members_of_streams_that_has_closed_and_may_be_anothers_are_named(held: Held) -> None:
-    options, lock = held
+def test_members_of_streams_that_has_closed_and_may_be_anothers_are_named(guarded: GuardedDirectory) -> None:
+    options, lock = guarded
 
     async def failed(on: Stage) -> None:
         await closed(on, lock)
@@ -210,9 +212,11 @@ def test_members_of_streams_that_has_closed_and_may_be_anothers_are_named(held: 
     assert not on.brokers.removed
 
 
-def test_members_are_reported_as_removed_where_the_process_ends_before_the_brokers_have_answered(held: Held) -> None:
+def test_members_are_reported_as_removed_where_the_process_ends_before_the_brokers_have_answered(
+    guarded: GuardedDirectory,
+) -> None:
     """As one that is killed: it gives the lock of its directory back a moment before its end is known."""
-    options, lock = held
+    options, lock = guarded
 
     def asked(request: object) -> None:
         if isinstance(request, RemoveMembers):
@@ -230,8 +234,8 @@ def test_members_are_reported_as_removed_where_the_process_ends_before_the_broke
     assert message[1:] == [f"Fenced {GROUP}-{P1}-1.", f"Fenced {GROUP}-{P1}-2."]
 
 
-def test_members_of_streams_that_is_opened_again_are_removed_at_the_end(held: Held) -> None:
-    options, lock = held
+def test_members_of_streams_that_is_opened_again_are_removed_at_the_end(guarded: GuardedDirectory) -> None:
+    options, lock = guarded
 
     async def reopened(on: Stage) -> None:
         await closed(on, lock)
@@ -257,8 +261,8 @@ def test_members_of_streams_that_is_opened_again_are_removed_at_the_end(held: He
         {"heartbeats": 0},  # between two consumers
     ],
 )
-def test_less_does_not_prove_that_streams_has_closed(held: Held, seen: Holding) -> None:
-    options, lock = held
+def test_less_does_not_prove_that_streams_has_closed(guarded: GuardedDirectory, seen: Holding) -> None:
+    options, lock = guarded
 
     async def lives(on: Stage) -> None:
         await on.refreshed(4)
@@ -273,9 +277,9 @@ def test_less_does_not_prove_that_streams_has_closed(held: Held, seen: Holding) 
     assert on.brokers.removed == ["a"], "its end proves it"
 
 
-def test_heartbeats_that_were_never_seen_do_not_prove_by_their_absence(held: Held) -> None:
+def test_heartbeats_that_were_never_seen_do_not_prove_by_their_absence(guarded: GuardedDirectory) -> None:
     """Another JVM may name its threads otherwise."""
-    options, lock = held
+    options, lock = guarded
     lock["heartbeats"] = 0
 
     async def lives(on: Stage) -> None:
@@ -290,14 +294,14 @@ def test_heartbeats_that_were_never_seen_do_not_prove_by_their_absence(held: Hel
 
 
 @pytest.mark.usefixtures("soon_over")
-def test_members_that_cannot_be_removed_when_streams_closes_are_removed_later(held: Held) -> None:
-    options, lock = held
+def test_members_that_cannot_be_removed_when_streams_closes_are_removed_later(guarded: GuardedDirectory) -> None:
+    options, lock = guarded
 
     async def failed(on: Stage) -> None:
         await on.refreshed(4)
         on.brokers.down = True
         lock.update(holder=None, heartbeats=0)
-        await on.until(lambda: bool([one for one in on.message if "are not ended" in one]))
+        await on.until(lambda: bool([text for text in on.message if "are not ended" in text]))
         on.brokers.down = False
         await on.until(lambda: on.brokers.removed == ["a"])
         on.process.end()

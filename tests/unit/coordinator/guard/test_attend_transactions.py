@@ -76,7 +76,7 @@ def test_a_right_that_is_missing_is_one_sentence_and_the_members_are_removed(den
     on.brokers.codes[denied] = [DENIED] * 3
     message = on.play(killed)
     assert len(on.brokers.removed) == 3
-    (sentence,) = [one for one in message if "transactions" in one]
+    (sentence,) = [text for text in message if "transactions" in text]
     assert f"needs the ACL WRITE on TransactionalId '{GROUP}-' (prefix)" in sentence
     assert "--no-fence" in sentence
 

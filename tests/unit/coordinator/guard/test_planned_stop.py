@@ -15,7 +15,7 @@ from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, plain, thread
 from tests.unit.coordinator.guard.stage import (
     NAMED,
     WORK,
-    Held,
+    GuardedDirectory,
     Stage,
     crash,
     heartbeat,
@@ -273,8 +273,10 @@ def absence(stage: control.Stage) -> control.Absence:
     return control.Absence(GROUP, f"member:{P1}", 1, int(time.time() * 1000) + 600_000, stage, 1, ("a0",), (P1,))
 
 
-def test_an_order_that_an_earlier_guard_could_not_withdraw_is_withdrawn_when_the_process_is_back(held: Held) -> None:
-    options, lock = held
+def test_an_order_that_an_earlier_guard_could_not_withdraw_is_withdrawn_when_the_process_is_back(
+    guarded: GuardedDirectory,
+) -> None:
+    options, lock = guarded
 
     async def back(on: Stage) -> None:
         await on.until(lambda: bool(on.message))
@@ -299,8 +301,8 @@ def test_an_order_that_an_earlier_guard_could_not_withdraw_is_withdrawn_when_the
         (left_order(target="another"),),
     ],
 )
-def test_other_orders_are_left_alone(held: Held, records: tuple[control.Record, ...]) -> None:
-    options, lock = held
+def test_other_orders_are_left_alone(guarded: GuardedDirectory, records: tuple[control.Record, ...]) -> None:
+    options, lock = guarded
 
     on = stage(options, thread("a"))
     for record in records:

@@ -80,11 +80,11 @@ def test_the_process_starts_within_three_tenths_of_a_second_and_the_guard_is_sma
 
 def settled_kb(pid: int) -> int:
     """Resident memory once it has not grown for a while, by which the imports are over."""
-    found, quiet, until = 0, 0, time.monotonic() + 30
+    settled, quiet, until = 0, 0, time.monotonic() + 30
     while quiet < 20 and time.monotonic() < until:
         now = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
         assert now is not None
-        quiet = quiet + 1 if int(now[1]) == found and found > 25_000 else 0
-        found = int(now[1])
+        quiet = quiet + 1 if int(now[1]) == settled and settled > 25_000 else 0
+        settled = int(now[1])
         time.sleep(0.05)
-    return found
+    return settled

@@ -137,8 +137,8 @@ class Brokers:
         return 0
 
     def _read(self, request: ReadLog, code: int) -> ReadRecords:
-        found = self.log[request.offset :]
-        return ReadRecords(code, tuple(found), request.offset + len(found), len(self.log))
+        batch = self.log[request.offset :]
+        return ReadRecords(code, tuple(batch), request.offset + len(batch), len(self.log))
 
 
 class Process(Guarded):

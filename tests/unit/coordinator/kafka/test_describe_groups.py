@@ -42,8 +42,8 @@ def test_a_streams_member_leaves_by_a_heartbeat_without_anything_else() -> None:
 def test_a_consumer_group_is_read() -> None:
     group = ConsumerGroupDescribeResponse.DescribedGroup
     member = group.Member
-    held = member.Assignment
-    partitions = held.TopicPartitions(topic_id=uuid.UUID(int=5), topic_name="t", partitions=[0, 2])
+    assignment_type = member.Assignment
+    partitions = assignment_type.TopicPartitions(topic_id=uuid.UUID(int=5), topic_name="t", partitions=[0, 2])
     sent = ConsumerGroupDescribeResponse(
         throttle_time_ms=0,
         groups=[
@@ -65,8 +65,8 @@ def test_a_consumer_group_is_read() -> None:
                         client_host="/h",
                         subscribed_topic_names=["t"],
                         subscribed_topic_regex="t.*",
-                        assignment=held(topic_partitions=[partitions]),
-                        target_assignment=held(topic_partitions=[]),
+                        assignment=assignment_type(topic_partitions=[partitions]),
+                        target_assignment=assignment_type(topic_partitions=[]),
                         member_type=0,
                     )
                 ],
@@ -76,9 +76,9 @@ def test_a_consumer_group_is_read() -> None:
     )
     for version in (0, 1):
         data = bytes(sent.encode(version=version))
-        found = asked("consumer").answer(ConsumerGroupDescribeResponse.decode(data, version=version))
-        (read,) = found.members
-        assert (found.state, found.epoch, found.assignor) == ("Stable", 2, "uniform")
+        answers = asked("consumer").answer(ConsumerGroupDescribeResponse.decode(data, version=version))
+        (read,) = answers.members
+        assert (answers.state, answers.epoch, answers.assignor) == ("Stable", 2, "uniform")
         assert (read.rack, read.topics, read.pattern, read.assigned) == ("az1", ("t",), "t.*", (("t", (0, 2)),))
         assert read.classic == (version == 1), "version 0 does not show it"
 
@@ -101,8 +101,8 @@ def test_a_streams_group_without_topology_is_read() -> None:
             )
         ],
     )
-    found = asked("streams").answer(StreamsGroupDescribeResponse.decode(bytes(sent.encode(version=0)), version=0))
-    assert (found.state, found.subtopologies, found.members) == ("NotReady", (), ())
+    answers = asked("streams").answer(StreamsGroupDescribeResponse.decode(bytes(sent.encode(version=0)), version=0))
+    assert (answers.state, answers.subtopologies, answers.members) == ("NotReady", (), ())
 
 
 def test_many_classic_groups_are_one_request() -> None:
@@ -119,7 +119,7 @@ def test_many_classic_groups_are_one_request() -> None:
         member_assignment=b"",
     )
     shown = {"error_message": None, "authorized_operations": -1, "protocol_type": "consumer"}
-    found = request.answer(
+    answers = request.answer(
         DescribeGroupsResponse(
             throttle_time_ms=0,
             groups=[
@@ -128,7 +128,7 @@ def test_many_classic_groups_are_one_request() -> None:
             ],
         )
     )
-    assert found == {
+    assert answers == {
         "a": DescribeAnswer(
             0, 0, "Stable", "consumer", "range", (DescribedMember("m1", None, b"\1", b"", "app", "/h"),)
         ),

@@ -62,8 +62,8 @@ def test_the_leader_of_a_topic_is_found() -> None:
     partition = topic.MetadataResponsePartition
     broker = MetadataResponse.MetadataResponseBroker(node_id=3, host="three", port=9093, rack=None)
     led = partition(error_code=0, partition_index=0, leader_id=3)
-    found = MetadataResponse(brokers=[broker], topics=[topic(error_code=0, name="t", partitions=[led])])
-    assert FindLeader(NODE, "t", 100).answer(found) == LeaderFound(0, Node(3, "three", 9093))
+    answer = MetadataResponse(brokers=[broker], topics=[topic(error_code=0, name="t", partitions=[led])])
+    assert FindLeader(NODE, "t", 100).answer(answer) == LeaderFound(0, Node(3, "three", 9093))
     missing = MetadataResponse(brokers=[broker], topics=[topic(error_code=3, name="t", partitions=[])])
     assert FindLeader(NODE, "t", 100).answer(missing) == LeaderFound(3)
     away = partition(error_code=0, partition_index=0, leader_id=9)
@@ -121,8 +121,8 @@ def test_a_record_is_written_with_its_key() -> None:
 
 def test_the_coordinator_node_of_a_producer_is_found() -> None:
     node = FindCoordinatorResponse.Coordinator(key="id", node_id=2, host="two", port=9, error_code=0)
-    found = FindCoordinatorResponse(coordinators=[node], version=4)
-    assert FindTransactionCoordinator(NODE, "id", 100).answer(found) == CoordinatorAnswer(0, 0, Node(2, "two", 9))
+    answer = FindCoordinatorResponse(coordinators=[node], version=4)
+    assert FindTransactionCoordinator(NODE, "id", 100).answer(answer) == CoordinatorAnswer(0, 0, Node(2, "two", 9))
     refused = FindCoordinatorResponse(error_code=53, node_id=-1, host="", port=-1, version=1)
     assert FindTransactionCoordinator(NODE, "id", 100).answer(refused) == CoordinatorAnswer(0, 53)
 

@@ -45,9 +45,9 @@ def test_groups_are_listed_with_the_error_of_their_node(version: int) -> None:
     through(request.message(), ListGroupsRequest, version)
     entry = ListGroupsResponse.ListedGroup
     groups = [entry(group_id="g", protocol_type="consumer", group_state="Stable", group_type="classic")]
-    found = request.answer(back(ListGroupsResponse(throttle_time_ms=0, error_code=14, groups=groups), version))
+    answers = request.answer(back(ListGroupsResponse(throttle_time_ms=0, error_code=14, groups=groups), version))
     state, kind = "Stable" if version >= 4 else "", "classic" if version >= 5 else ""
-    assert found == GroupList(14, (ListedGroup("g", "consumer", state, kind),))
+    assert answers == GroupList(14, (ListedGroup("g", "consumer", state, kind),))
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -73,8 +73,8 @@ def test_many_groups_of_brokers_are_described() -> None:
     assert DescribeManyByBroker(NODE, ["a"], "streams", 1_000).message().API_KEY == 89
     entry = ConsumerGroupDescribeResponse.DescribedGroup
     failed = entry(error_code=69, error_message="no such group", group_id="a", group_state="", members=[])
-    found = request.answer(ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[failed]))
-    assert found == {"a": BrokerGroup("a", "consumer", 69, "no such group")}
+    answers = request.answer(ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[failed]))
+    assert answers == {"a": BrokerGroup("a", "consumer", 69, "no such group")}
 
 
 @pytest.mark.parametrize("version", [8, 9])

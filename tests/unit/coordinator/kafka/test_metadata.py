@@ -32,8 +32,8 @@ def test_the_view_equals_the_one_built_from_plain_values() -> None:
     assert view.counts.tolist() == plain.counts.tolist()
     assert view.first.tolist() == plain.first.tolist()
     assert view.leader_rack.tolist() == plain.leader_rack.tolist()
-    held, expected = view.signature_racks[view.signature], plain.signature_racks[plain.signature]
-    assert held.tolist() == expected.tolist()
+    racks, expected = view.signature_racks[view.signature], plain.signature_racks[plain.signature]
+    assert racks.tolist() == expected.tolist()
 
 
 def test_a_read_holds_only_the_topics_that_were_asked_for() -> None:

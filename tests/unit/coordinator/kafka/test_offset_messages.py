@@ -146,15 +146,15 @@ def test_committed_offsets_are_read_whatever_metadata_was_committed(version: int
 
 def test_the_error_of_a_partition_is_named() -> None:
     request = FetchOffsetsOfMany(NODE, {"a": {"t": 3}}, 1_000)
-    found = request.answer(received(request.message(), 8, committed(8, ["", "", ""], {1: 29})))
-    assert found == {"a": FetchedOffsets({"t": [2**40, -1, -1]}, 29, "t-1")}
+    answers = request.answer(received(request.message(), 8, committed(8, ["", "", ""], {1: 29})))
+    assert answers == {"a": FetchedOffsets({"t": [2**40, -1, -1]}, 29, "t-1")}
 
 
 def test_a_broker_that_takes_one_group_only_does_not_support_the_request() -> None:
     """As Redpanda, whose OffsetFetch ends at version 7."""
-    with pytest.raises(IncompatibleBrokerVersion) as found:
+    with pytest.raises(IncompatibleBrokerVersion) as raised:
         BrokerVersionData(api_versions={9: (1, 7)}).api_version(FetchOffsetsOfMany(NODE, {}, 1_000).message())
-    assert failure_of(found.value) is Failure.UNSUPPORTED
+    assert failure_of(raised.value) is Failure.UNSUPPORTED
 
 
 def with_tag(answer: bytes) -> bytes:

@@ -89,8 +89,8 @@ def test_the_transport_fetches_committed_offsets(brokers: EmbeddedCluster) -> No
 def test_trouble_with_the_group_is_a_sentence(brokers: EmbeddedCluster, groups: Groups, message: str) -> None:
     cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap})
     reader = OffsetReader(cluster.admin, groups)
-    found = run(reader.end_offsets("app", {}, {"input": 1}, 1.0))
-    assert found.failure == message
+    ends = run(reader.end_offsets("app", {}, {"input": 1}, 1.0))
+    assert ends.failure == message
     reader.close()
     cluster.close()
 
@@ -167,23 +167,26 @@ def test_ends_and_committed_offsets_by_topic(reader: OffsetReader) -> None:
 
 
 def test_a_source_changelog_ends_at_its_committed_offsets(reader: OffsetReader) -> None:
-    found = run(reader.end_offsets("app", {"store": 3}, {"input": 2}, 10.0))
-    assert found.failure is None
-    assert found.read_at_ms > 1_600_000_000_000
-    assert {topic: ends.tolist() for topic, ends in found.ends.items()} == {"store": [5, 0, 7], "input": [0, 42]}
+    end_offsets_read = run(reader.end_offsets("app", {"store": 3}, {"input": 2}, 10.0))
+    assert end_offsets_read.failure is None
+    assert end_offsets_read.read_at_ms > 1_600_000_000_000
+    assert {topic: ends.tolist() for topic, ends in end_offsets_read.ends.items()} == {
+        "store": [5, 0, 7],
+        "input": [0, 42],
+    }
 
 
 def test_a_topic_that_is_not_there_is_a_failure_that_names_it(reader: OffsetReader) -> None:
-    found = run(reader.end_offsets("app", {"nowhere": 1}, {}, 5.0))
-    assert found.failure is not None
-    assert "end offset of nowhere-0" in found.failure
+    ends = run(reader.end_offsets("app", {"nowhere": 1}, {}, 5.0))
+    assert ends.failure is not None
+    assert "end offset of nowhere-0" in ends.failure
 
 
 def test_silence_is_a_failure_within_the_limit() -> None:
     cluster = ClusterReader({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"})
     reader = OffsetReader(cluster.admin, Groups())
-    found = run(reader.end_offsets("app", {"store": 1}, {}, 0.5))
-    assert found.failure is not None
+    ends = run(reader.end_offsets("app", {"store": 1}, {}, 0.5))
+    assert ends.failure is not None
     reader.close()
     cluster.close()
 
@@ -210,11 +213,11 @@ def test_ends_are_as_young_as_the_reports_that_they_are_compared_with(brokers: E
     reader = OffsetReader(cluster.admin, Groups(), clock=lambda: now[0], wall_clock=lambda: now[0])
 
     async def reads() -> list[int]:
-        found = []
+        ends = []
         for later in (0.0, 0.25, 0.5):
             now[0] += later
-            found.append((await reader.end_offsets("app", {"store": 3}, {}, 10.0)).read_at_ms)
-        return found
+            ends.append((await reader.end_offsets("app", {"store": 3}, {}, 10.0)).read_at_ms)
+        return ends
 
     assert run(reads()) == [100_000, 100_250, 100_750]
     reader.close()

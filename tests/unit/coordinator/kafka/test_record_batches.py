@@ -108,10 +108,10 @@ ONE_OF_MANY = batch(0, (b"beat/x", bytes(100_000)), codec=GZIP)
 def test_a_bomb_takes_bounded_memory_and_is_gone_past(bomb: bytes) -> None:
     data = bomb + batch(10_000, (b"after", b"1"))
     tracemalloc.start()
-    offset, found, unread = 0, list[Written](), 0
+    offset, records, unread = 0, list[Written](), 0
     for _ in range(600):
         read = read_batches(data, offset, LIMITS)
-        found += read.records
+        records += read.records
         unread += len(read.unread)
         if read.next_offset >= 10_001:
             break
@@ -120,7 +120,7 @@ def test_a_bomb_takes_bounded_memory_and_is_gone_past(bomb: bytes) -> None:
         data = data if data[:8] >= offset.to_bytes(8, "big") else following(data, offset)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found[-1] == (b"after", b"1")
+    assert records[-1] == (b"after", b"1")
     assert unread
     assert peak < 1_000_000
 

@@ -47,8 +47,8 @@ def reader() -> Any:
 
 
 def test_what_is_asked_while_a_read_is_under_way_is_read_with_the_next(reader: Reader) -> None:
-    found = reader.ask(["a"], ["b"], ["c", "a"], ["a"])
-    assert [read.topics for read in found] == [("a",), ("b",), ("a", "c"), ("a",)]
+    answer = reader.ask(["a"], ["b"], ["c", "a"], ["a"])
+    assert [read.topics for read in answer] == [("a",), ("b",), ("a", "c"), ("a",)]
     assert reader.reads == [["a"], ["b", "c"]]
 
 
@@ -82,5 +82,5 @@ def test_silent_brokers_are_asked_once_for_all_that_wait(reader: Reader) -> None
     assert len(reader.reads) == 1
     reader.silent = False
     reader.now += FAILED_AGAIN_S + 1
-    (found,) = reader.ask(["a"])
-    assert found.topics == ("a",)
+    (answer,) = reader.ask(["a"])
+    assert answer.topics == ("a",)

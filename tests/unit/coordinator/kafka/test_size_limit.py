@@ -14,17 +14,17 @@ def test_the_smallest_counts() -> None:
 
 def test_one_silent_broker_leaves_it_unknown_and_is_named() -> None:
     """It may become the group's coordinator node, and the limit of the others would not be its own."""
-    found = size_limit({1: 100, 2: SILENT, 3: 200})
-    assert found.members is None
-    assert found.unknown.startswith("1 of 3 brokers have not sent their group.max.size (broker 2: ")
-    assert found.remedy == "wait until Bellwether asks again"
+    limit = size_limit({1: 100, 2: SILENT, 3: 200})
+    assert limit.members is None
+    assert limit.unknown.startswith("1 of 3 brokers have not sent their group.max.size (broker 2: ")
+    assert limit.remedy == "wait until Bellwether asks again"
 
 
 def test_a_missing_right_is_named_with_its_acl_and_not_as_silence() -> None:
-    found = size_limit({1: DENIED, 2: SILENT})
-    assert found.members is None
-    assert "may not read" in found.unknown
-    assert "DESCRIBE_CONFIGS on the cluster" in found.remedy
+    limit = size_limit({1: DENIED, 2: SILENT})
+    assert limit.members is None
+    assert "may not read" in limit.unknown
+    assert "DESCRIBE_CONFIGS on the cluster" in limit.remedy
 
 
 def test_brokers_without_such_a_setting_leave_it_unknown() -> None:

@@ -109,8 +109,8 @@ def test_the_likely_topology_comes_first_and_then_those_that_differ_least() -> N
     shown = SentTopology(0, (part("0", "a", "b"), part("1", repartitions=(fixed,))))
 
     def difference(possible: SentTopology) -> tuple[bool, bool, int]:
-        zero, one = possible.subtopologies
-        return zero.joined, one.joined, one.repartitions[0].partitions
+        first, second = possible.subtopologies
+        return first.joined, second.joined, second.repartitions[0].partitions
 
     assert list(map(difference, possible_topologies(shown))) == [
         (True, False, 0),

@@ -55,9 +55,9 @@ def test_metadata_are_asked_for_names_only_and_the_others_are_absent(names: list
 @settings(deadline=None)
 def test_offsets_are_asked_for_names_only(counts: dict[str, int]) -> None:
     right = {name for name in counts if is_topic_name(name)}
-    one = FetchOffsets(NODE, "g", counts, 100).message()
-    assert {topic.name for topic in one.topics} == right
-    assert {topic.name for topic in one.groups[0].topics} == right
+    message = FetchOffsets(NODE, "g", counts, 100).message()
+    assert {topic.name for topic in message.topics} == right
+    assert {topic.name for topic in message.groups[0].topics} == right
     assert set(FetchOffsetsOfMany(NODE, {"g": counts}, 100).message()._wanted["g"]) == right
     assert set(LatestOffsets(NODE, {name: [0] for name in counts}, 100).message()._wanted) == right
 

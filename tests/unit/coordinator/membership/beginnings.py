@@ -116,7 +116,7 @@ def leaving(play: Play) -> Play:
 
 def follower(play: Play) -> Play:
     """A take-over under an instance id, in a rebalance that named the old leader."""
-    stable(play.found()).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    stable(play.coordinator_found()).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
     given(play, "blocker").wake().described("PreparingRebalance", *with_bellwether(GOOD))
     return answered(evicted(play), LEADER)
 
@@ -173,7 +173,7 @@ def instance_takeover() -> Play:
 
 
 def search_denied(play: Play, lost: type[c.Request] = c.Heartbeat) -> Play:
-    return searching(play, lost).found(error=DENIED)
+    return searching(play, lost).coordinator_found(error=DENIED)
 
 
 def heartbeats(begin: Callable[[Play], Play]) -> dict[State, Callable[[], Play]]:

@@ -79,12 +79,12 @@ QUIET: dict[str, Any] = {**STATIC, "leave_on_stop": False}
 
 SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
     State.WATCHING: {
-        e.CoordinatorAnswer: {State.STOPPED: lambda: Play().found(error=DENIED)},
+        e.CoordinatorAnswer: {State.STOPPED: lambda: Play().coordinator_found(error=DENIED)},
         e.DescribeAnswer: {
             State.JOINING: lambda: Play().joining(),
-            State.APPROACHING: lambda: has_waited(Play(adopt="succeed").found()),
-            State.WATCHING: lambda: Play().found().described(error=UNKNOWN),
-            State.STOPPED: lambda: Play().found().described(error=DENIED),
+            State.APPROACHING: lambda: has_waited(Play(adopt="succeed").coordinator_found()),
+            State.WATCHING: lambda: Play().coordinator_found().described(error=UNKNOWN),
+            State.STOPPED: lambda: Play().coordinator_found().described(error=DENIED),
         },
         e.ComparisonReady: {State.APPROACHING: dry_run_done},
         e.DeathsProven: {State.APPROACHING: before_removal},
@@ -195,7 +195,7 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         },
         e.CoordinatorAnswer: {
             State.LEAVING: lambda: search_denied(syncing(Play())),
-            State.JOINING: lambda: searching(syncing(Play())).found(OTHER_NODE),
+            State.JOINING: lambda: searching(syncing(Play())).coordinator_found(OTHER_NODE),
         },
         e.HeartbeatAnswer: heartbeats(syncing),
         e.RequestFailed: {

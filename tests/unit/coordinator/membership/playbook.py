@@ -89,7 +89,7 @@ class Play:
             todo += self.last
         raise AssertionError("it never came back")
 
-    def found(self, node: e.Node | None = NODE, error: int = 0) -> "Play":
+    def coordinator_found(self, node: e.Node | None = NODE, error: int = 0) -> "Play":
         return self.send(e.CoordinatorAnswer(self.requests[c.FindCoordinator], error, node if not error else None))
 
     def described(self, state: str = "Empty", *members: e.DescribedMember, **more: object) -> "Play":
@@ -129,7 +129,7 @@ class Play:
     # ---- beginnings ----
 
     def joining(self) -> "Play":
-        return self.found().described()
+        return self.coordinator_found().described()
 
     def deciding(self, generation: int = 1, *others: str) -> "Play":
         members = [member(ME), *map(member, others or ("a",))]

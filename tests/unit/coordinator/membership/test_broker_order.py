@@ -22,10 +22,10 @@ JAVA16, SCALA16 = MemberTable(HashOrder.JAVA, 16), MemberTable(HashOrder.SCALA, 
 def id_in(bucket: int, buckets: int, seed: int, *, negative: bool | None = None) -> str:
     draw = random.Random(seed)
     while True:
-        found = f"m-{uuid.UUID(int=draw.getrandbits(128))}"
-        value = spread_hash(found)
+        candidate = f"m-{uuid.UUID(int=draw.getrandbits(128))}"
+        value = spread_hash(candidate)
         if value % buckets == bucket and negative in (None, value >= 1 << 31):
-            return found
+            return candidate
 
 
 def test_the_spread_hash_is_that_of_java() -> None:
@@ -60,8 +60,8 @@ def test_a_table_is_recognized_that_has_grown_for_up_to_64_times_as_many_members
 
 def test_a_broker_with_another_order_is_recognized() -> None:
     draw = random.Random(2)
-    known = sum(bool(tables([f"m-{draw.random()}" for _ in range(8)])) for _ in range(200))
-    assert known <= 2
+    total = sum(bool(tables([f"m-{draw.random()}" for _ in range(8)])) for _ in range(200))
+    assert total <= 2
 
 
 def test_who_comes_before_a_new_id() -> None:

@@ -16,10 +16,10 @@ HEARTBEAT_S = 1.0
 TRIP_S = 0.01
 
 # Seconds at which instances arrive, the first one at 0.
-ONE = (0.0,)
+ONE_MEMBER = (0.0,)
 THREE = (0.0, 0.4, 0.9)
 THIRTY = tuple(5.0 * number / 29 for number in range(30))
-STARTS = {"one": ONE, "three": THREE, "thirty": THIRTY}
+STARTS = {"one": ONE_MEMBER, "three": THREE, "thirty": THIRTY}
 # How much later than Bellwether's last heartbeat the first one comes.
 PHASES = (0.05, 0.5, 0.95)
 
@@ -77,7 +77,7 @@ def test_a_first_start_takes_no_longer_with_bellwether_than_without(
 
 @pytest.mark.parametrize("phase_s", PHASES)
 def test_where_the_broker_does_not_wait_neither_does_bellwether_for_half_a_second(phase_s: float) -> None:
-    assert waited(alone(0.01), ONE, phase_s) <= 0.25 + 0.2 + 0.05
+    assert waited(alone(0.01), ONE_MEMBER, phase_s) <= 0.25 + 0.2 + 0.05
 
 
 @pytest.mark.parametrize("phase_s", PHASES)
@@ -93,18 +93,20 @@ def test_three_members_that_come_within_a_second_are_one_rebalance(phase_s: floa
 
 
 def test_a_fifth_of_a_second_is_held_however_late_bellwether_hears_of_it() -> None:
-    assert waited(alone(3.0, coalesce_ms=400), ONE, PHASES[0]) == pytest.approx(HEARTBEAT_S - PHASES[0] + 0.2, abs=0.04)
+    assert waited(alone(3.0, coalesce_ms=400), ONE_MEMBER, PHASES[0]) == pytest.approx(
+        HEARTBEAT_S - PHASES[0] + 0.2, abs=0.04
+    )
 
 
 def test_the_brokers_wait_is_not_known_where_bellwether_comes_back_to_the_same_place() -> None:
     """As after a restart of Bellwether: the broker answers at once, whatever it does with an empty group."""
-    back = Play(instance_id="bw").found().described("Stable", seen("bw-0", "bw"), protocol="range")
+    back = Play(instance_id="bw").coordinator_found().described("Stable", seen("bw-0", "bw"), protocol="range")
     back.later(0.01).joined(member(ME), skip_assignment=True).synced()
-    assert 2.0 <= waited(back, ONE, 0.5) <= 3.1
+    assert 2.0 <= waited(back, ONE_MEMBER, 0.5) <= 3.1
 
 
 def test_the_brokers_wait_is_not_known_where_another_was_in_the_rebalance() -> None:
     play = Play(instance_id="bw").joining().later(0.2).joined(member(ME), member("a")).planned().synced()
     play.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), generation=2).synced()
     play.joined(member(ME), generation=3).synced()  # which lists the application's topics
-    assert 2.0 <= waited(play, ONE, 0.5) <= 3.1
+    assert 2.0 <= waited(play, ONE_MEMBER, 0.5) <= 3.1

@@ -82,11 +82,13 @@ def test_a_second_hand_back_within_a_day_is_an_alert_and_one_after_it_is_not() -
 
 
 def test_an_earlier_process_is_remembered_and_its_wait_goes_on() -> None:
-    play = Play().found().send(e.HandBackRemembered(60.0, "an earlier one", waits=True))
+    play = Play().coordinator_found().send(e.HandBackRemembered(60.0, "an earlier one", waits=True))
     play.described("Empty")
     assert play.state is State.WATCHING
     assert play.machine.role.reason is NotLeading.HANDED_BACK
-    other = Play().found().send(e.HandBackRemembered(60.0, "an earlier one", waits=False)).described("Empty")
+    other = (
+        Play().coordinator_found().send(e.HandBackRemembered(60.0, "an earlier one", waits=False)).described("Empty")
+    )
     assert any(isinstance(command, Join) for command in other.last)
 
 
@@ -115,7 +117,9 @@ def test_what_was_read_while_leaving_counts_afterwards() -> None:
 
 
 def test_an_instance_id_that_is_a_member_still_is_taken_out_of_the_group() -> None:
-    play = Play(instance_id="bellwether").found().send(EARLIER).described("Stable", seen("bw-0", "bellwether"))
+    play = (
+        Play(instance_id="bellwether").coordinator_found().send(EARLIER).described("Stable", seen("bw-0", "bellwether"))
+    )
     assert play.state is State.JOINING, "its session would hold up every rebalance"
     play.joined(member(ME), member("a"), generation=4, skip_assignment=True)
     assert play.state is State.LEAVING
@@ -123,7 +127,7 @@ def test_an_instance_id_that_is_a_member_still_is_taken_out_of_the_group() -> No
 
 
 def test_of_two_instances_the_other_may_lead_again_when_one_of_them_did() -> None:
-    play = Play().found().send(EARLIER)
+    play = Play().coordinator_found().send(EARLIER)
     play.later(30).send(e.HandBackRemembered(90.01, "an earlier one", waits=False)).described("Empty")
     assert any(isinstance(command, Join) for command in play.last)
 

@@ -35,7 +35,7 @@ def subscription(join: Join) -> ConsumerProtocolSubscription:
 def test_it_finds_describes_and_joins_an_empty_group() -> None:
     play = Play(instance_id="bw", topics=("control",))
     assert play.kinds() == ["FindCoordinator"]
-    assert play.found().kinds() == ["Describe"]
+    assert play.coordinator_found().kinds() == ["Describe"]
     join = play.described("Empty").sent(Join)
     assert (join.member_id, join.instance_id) == ("", "bw")
     assert [name for name, _ in join.protocols] == list(STOCK_PROTOCOLS)
@@ -45,7 +45,7 @@ def test_it_finds_describes_and_joins_an_empty_group() -> None:
 
 @pytest.mark.parametrize(("state", "error"), [("Empty", 0), ("Dead", 0), ("", 69)])
 def test_a_group_that_does_not_exist_is_empty(state: str, error: int) -> None:
-    assert Play().found().described(state, error=error).kinds() == ["Join"]
+    assert Play().coordinator_found().described(state, error=error).kinds() == ["Join"]
 
 
 def test_it_repeats_the_join_with_the_id_that_it_is_given() -> None:
@@ -88,7 +88,7 @@ def test_it_heartbeats_while_it_decides_and_in_stable() -> None:
 
 
 def test_it_watches_a_group_that_a_member_leads_and_joins_when_it_is_empty() -> None:
-    play = Play(adopt="when-empty").found().described("Stable", seen("a"), protocol="range")
+    play = Play(adopt="when-empty").coordinator_found().described("Stable", seen("a"), protocol="range")
     assert (play.kinds(), play.state) == ([], State.WATCHING)
     assert play.wake().kinds() == ["Describe"]
     assert play.described("PreparingRebalance", seen("a"), seen("b")).kinds() == []
@@ -97,7 +97,9 @@ def test_it_watches_a_group_that_a_member_leads_and_joins_when_it_is_empty() -> 
 
 
 def test_it_joins_where_its_instance_is_a_member_already() -> None:
-    play = Play(instance_id="bw").found().described("Stable", seen("a"), seen("bw-0", "bw"), protocol="range")
+    play = (
+        Play(instance_id="bw").coordinator_found().described("Stable", seen("a"), seen("bw-0", "bw"), protocol="range")
+    )
     assert play.kinds() == ["Join"]
 
 
@@ -111,7 +113,7 @@ def test_it_joins_where_its_instance_is_a_member_already() -> None:
     ],
 )
 def test_a_group_that_it_cannot_lead_is_left_alone_with_a_sentence(answer: dict[str, object], sentence: str) -> None:
-    play = Play().found().described("Stable", seen("a"), **answer)
+    play = Play().coordinator_found().described("Stable", seen("a"), **answer)
     assert play.kinds() == ["Fatal", "MembershipStopped"]
     (fatal, _) = play.last
     assert sentence in fatal.message
@@ -124,12 +126,14 @@ def test_an_instance_id_that_belongs_to_the_application_is_refused() -> None:
     work."""
     work = ConsumerProtocolAssignment(version=1, partitions=(TopicPartition("t", 0),)).encode()
     member = DescribedMember("pay-1-x", "pay-1", b"", work)
-    play = Play(instance_id="pay-1").found().described("Stable", seen("a"), member, protocol="range")
+    play = Play(instance_id="pay-1").coordinator_found().described("Stable", seen("a"), member, protocol="range")
     assert play.kinds() == ["Fatal", "MembershipStopped"]
     assert "belongs to the application's member pay-1-x; set another instance_id" in play.last[0].message
     for own in (empty_assignment(), b"", b"\x00"):
         by_instance = DescribedMember("pay-1-x", "pay-1", b"", own)
-        returning = Play(instance_id="pay-1").found().described("Stable", seen("a"), by_instance, protocol="range")
+        returning = (
+            Play(instance_id="pay-1").coordinator_found().described("Stable", seen("a"), by_instance, protocol="range")
+        )
         assert returning.kinds() == ["Join"]
 
 
@@ -152,13 +156,13 @@ def static(client_id: str, metadata: bytes) -> DescribedMember:
 def test_a_member_of_the_application_that_has_no_work_keeps_its_instance_id(
     member: DescribedMember, refused: bool
 ) -> None:
-    play = Play(instance_id="pay-1", client_id="bellwether").found()
+    play = Play(instance_id="pay-1", client_id="bellwether").coordinator_found()
     play.described("Stable", seen("a"), member, protocol="range")
     assert play.kinds() == (["Fatal", "MembershipStopped"] if refused else ["Join"])
 
 
 def test_instances_of_one_set_may_have_client_ids_of_their_own() -> None:
-    play = Play(instance_id="pay-1", client_id="pod-2", standby=True).found()
+    play = Play(instance_id="pay-1", client_id="pod-2", standby=True).coordinator_found()
     play.send(ActiveRoleChanged(active=True, reason="it hands over")).described(
         "Stable", seen("a"), static("pod-1", b""), protocol="range"
     )
@@ -171,7 +175,7 @@ def test_instances_of_one_set_may_have_client_ids_of_their_own() -> None:
 def test_it_leaves_at_once_where_another_member_leads_and_waits_longer_each_time() -> None:
     play = Play(readopt_ms=5_000)
     waits = []
-    play.found()
+    play.coordinator_found()
     for _ in range(3):
         play.described("Empty").joined(leader="a")
         leave = play.sent(Leave)
@@ -194,7 +198,7 @@ def test_a_converted_group_is_left_with_an_alert() -> None:
 
 
 def test_a_group_in_which_a_broker_assigns_is_watched_until_a_client_can_lead_it() -> None:
-    play = Play(adopt="take-over").found()
+    play = Play(adopt="take-over").coordinator_found()
     for _ in range(3):
         play.described("Dead", error=69, message="Group orders is not a classic group.")
         assert play.kinds() == []
@@ -208,7 +212,9 @@ def test_a_group_in_which_a_broker_assigns_is_watched_until_a_client_can_lead_it
 
 
 def returned(**more: object) -> Play:
-    play = Play(instance_id="bw").found().described("Stable", seen("bw-0", "bw"), seen("a"), protocol="range")
+    play = (
+        Play(instance_id="bw").coordinator_found().described("Stable", seen("bw-0", "bw"), seen("a"), protocol="range")
+    )
     return play.joined(member(ME, "bw"), member("a"), generation=4, skip_assignment=True, **more)
 
 
@@ -233,14 +239,14 @@ def test_a_comparison_of_an_old_generation_counts_for_nothing() -> None:
 
 
 def test_a_leader_that_returns_to_nobody_compares_nothing() -> None:
-    play = Play(instance_id="bw").found().described("Stable", seen("bw-0", "bw"), protocol="range")
+    play = Play(instance_id="bw").coordinator_found().described("Stable", seen("bw-0", "bw"), protocol="range")
     play.joined(member(ME, "bw"), skip_assignment=True)
     assert play.kinds() == ["Sync"]
     assert play.synced().kinds() == []
 
 
 def test_an_old_broker_names_the_former_id_and_one_more_rebalance_makes_it_the_leader() -> None:
-    play = Play(instance_id="bw").found().described("Stable", seen(f"bw-{UUID}", "bw"), protocol="range")
+    play = Play(instance_id="bw").coordinator_found().described("Stable", seen(f"bw-{UUID}", "bw"), protocol="range")
     play.joined(leader=f"bw-{UUID}")
     assert play.kinds() == ["Sync"]
     assert play.sent(Sync).assignments == ()

@@ -171,7 +171,7 @@ def test_the_plan_of_a_rebalance_that_was_requested_knows_the_reason() -> None:
 
 
 def test_a_wanted_rebalance_while_watching_or_alone_is_nobodys() -> None:
-    assert Play().found().send(RebalanceWanted("x")).kinds() == []
+    assert Play().coordinator_found().send(RebalanceWanted("x")).kinds() == []
     assert Play().stable_alone().send(RebalanceWanted("x")).kinds() == []
 
 

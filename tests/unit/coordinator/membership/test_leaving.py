@@ -92,7 +92,7 @@ def test_left_alone_it_lists_the_applications_topics_and_stops_when_a_member_com
 
 
 def test_stopping_while_watching_is_silent() -> None:
-    assert Play().found().send(StopRequested()).kinds() == ["MembershipStopped"]
+    assert Play().coordinator_found().send(StopRequested()).kinds() == ["MembershipStopped"]
 
 
 def test_stopping_in_stable_leaves_where_it_is_asked_to() -> None:
@@ -147,7 +147,7 @@ def test_stopping_while_the_first_join_is_parked() -> None:
     play = Play(instance_id="bw").joining().send(StopRequested())
     assert play.kinds() == ["Abandon", "Leave"]
     assert (play.sent(Leave).member_id, play.sent(Leave).instance_id) == ("", "bw")
-    taken = Play(instance_id="bw").found().described("Stable", seen("bw-0", "bw"), protocol="range")
+    taken = Play(instance_id="bw").coordinator_found().described("Stable", seen("bw-0", "bw"), protocol="range")
     assert taken.send(StopRequested()).kinds() == ["Abandon", "MembershipStopped"], "that slot may be another process's"
 
 
@@ -163,7 +163,7 @@ def test_nothing_is_due_for_ever_in_any_state() -> None:
         Play().deciding(),
         Play().stable(),
         Play().stable_alone(),
-        Play().found().described("Stable", seen("a")),
+        Play().coordinator_found().described("Stable", seen("a")),
     ):
         assert play.machine.deadline() is not None
     assert [type(command) for command in Play().last] == [FindCoordinator]

@@ -80,7 +80,7 @@ def test_while_paused_rebalances_of_members_are_answered_and_orders_carried_out(
 
 
 def test_a_standby_watches_until_it_is_its_turn() -> None:
-    play = standby().found().described("Stable", seen("x", "bellwether"), seen("a"))
+    play = standby().coordinator_found().described("Stable", seen("x", "bellwether"), seen("a"))
     assert play.state is State.WATCHING
     play.run(60)
     play.described("Empty")
@@ -91,7 +91,7 @@ def test_a_standby_watches_until_it_is_its_turn() -> None:
 
 
 def test_a_fenced_instance_of_a_set_becomes_an_observer() -> None:
-    play = standby().found().described("Empty").send(TURN)
+    play = standby().coordinator_found().described("Empty").send(TURN)
     play.described("Empty").joined(member(ME), member("a")).planned().synced()
     assert play.state is State.STABLE
     play.send(NOT_ACTIVE)
@@ -103,7 +103,7 @@ def test_a_fenced_instance_of_a_set_becomes_an_observer() -> None:
 
 
 def test_who_is_fenced_by_nobody_it_knows_waits_ever_longer_before_it_comes_back() -> None:
-    play = standby(readopt_ms=5_000).found().described("Empty").send(TURN).described("Empty")
+    play = standby(readopt_ms=5_000).coordinator_found().described("Empty").send(TURN).described("Empty")
     waits = []
     for generation in range(1, 4):
         play.joined(member(ME), member("a"), generation=generation).planned(generation).synced()
@@ -123,7 +123,7 @@ def test_who_is_fenced_by_nobody_it_knows_waits_ever_longer_before_it_comes_back
 
 
 def test_a_fenced_instance_that_stops_ends_well() -> None:
-    play = standby().found().described("Empty").send(TURN)
+    play = standby().coordinator_found().described("Empty").send(TURN)
     play.described("Empty").joined(member(ME), member("a")).planned().synced()
     play.send(NOT_ACTIVE).run(1, heartbeats=FENCED)
     play.send(e.StopRequested())
@@ -153,7 +153,7 @@ def test_a_rebalance_ordered_while_a_plan_is_made_follows_that_plan() -> None:
 
 
 def test_a_rebalance_ordered_by_nobodys_leader_is_no_rebalance() -> None:
-    play = Play().found()
+    play = Play().coordinator_found()
     before = play.state
     play.send(e.RebalanceOrdered("an operator wants it"))
     assert (play.state, play.kinds()) == (before, [])

@@ -44,7 +44,7 @@ def test_it_asks_again_for_the_node_with_growing_pauses(error: int) -> None:
     play = Play()
     pauses = []
     for _ in range(8):
-        play.found(error=error)
+        play.coordinator_found(error=error)
         assert play.kinds() == []
         before = play.now
         assert play.wake().kinds() == ["FindCoordinator"]
@@ -55,7 +55,7 @@ def test_it_asks_again_for_the_node_with_growing_pauses(error: int) -> None:
 
 
 def test_no_permission_for_the_group_is_fatal_at_once() -> None:
-    play = Play().found(error=30)
+    play = Play().coordinator_found(error=30)
     assert play.kinds() == ["Fatal", "MembershipStopped"]
     assert "ACL READ on Group 'orders'" in fatal_of(play).message
 
@@ -64,7 +64,7 @@ def test_no_permission_for_the_group_is_fatal_at_once() -> None:
 def test_a_join_at_the_wrong_node_finds_another_and_keeps_the_member_id(error: int) -> None:
     play = Play().joining().refused(79, member_id=ME).refused(error)
     assert play.wake().kinds() == ["FindCoordinator"]
-    join = play.found(OTHER_NODE).sent(Join)
+    join = play.coordinator_found(OTHER_NODE).sent(Join)
     assert (join.member_id, join.node) == (ME, OTHER_NODE)
 
 
@@ -76,7 +76,7 @@ def test_a_loading_coordinator_is_asked_again_at_the_same_node() -> None:
 def test_a_lost_connection_while_joining_finds_the_node_again() -> None:
     play = Play().joining().failed(Join)
     assert play.wake().kinds() == ["FindCoordinator"]
-    assert play.found().kinds() == ["Join"]
+    assert play.coordinator_found().kinds() == ["Join"]
 
 
 def test_a_parked_join_survives_a_lost_control_connection_but_not_a_move() -> None:
@@ -87,14 +87,14 @@ def test_a_parked_join_survives_a_lost_control_connection_but_not_a_move() -> No
         assert [*play.kinds(), *play.wake().kinds()] == ["FindCoordinator"]
         return play
 
-    assert parked().found(NODE).kinds() == ["Heartbeat"]
-    moved = parked().found(OTHER_NODE)
+    assert parked().coordinator_found(NODE).kinds() == ["Heartbeat"]
+    moved = parked().coordinator_found(OTHER_NODE)
     assert moved.kinds() == ["Abandon", "Join", "Heartbeat"]
     assert moved.sent(Join).node == OTHER_NODE
 
 
 def test_a_parked_sync_is_given_up_when_the_coordinator_moves() -> None:
-    play = Play().deciding().wake().planned().failed(Heartbeat).wake().found(OTHER_NODE)
+    play = Play().deciding().wake().planned().failed(Heartbeat).wake().coordinator_found(OTHER_NODE)
     assert play.kinds() == ["Abandon", "Join", "Heartbeat"], "never Sync twice on a guess"
 
 
@@ -102,7 +102,7 @@ def test_a_parked_sync_is_given_up_when_the_coordinator_moves() -> None:
 def test_a_sync_that_met_no_coordinator_is_not_repeated(error: int) -> None:
     play = Play().deciding().planned().synced(error).wake()
     if error == NOT_COORDINATOR:
-        play.found()
+        play.coordinator_found()
     assert isinstance(play.last[0], Join)
     assert not [command for command in play.last if isinstance(command, Sync)]
 
@@ -111,15 +111,15 @@ def test_a_plan_waits_for_the_node_that_is_being_found() -> None:
     play = Play().deciding().wake().heartbeat(NOT_COORDINATOR)
     assert play.planned().kinds() == []
     assert play.wake().kinds() == ["FindCoordinator"]
-    assert play.found(OTHER_NODE).kinds() == ["Sync", "Heartbeat"]
+    assert play.coordinator_found(OTHER_NODE).kinds() == ["Sync", "Heartbeat"]
 
     play = Play().deciding().wake().heartbeat(NOT_COORDINATOR).wake()
     assert play.planned().kinds() == [], "one search at a time"
-    assert play.found(OTHER_NODE).kinds() == ["Sync", "Heartbeat"]
+    assert play.coordinator_found(OTHER_NODE).kinds() == ["Sync", "Heartbeat"]
 
 
 def test_in_stable_a_moved_coordinator_costs_no_rebalance() -> None:
-    play = Play().stable().wake().heartbeat(NOT_COORDINATOR).wake().found(OTHER_NODE)
+    play = Play().stable().wake().heartbeat(NOT_COORDINATOR).wake().coordinator_found(OTHER_NODE)
     assert play.kinds() == ["Heartbeat"]
     assert play.sent(Heartbeat).node == OTHER_NODE
     assert play.state is State.STABLE
@@ -131,11 +131,11 @@ def test_a_coordinator_node_that_is_away_for_longer_than_bellwethers_session_cos
     lost_at = play.now
     while play.now - lost_at < 15:
         play.wake()
-        play = play.found(NODE) if FindCoordinator in map(type, play.last) else play
+        play = play.coordinator_found(NODE) if FindCoordinator in map(type, play.last) else play
         play = play.failed(Heartbeat) if Heartbeat in map(type, play.last) else play
     while FindCoordinator not in map(type, play.last):
         play.wake()
-    assert play.found(OTHER_NODE).kinds() == ["Heartbeat"]
+    assert play.coordinator_found(OTHER_NODE).kinds() == ["Heartbeat"]
     assert play.heartbeat().state is State.STABLE
     assert not [command for command in play.seen if isinstance(command, Join)][1:]
 
@@ -147,7 +147,7 @@ def test_every_search_asks_another_broker() -> None:
         play.wake().failed(Heartbeat)
         play = play if FindCoordinator in map(type, play.last) else play.wake()
         assert play.sent(FindCoordinator).attempt == attempt
-        play.found(NODE)
+        play.coordinator_found(NODE)
         assert play.kinds() == ["Heartbeat"]
 
 
@@ -240,7 +240,7 @@ def test_a_login_that_is_refused_while_bellwether_leads_is_reported_once_and_aga
     assert "sasl.*" in reported
     play.wake().failed(FindCoordinator, Failure.AUTHENTICATION, "SASL said no")
     assert alerts(play) == [reported]
-    play.wake().found().wake().failed(Heartbeat, Failure.AUTHENTICATION, "SASL said no")
+    play.wake().coordinator_found().wake().failed(Heartbeat, Failure.AUTHENTICATION, "SASL said no")
     assert alerts(play) == [reported, reported]
 
 
@@ -274,13 +274,13 @@ def test_a_lost_connection_while_counting_ends_the_count() -> None:
     play.failed(Describe)
     assert play.state is State.JOINING
     assert play.wake().kinds() == ["FindCoordinator"]
-    assert "Join" in play.found().kinds()
+    assert "Join" in play.coordinator_found().kinds()
 
 
 def test_a_lost_connection_while_watching_goes_on_watching() -> None:
-    play = Play().found().failed(Describe).wake()
+    play = Play().coordinator_found().failed(Describe).wake()
     assert play.kinds() == ["FindCoordinator"]
-    assert play.found().kinds() == ["Describe"]
+    assert play.coordinator_found().kinds() == ["Describe"]
 
 
 # ---- errors that nobody can explain ----------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ def test_unexpected_heartbeat_errors_without_end_give_the_group_back() -> None:
 
 
 def test_watching_bears_everything() -> None:
-    play = Play(unclear_ms_max=0).found()
+    play = Play(unclear_ms_max=0).coordinator_found()
     for _ in range(5):
         assert play.described(error=UNKNOWN_SERVER_ERROR).kinds() == []
         assert play.wake().kinds() == ["Describe"]
@@ -359,7 +359,7 @@ def test_a_leave_that_is_refused_for_good_is_a_leave(error: int) -> None:
 def test_a_leave_follows_a_moved_coordinator() -> None:
     play = Play().stable().send(StopRequested()).left(NOT_COORDINATOR).wake()
     assert play.kinds() == ["FindCoordinator"]
-    assert play.found(OTHER_NODE).sent(Leave).node == OTHER_NODE
+    assert play.coordinator_found(OTHER_NODE).sent(Leave).node == OTHER_NODE
     assert play.left().kinds() == ["MembershipStopped"]
 
 
@@ -389,7 +389,7 @@ def test_a_runtime_that_cannot_go_on_can_still_leave() -> None:
 
 
 def test_codes_have_the_names_that_kafka_gives_them() -> None:
-    known = [code for code in Code if code > 0]
-    assert [name_of(code) for code in known] == [for_code(code).message for code in known]
+    codes = [code for code in Code if code > 0]
+    assert [name_of(code) for code in codes] == [for_code(code).message for code in codes]
     assert name_of(UNKNOWN_SERVER_ERROR) == "UNKNOWN_SERVER_ERROR"
     assert name_of(UNNAMED_ERROR) == "error 99"

@@ -44,7 +44,7 @@ def given_back() -> Play:
     ("play", "expected"),
     [
         (Play(), R.STARTING),
-        (Play().found(), R.STARTING),
+        (Play().coordinator_found(), R.STARTING),
         (Play().joining(), R.JOINING),
         (Play().deciding().planned().synced(ILLEGAL_GENERATION), R.JOINING),
         (Play().deciding(), None),
@@ -53,13 +53,16 @@ def given_back() -> Play:
         (heartbeat(Play().stable(), 27), None),
         (Play().joining().joined(member(ME)).synced(), R.EMPTY),
         (heartbeat(Play().joining().joined(member(ME)).synced(), 27), None),
-        (Play().found().described("Dead").joined(member(ME)).synced(), R.UNKNOWN_GROUP),
-        (Play().found().described(error=69).joined(member(ME)).synced(), R.UNKNOWN_GROUP),
-        (Play(adopt="when-empty").found().described("Stable", seen("a")), R.MEMBER_LEADS),
-        (Play(adopt="succeed").found().described("Stable", seen("a")), R.MEMBER_LEADS),
-        (Play(adopt="take-over").found().described("PreparingRebalance", seen("a")), R.REBALANCING),
+        (Play().coordinator_found().described("Dead").joined(member(ME)).synced(), R.UNKNOWN_GROUP),
+        (Play().coordinator_found().described(error=69).joined(member(ME)).synced(), R.UNKNOWN_GROUP),
+        (Play(adopt="when-empty").coordinator_found().described("Stable", seen("a")), R.MEMBER_LEADS),
+        (Play(adopt="succeed").coordinator_found().described("Stable", seen("a")), R.MEMBER_LEADS),
+        (Play(adopt="take-over").coordinator_found().described("PreparingRebalance", seen("a")), R.REBALANCING),
         (seeing(takeover_obstacle=Obstacle(R.UNDECLARED, "stores is not declared")), R.UNDECLARED),
-        (stable(Play(adopt="take-over", takeover_obstacle=Obstacle(R.BLOCKED, "old brokers")).found()), R.BLOCKED),
+        (
+            stable(Play(adopt="take-over", takeover_obstacle=Obstacle(R.BLOCKED, "old brokers")).coordinator_found()),
+            R.BLOCKED,
+        ),
         (seeing(), R.TAKING_OVER),
         (dry_run_done(), R.TAKING_OVER),
         (seeing().send(e.ComparisonFailed(DRY_RUN, "its topology is not known")), R.NO_PLAN),
@@ -76,8 +79,8 @@ def given_back() -> Play:
         (Play(standby=True, instance_id="bw"), R.STANDBY),
         (heartbeat(Play().stable(), FENCED), R.FENCED),
         (heartbeat(Play().stable(), DENIED).left(), R.DENIED),
-        (Play().found().described("Stable", message=NOT_CLASSIC), R.CONVERTED),
-        (Play().found().described("Stable", seen("a"), protocol_type="connect"), R.UNFIT),
+        (Play().coordinator_found().described("Stable", message=NOT_CLASSIC), R.CONVERTED),
+        (Play().coordinator_found().described("Stable", seen("a"), protocol_type="connect"), R.UNFIT),
         (Play().stable().send(e.StopRequested()).left(), R.STOPPED),
     ],
 )
@@ -105,14 +108,14 @@ def test_a_broker_that_names_the_generation_of_a_parked_join_answers() -> None:
 
 
 def test_a_watcher_that_no_broker_answers_says_so() -> None:
-    play = Play().found().described("Stable", seen("a")).wake().failed(c.Describe)
+    play = Play().coordinator_found().described("Stable", seen("a")).wake().failed(c.Describe)
     for _ in range(2):
         play.wake().failed(c.FindCoordinator)
     assert reason(play) is R.UNREACHABLE
 
 
 def test_the_role_begins_when_its_reason_changes_and_not_when_its_words_do() -> None:
-    play = Play(adopt="when-empty").found().described("Stable", seen("a"))
+    play = Play(adopt="when-empty").coordinator_found().described("Stable", seen("a"))
     since = play.machine.role.since
     play.wake().described("Stable", seen("a"), seen("b"))
     assert play.machine.role.since == since
@@ -130,7 +133,7 @@ def test_a_group_that_was_given_back_says_why_and_when_the_next_attempt_is_due()
 
 @pytest.mark.parametrize("adopt", ["when-empty", "succeed", "take-over"])
 def test_a_group_that_others_lead_says_when_it_is_refreshed_again(adopt: str) -> None:
-    play = Play(adopt=adopt, watch_interval_ms=5_000).found().described("PreparingRebalance", seen("a"))
+    play = Play(adopt=adopt, watch_interval_ms=5_000).coordinator_found().described("PreparingRebalance", seen("a"))
     next_attempt = play.machine.role.next_attempt
     assert next_attempt is not None
     assert play.wake().kinds() == ["Describe"]
@@ -157,7 +160,7 @@ def test_a_leader_that_an_answer_has_named_is_named_until_it_goes(settings: dict
 
 
 def test_members_that_have_come_and_gone_leave_an_empty_group_and_no_unknown_one() -> None:
-    play = Play().found().described("Dead").joined(member(ME), member("a")).planned().synced()
+    play = Play().coordinator_found().described("Dead").joined(member(ME), member("a")).planned().synced()
     assert reason(play) is None
     heartbeat(play, 27).wake()
     play.joined(member(ME), generation=2).synced()
@@ -166,7 +169,10 @@ def test_members_that_have_come_and_gone_leave_an_empty_group_and_no_unknown_one
 
 @pytest.mark.parametrize(
     "alone_again",
-    [Play(instance_id="bw").found().described("Stable", seen(ME, "bw")), Play().found().described("Dead")],
+    [
+        Play(instance_id="bw").coordinator_found().described("Stable", seen(ME, "bw")),
+        Play().coordinator_found().described("Dead"),
+    ],
 )
 def test_offsets_show_that_a_member_was_in_the_group_before_bellwether_started(alone_again: Play) -> None:
     """A restart in a group whose application was scaled to zero was reported as an unknown group."""
@@ -177,7 +183,10 @@ def test_offsets_show_that_a_member_was_in_the_group_before_bellwether_started(a
 
 
 def test_a_group_of_others_without_instance_ids_is_not_taken_for_an_empty_one() -> None:
-    assert reason(Play(adopt="when-empty", instance_id=None).found().described("Stable", *GROUP)) is R.MEMBER_LEADS
+    assert (
+        reason(Play(adopt="when-empty", instance_id=None).coordinator_found().described("Stable", *GROUP))
+        is R.MEMBER_LEADS
+    )
 
 
 def test_the_reference_has_a_row_for_each_reason_with_its_remedy() -> None:

@@ -30,7 +30,7 @@ def watched(scenario: Play, state: str, *members: e.DescribedMember, **more: obj
 
 def led(**settings: object) -> Play:
     """A group whose members have all gone for a moment while Bellwether watched it, and came back."""
-    scenario = watched(play(adopt="when-empty", **settings).found(), "Stable", seen("a"))
+    scenario = watched(play(adopt="when-empty", **settings).coordinator_found(), "Stable", seen("a"))
     watched(scenario, "Empty")
     return scenario.joined(member(ME), member("a")).planned(topics=()).synced()
 
@@ -38,24 +38,24 @@ def led(**settings: object) -> Play:
 @pytest.mark.parametrize("adopt", ["when-empty", "succeed", "take-over"])
 @pytest.mark.parametrize("state", ["Empty", "Dead"])
 def test_an_empty_group_in_which_no_member_was_seen_is_not_joined(adopt: str, state: str) -> None:
-    scenario = play(adopt=adopt).found()
+    scenario = play(adopt=adopt).coordinator_found()
     for _ in range(100):
         assert not [command for command in watched(scenario, state).last if isinstance(command, c.Join)]
 
 
 def test_committed_offsets_are_no_proof_that_members_subscribe() -> None:
-    scenario = watched(play().send(e.OffsetsFound()).found(), "Empty", protocol_type="consumer")
+    scenario = watched(play().send(e.OffsetsFound()).coordinator_found(), "Empty", protocol_type="consumer")
     assert scenario.kinds() == []
     assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
 
 
 def test_the_setting_says_that_members_subscribe() -> None:
-    assert Play(subscribes=True).found().described("Empty").kinds() == ["Join"]
+    assert Play(subscribes=True).coordinator_found().described("Empty").kinds() == ["Join"]
 
 
 @pytest.mark.parametrize("adopt", ["when-empty", "succeed", "take-over"])
 def test_an_empty_group_in_which_members_were_seen_is_joined(adopt: str) -> None:
-    scenario = watched(play(adopt=adopt).found(), "PreparingRebalance", seen("a"))
+    scenario = watched(play(adopt=adopt).coordinator_found(), "PreparingRebalance", seen("a"))
     assert watched(scenario, "Empty").kinds() == ["Join"]
 
 
@@ -67,7 +67,7 @@ def test_what_was_empty_while_another_was_to_lead_is_not_joined_long_after(kept_
     """Its members may have gone for good, and consumers that assign themselves may commit since."""
     standby = isinstance(kept_out, e.ActiveRoleChanged)
     instance = {"instance_id": "bellwether", "standby": True} if standby else {}
-    scenario = Play(subscribes=subscribes, adopt="when-empty", **instance).send(kept_out).found()
+    scenario = Play(subscribes=subscribes, adopt="when-empty", **instance).send(kept_out).coordinator_found()
     watched(watched(scenario, "Stable", seen("a")), "Empty")
     allowed = e.ActiveRoleChanged(True, "it has gone") if standby else NONE
     scenario.send(allowed)
@@ -78,12 +78,12 @@ def test_what_was_empty_while_another_was_to_lead_is_not_joined_long_after(kept_
 
 def test_a_former_process_of_bellwether_is_no_member_that_subscribed() -> None:
     former = e.DescribedMember("bellwether-1", None, client_id="bellwether")
-    scenario = watched(play(adopt="when-empty").found(), "Stable", former)
+    scenario = watched(play(adopt="when-empty").coordinator_found(), "Stable", former)
     assert watched(scenario, "Empty").kinds() == []
 
 
 def test_alone_in_the_answer_to_its_join_it_leaves_at_once() -> None:
-    scenario = watched(watched(play(adopt="when-empty").found(), "Stable", seen("a")), "Empty")
+    scenario = watched(watched(play(adopt="when-empty").coordinator_found(), "Stable", seen("a")), "Empty")
     assert scenario.joined(member(ME)).kinds() == ["Leave"]
     scenario.left()
     for _ in range(50):
@@ -98,7 +98,7 @@ def test_when_the_last_member_goes_it_leaves_at_once() -> None:
 
 
 def test_a_restarted_process_leaves_the_group_in_which_it_is_alone() -> None:
-    scenario = play(instance_id="bw").found().described("Stable", seen(ME, "bw"))
+    scenario = play(instance_id="bw").coordinator_found().described("Stable", seen(ME, "bw"))
     scenario.joined(member(ME, "bw"), skip_assignment=True)
     assert scenario.synced().kinds()[-1] == "Leave"
     assert watched(scenario.left(), "Empty").kinds() == []
@@ -131,21 +131,21 @@ def test_an_operator_may_have_it_linger_for_members_that_were_seen() -> None:
 
 
 def test_it_says_why_it_stays_out() -> None:
-    role = play().found().described("Empty").machine.role
+    role = play().coordinator_found().described("Empty").machine.role
     assert role.reason is R.NO_SUBSCRIBERS
     assert "no member that subscribes has been seen" in role.detail
     assert "only such consumers have committed" in role.detail
     assert "subscribes = true" in role.remedy
-    joined_once = play().found().described("Empty", protocol_type="consumer").machine.role
+    joined_once = play().coordinator_found().described("Empty", protocol_type="consumer").machine.role
     assert "only such consumers" not in joined_once.detail
-    assert play().found().described("Dead").machine.role.reason is R.UNKNOWN_GROUP
+    assert play().coordinator_found().described("Dead").machine.role.reason is R.UNKNOWN_GROUP
 
 
 def test_offsets_that_move_without_members_outweigh_the_setting() -> None:
     """An attestation never overrides what is seen."""
-    scenario = Play(adopt="when-empty").found().described("Stable", seen("a")).send(e.OffsetsMoved())
+    scenario = Play(adopt="when-empty").coordinator_found().described("Stable", seen("a")).send(e.OffsetsMoved())
     assert watched(scenario, "Empty").kinds() == ["Join"], "members are there, so that these commits were theirs"
-    scenario = watched(Play(adopt="when-empty").send(e.OffsetsMoved()).found(), "Empty")
+    scenario = watched(Play(adopt="when-empty").send(e.OffsetsMoved()).coordinator_found(), "Empty")
     assert scenario.kinds() == []
     assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
     assert "offsets are committed while no member is there" in scenario.machine.role.detail
@@ -186,19 +186,19 @@ def test_a_release_leaves_members_alone() -> None:
 
 
 def test_a_release_without_members_holds_through_a_restart() -> None:
-    scenario = Play().send(RELEASE).found()
+    scenario = Play().send(RELEASE).coordinator_found()
     assert watched(scenario, "Empty").kinds() == []
 
 
 def test_a_resume_takes_the_group_back() -> None:
-    scenario = watched(Play().send(RELEASE).found(), "Empty")
+    scenario = watched(Play().send(RELEASE).coordinator_found(), "Empty")
     assert scenario.send(NONE).kinds() == ["Describe"]
     assert scenario.described("Empty").kinds() == ["Join"]
-    assert watched(play().send(RELEASE).found(), "Empty").send(NONE).described("Empty").kinds() == []
+    assert watched(play().send(RELEASE).coordinator_found(), "Empty").send(NONE).described("Empty").kinds() == []
 
 
 def test_members_that_come_after_a_release_are_watched_and_led_as_usual() -> None:
-    scenario = watched(Play(adopt="when-empty").send(RELEASE).found(), "Empty")
+    scenario = watched(Play(adopt="when-empty").send(RELEASE).coordinator_found(), "Empty")
     assert watched(scenario, "Stable", seen("a")).machine.role.reason is R.MEMBER_LEADS
     assert scenario.machine.has_members
     scenario.send(NONE)

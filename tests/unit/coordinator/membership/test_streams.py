@@ -35,7 +35,7 @@ def test_alone_its_own_assignment_has_user_data() -> None:
 
 
 def test_a_group_of_plain_consumers_is_left_alone_with_a_sentence() -> None:
-    scenario = play().found().described("Stable", seen("a"), protocol="range")
+    scenario = play().coordinator_found().described("Stable", seen("a"), protocol="range")
     (fatal, _) = scenario.last
     assert "so it is no Kafka Streams application" in fatal.message
 
@@ -70,9 +70,13 @@ def test_wanted_rebalances_while_a_plan_is_made_do_not_disturb_it(wanted: StepAs
 
 
 def test_without_a_topology_file_an_empty_group_is_left_to_java() -> None:
-    scenario = play(adopt_empty=False).found().described("Empty")
+    scenario = play(adopt_empty=False).coordinator_found().described("Empty")
     assert scenario.state is State.WATCHING
     scenario.wake().described("Stable", seen("a"), protocol="stream")
     assert scenario.wake().described("Empty").kinds() == []
-    mine = play(adopt_empty=False, instance_id="bw").found().described("Stable", seen("bw-0", "bw"), protocol="stream")
+    mine = (
+        play(adopt_empty=False, instance_id="bw")
+        .coordinator_found()
+        .described("Stable", seen("bw-0", "bw"), protocol="stream")
+    )
     assert mine.kinds() == ["Join"]

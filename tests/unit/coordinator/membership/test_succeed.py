@@ -25,7 +25,7 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
 
 
 def test_a_rebalance_that_waits_for_a_member_is_joined_and_another_leader_left_at_once() -> None:
-    play = Play(adopt="succeed").found()
+    play = Play(adopt="succeed").coordinator_found()
     began = play.now
     has_waited(play)
     assert play.now - began >= 4, "not in an ordinary round"
@@ -35,14 +35,14 @@ def test_a_rebalance_that_waits_for_a_member_is_joined_and_another_leader_left_a
 
 
 def test_whose_leader_had_gone_bellwether_leads() -> None:
-    play = has_waited(Play(adopt="succeed").found())
+    play = has_waited(Play(adopt="succeed").coordinator_found())
     answered(given(play, GOOD), GOOD)
     assert play.state is State.DECIDING
     assert not [command for command in play.seen if isinstance(command, c.Evict)]
 
 
 def test_a_group_at_rest_is_not_joined_to_succeed() -> None:
-    assert stable(Play(adopt="succeed").found()).kinds() == []
+    assert stable(Play(adopt="succeed").coordinator_found()).kinds() == []
 
 
 def test_a_follower_never_stays() -> None:
@@ -75,7 +75,7 @@ def proven(play: Play, *dead: str, members: tuple[e.DescribedMember, ...] = (*GR
 
 def watching(**settings: object) -> Play:
     """A group that may not be taken over, at rest under another leader."""
-    return stable(Play(takeover_obstacle=GUARDED, **settings).found())
+    return stable(Play(takeover_obstacle=GUARDED, **settings).coordinator_found())
 
 
 def test_bellwether_is_in_front_before_a_dead_leader_is_removed_and_leads() -> None:
@@ -101,11 +101,11 @@ def test_with_an_instance_id_it_is_in_front_once_the_group_lists_it() -> None:
 
 @pytest.mark.parametrize("adopt", ["succeed", "take-over"])
 def test_whatever_may_be_taken_over_later_is_led_when_a_leader_dies(adopt: str) -> None:
-    assert proven(stable(Play(adopt=adopt).found()), LEADER).state is State.APPROACHING
+    assert proven(stable(Play(adopt=adopt).coordinator_found()), LEADER).state is State.APPROACHING
 
 
 def test_who_waits_for_an_empty_group_comes_into_no_rebalance() -> None:
-    assert proven(stable(Play(adopt="when-empty").found()), LEADER).state is State.WATCHING
+    assert proven(stable(Play(adopt="when-empty").coordinator_found()), LEADER).state is State.WATCHING
 
 
 def test_another_leader_is_left_at_once_and_remembered() -> None:

@@ -56,9 +56,9 @@ def test_a_growth_makes_the_table_that_it_names_and_bellwether_makes_none_larger
 
 
 def test_growths_come_by_size_and_the_first_needs_no_temporary_member() -> None:
-    found = list(growths(drawn(1, 20), [JAVA16], SIZE_MAX))
-    assert [growth.temporary for growth in found] == [0, 5, 29, 77]
-    assert [growth.tables[0].buckets for growth in found] == [32, 64, 128, 256]
+    ordered = list(growths(drawn(1, 20), [JAVA16], SIZE_MAX))
+    assert [growth.temporary for growth in ordered] == [0, 5, 29, 77]
+    assert [growth.tables[0].buckets for growth in ordered] == [32, 64, 128, 256]
 
 
 @pytest.mark.parametrize(("size_max", "reached"), [(None, 32), (26, 32), (27, 64), (51, 128), (SIZE_MAX, 256)])
@@ -125,11 +125,13 @@ def test_where_ids_are_tried_while_members_wait_hardly_a_group_is_disturbed_in_v
         forecast(ids, tables(ids), "", 2, SIZE_MAX, TRIES)
         for ids in (drawn(seed, draw.randint(2, 50)) for seed in range(groups))
     ]
-    begun = [one for one in foreseen if one.begins]
+    begun = [foreseen_table for foreseen_table in foreseen if foreseen_table.begins]
     assert len(begun) >= 0.97 * groups
-    assert sum(one.fails for one in begun) / groups < 0.001
-    assert all(len(one.with_leader) < one.allowed for one in begun)
-    assert all(len(one.with_leader) + 2 <= one.allowed for one in begun if one.perhaps), "leader, and one more"
+    assert sum(rebalance.fails for rebalance in begun) / groups < 0.001
+    assert all(len(rebalance.with_leader) < rebalance.allowed for rebalance in begun)
+    assert all(len(rebalance.with_leader) + 2 <= rebalance.allowed for rebalance in begun if rebalance.perhaps), (
+        "leader, and one more"
+    )
 
 
 @pytest.mark.parametrize("groups", [5, pytest.param(20, marks=pytest.mark.slow)])
@@ -137,15 +139,18 @@ def test_the_chance_of_an_id_is_that_of_random_ids(groups: int) -> None:
     draw = random.Random(5)
     for seed in range(groups):
         ids = drawn(seed, draw.randint(2, 30))
-        known = tables(ids)
+        possible_tables = tables(ids)
         others = drawn(1_000 + seed, 1_000)
-        first = sum(sorts_first(ids, own, known) for own in others) / len(others)
-        assert abs(chance(ids, known, 0) - first) < 0.05
+        first = sum(sorts_first(ids, own, possible_tables) for own in others) / len(others)
+        assert abs(chance(ids, possible_tables, 0) - first) < 0.05
         second = sum(
-            all(len(set(sorting_before(ids, own, table)).difference(unavoidable(ids, table))) <= 1 for table in known)
+            all(
+                len(set(sorting_before(ids, own, table)).difference(unavoidable(ids, table))) <= 1
+                for table in possible_tables
+            )
             for own in others
         )
-        assert abs(chance(ids, known, 1) - second / len(others)) < 0.05
+        assert abs(chance(ids, possible_tables, 1) - second / len(others)) < 0.05
 
 
 @pytest.mark.parametrize("seed", seeds(20))
@@ -154,13 +159,13 @@ def test_the_chance_counts_the_slots_that_are_free_in_each_table(seed: int) -> N
     draw = random.Random(seed)
     ids = drawn(seed, draw.randint(1, 40))
     sizes = sorted({BUCKETS_MIN << draw.randint(0, 6) for _ in range(draw.randint(1, 4))})
-    known = [MemberTable(HashOrder.JAVA, size) for size in sizes]
+    tables_possible = [MemberTable(HashOrder.JAVA, size) for size in sizes]
     for behind in (0, 1, 2):
         first = {
             size: sorted(bucket for m in ids if (bucket := spread_hash(m) & (size - 1)))[behind:] for size in sizes
         }
         free = [slot for slot in range(sizes[-1]) if all(slot % n < (first[n] or [n])[0] for n in sizes)]
-        assert chance(ids, known, behind) == len(free) / sizes[-1]
+        assert chance(ids, tables_possible, behind) == len(free) / sizes[-1]
 
 
 def test_growths_are_computed_again_only_when_members_tables_or_limits_have_changed() -> None:
@@ -198,5 +203,5 @@ def test_first_slots_are_named_for_each_size() -> None:
 
 
 def test_a_table_that_may_not_have_grown_is_one_of_those_on_the_way() -> None:
-    found = on_the_way([JAVA16], [MemberTable(HashOrder.JAVA, 128)])
-    assert [table.buckets for table in found] == [BUCKETS_MIN, 32, 64, 128]
+    growths_left = on_the_way([JAVA16], [MemberTable(HashOrder.JAVA, 128)])
+    assert [table.buckets for table in growths_left] == [BUCKETS_MIN, 32, 64, 128]

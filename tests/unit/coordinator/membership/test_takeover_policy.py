@@ -38,12 +38,12 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
 
 
 def test_nothing_is_joined_when_empty_is_waited_for() -> None:
-    assert stable(Play(adopt="when-empty").found()).kinds() == []
+    assert stable(Play(adopt="when-empty").coordinator_found()).kinds() == []
 
 
 def test_a_group_that_a_member_leads_is_taken_over_unless_configured_otherwise() -> None:
     """After an absence that was longer than Bellwether's session, the lead comes back without anybody's doing."""
-    assert stable(Play(instance_id="bellwether").found()).kinds() == ["Decide"]
+    assert stable(Play(instance_id="bellwether").coordinator_found()).kinds() == ["Decide"]
 
 
 def test_a_plan_that_could_not_be_made_is_tried_again_within_a_minute_however_often_it_failed() -> None:
@@ -73,7 +73,7 @@ def test_brokers_that_were_never_tried_are_only_succeeded(version: tuple[int, ..
 
 def test_an_unknown_order_keeps_it_away() -> None:
     backwards = [client(ids(b, 1)[0], str(b)) for b in (15, 9, 5, 1)]
-    play = stable(Play(adopt="take-over").found(), *backwards)
+    play = stable(Play(adopt="take-over").coordinator_found(), *backwards)
     assert play.kinds() == []
     assert "in an unknown order" in play.notes()[0][1]
 
@@ -81,7 +81,7 @@ def test_an_unknown_order_keeps_it_away() -> None:
 def test_another_instance_is_left_its_group() -> None:
     """Found by simulation: two that share no instance id took a group from each other, three times an hour each."""
     other_instance = e.DescribedMember("rival-1", "rival", subscription(()), b"a", "bellwether", "/127.0.0.1")
-    play = stable(Play(adopt="take-over").found(), *GROUP, other_instance)
+    play = stable(Play(adopt="take-over").coordinator_found(), *GROUP, other_instance)
     assert play.kinds() == []
     assert "rival-1 is another instance of Bellwether" in play.notes()[-1][1]
     stable(play.wake())
@@ -103,8 +103,8 @@ def test_a_leader_that_would_die_of_a_member_without_topics_is_left_alone(
 ) -> None:
     """Found by an hour of soak: kafka-python's round robin raises KeyError on unequal subscriptions."""
     metadata = ConsumerProtocolSubscription(0, ("orders",), user_data).encode()
-    people = [replace(one, metadata=metadata, client_id=client_id) for one in GROUP]
-    play = stable(Play(adopt="take-over").found(), *people, protocol=protocol)
+    people = [replace(member, metadata=metadata, client_id=client_id) for member in GROUP]
+    play = stable(Play(adopt="take-over").coordinator_found(), *people, protocol=protocol)
     assert play.kinds() == (["Decide"] if allowed else [])
     if not allowed:
         assert "looks like kafka-python" in play.notes()[-1][1]
@@ -114,7 +114,7 @@ def test_a_leader_that_would_die_of_a_member_without_topics_is_left_alone(
 
 
 def test_attempts_are_bounded() -> None:
-    play = Play(adopt="take-over", takeover_attempts_max=2, readopt_ms=10, readopt_ms_max=10).found()
+    play = Play(adopt="take-over", takeover_attempts_max=2, readopt_ms=10, readopt_ms_max=10).coordinator_found()
     for _ in range(2):
         stable(play).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
         play.refused(15)
@@ -131,7 +131,7 @@ def test_attempts_are_bounded() -> None:
 def test_a_take_over_that_the_end_of_an_order_asks_for_is_not_counted_with_those_before() -> None:
     """Found by an hour of soak: an operator that has Bellwether leave and resume four times an hour does so on
     purpose."""
-    play = Play(adopt="take-over", takeover_attempts_max=1, readopt_ms=10, readopt_ms_max=10).found()
+    play = Play(adopt="take-over", takeover_attempts_max=1, readopt_ms=10, readopt_ms_max=10).coordinator_found()
     stable(play).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
     play.refused(15)
     play.left().wake() if play.state is State.LEAVING else play.wake()
@@ -152,7 +152,7 @@ def test_a_leader_that_did_not_make_way_is_no_obstacle_for_ever(people: tuple[e.
             break
         play.wake()
         if any(isinstance(x, c.FindCoordinator) for x in play.last):
-            play.found()
+            play.coordinator_found()
         if any(isinstance(x, c.Describe) for x in play.last):
             stable(play, *people)
     assert play.sent(c.Decide).generation == DRY_RUN
@@ -177,7 +177,7 @@ def refreshes(play: Play, *members: e.DescribedMember) -> Play:
     """Until a plan has a dry run, which begins an attempt, or a while has passed."""
     for _ in range(20):
         if any(isinstance(x, c.FindCoordinator) for x in play.last):
-            play.found()
+            play.coordinator_found()
         elif any(isinstance(x, c.Describe) for x in play.last):
             stable(play, *in_order(*members, buckets=16))
         elif begins(play):
@@ -242,7 +242,7 @@ def test_a_dry_run_that_ends_after_the_group_was_left_alone_begins_nothing() -> 
 
 
 def test_a_comparison_that_nobody_asked_for_begins_nothing() -> None:
-    play = Play(adopt="take-over").found()
+    play = Play(adopt="take-over").coordinator_found()
     assert play.send(e.ComparisonReady(DRY_RUN, worth_moving=False)).kinds() == []
     assert play.state is State.WATCHING
 
@@ -252,7 +252,7 @@ def test_a_dry_run_that_ends_after_the_node_was_lost_begins_nothing() -> None:
     play.failed(c.Describe).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
     assert play.state is State.WATCHING
     assert play.wake().kinds() == ["FindCoordinator"]
-    assert play.found().kinds() == ["Describe"]
+    assert play.coordinator_found().kinds() == ["Describe"]
 
 
 # ---- what is offered -------------------------------------------------------------------------------------------------
@@ -264,6 +264,6 @@ def test_what_the_group_uses_is_offered_first() -> None:
 
 
 def test_what_the_group_used_is_offered_when_it_is_empty() -> None:
-    play = stable(Play(adopt="succeed", protocols=("cooperative-sticky",)).found())
+    play = stable(Play(adopt="succeed", protocols=("cooperative-sticky",)).coordinator_found())
     join = play.wake().described("Empty").sent(c.Join)
     assert [name for name, _ in join.protocols] == ["range", "cooperative-sticky"]

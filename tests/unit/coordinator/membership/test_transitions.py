@@ -55,7 +55,7 @@ def test_no_scenario_takes_an_edge_that_is_not_declared() -> None:
 # ---- an edge that is not declared ------------------------------------------------------------------------------------
 
 LIVES: dict[State, Callable[[], Play]] = {
-    State.WATCHING: lambda: Play().found(),
+    State.WATCHING: lambda: Play().coordinator_found(),
     State.APPROACHING: parked,
     State.JOINING: lambda: rejoining(Play()),
     State.DECIDING: lambda: Play().deciding(),

@@ -38,8 +38,8 @@ def application(streams: StreamsConfig | None) -> DoctorFacts:
 
 
 def check(facts: DoctorFacts, name: str) -> Check:
-    (found,) = [one for one in examine(facts) if one.name == name]
-    return found
+    (only,) = [check for check in examine(facts) if check.name == name]
+    return only
 
 
 def thread(member_id: str, process: int, number: int = 1, active: int = 1) -> ObservedMember:

@@ -39,26 +39,26 @@ def cost_of(ending: Ending, decision: Decision[TaskPlan], pace: Pace = PACE):  #
 
 
 def test_a_crash_waits_for_the_session_and_for_the_task_that_restores_longest() -> None:
-    found = cost_of(Ending.CRASH, application(t0=1000, t1=950, t2=400))
-    assert (found.items, found.by, found.unhelped) == (8, GUARD, "")
-    assert found.restored == 0 + 50 + 600 + 1000, "the last one has no copy: its changelog is read from its beginning"
-    assert (found.as_it_is.unowned_s, found.as_it_is.restoring_s) == (48.0, 20.0), "45 + 3; 1,000 at 50 a second"
-    assert found.helped.seconds == pytest.approx(0.2 + 3.0 + 20.0)
-    assert found.beforehand_s is None
+    cost = cost_of(Ending.CRASH, application(t0=1000, t1=950, t2=400))
+    assert (cost.items, cost.by, cost.unhelped) == (8, GUARD, "")
+    assert cost.restored == 0 + 50 + 600 + 1000, "the last one has no copy: its changelog is read from its beginning"
+    assert (cost.as_it_is.unowned_s, cost.as_it_is.restoring_s) == (48.0, 20.0), "45 + 3; 1,000 at 50 a second"
+    assert cost.helped.seconds == pytest.approx(0.2 + 3.0 + 20.0)
+    assert cost.beforehand_s is None
 
 
 def test_an_evacuation_moves_the_restoring_to_before_the_stop() -> None:
-    found = cost_of(Ending.RESTART, application(t0=1000, t1=950, t2=400))
-    assert found.as_it_is.seconds == 48.0, "the ghost's session; its own disk has the state"
-    assert (found.by, found.helped.unowned_s) == (EVACUATION, 3.0)
-    assert found.helped.restoring_s == 2.0, "no copy lacks more than the 100 that count as caught up"
-    assert found.beforehand_s == 20.0, "600 and 1,000 are restored at the same time"
+    cost = cost_of(Ending.RESTART, application(t0=1000, t1=950, t2=400))
+    assert cost.as_it_is.seconds == 48.0, "the ghost's session; its own disk has the state"
+    assert (cost.by, cost.helped.unowned_s) == (EVACUATION, 3.0)
+    assert cost.helped.restoring_s == 2.0, "no copy lacks more than the 100 that count as caught up"
+    assert cost.beforehand_s == 20.0, "600 and 1,000 are restored at the same time"
 
 
 def test_warm_ups_that_take_turns_take_longer() -> None:
-    found = cost_of(Ending.REMOVE, application())
-    assert found.as_it_is.seconds == 48.0 + 20.0, "the state on its disk is gone with it"
-    assert found.beforehand_s == 40.0, "four tasks, two at a time"
+    cost = cost_of(Ending.REMOVE, application())
+    assert cost.as_it_is.seconds == 48.0 + 20.0, "the state on its disk is gone with it"
+    assert cost.beforehand_s == 40.0, "four tasks, two at a time"
 
 
 def test_nobody_knows_how_long_state_takes_at_an_unknown_rate() -> None:
@@ -75,15 +75,15 @@ def test_without_known_ends_only_what_runs_elsewhere_is_known() -> None:
     blind = replace(
         decision, plan=replace(decision.plan, view=replace(decision.plan.view, tasks=table, report_lag=lags))
     )
-    found = cost_of(Ending.CRASH, blind)
-    assert (found.restored, found.as_it_is.seconds) == (None, None)
+    cost = cost_of(Ending.CRASH, blind)
+    assert (cost.restored, cost.as_it_is.seconds) == (None, None)
 
 
 def test_a_policy_that_ignores_evacuations_leaves_the_guard() -> None:
-    found = cost_of(Ending.RESTART, application("kafka", t0=1000))
-    assert (found.by, found.beforehand_s) == (GUARD, None)
-    assert found.unhelped == 'the policy kafka ignores evacuations; set policy = "streams-ha"'
-    assert found.helped.seconds == pytest.approx(23.2), "worse than its own disk, but sooner"
+    cost = cost_of(Ending.RESTART, application("kafka", t0=1000))
+    assert (cost.by, cost.beforehand_s) == (GUARD, None)
+    assert cost.unhelped == 'the policy kafka ignores evacuations; set policy = "streams-ha"'
+    assert cost.helped.seconds == pytest.approx(23.2), "worse than its own disk, but sooner"
 
 
 def test_a_consumer_that_leaves_costs_a_heartbeat_and_one_that_dies_its_session() -> None:
@@ -101,17 +101,17 @@ def test_a_static_consumer_does_not_leave() -> None:
         return replace(member(name, None), instance_id=name)
 
     decision = decided(static("a"), static("b"))
-    found = absence_cost(Ending.RESTART, decision, decision.plan.owner, 0, Pace(10_000, 1_000))
-    assert (found.as_it_is.seconds, found.by, found.helped.seconds) == (11.0, EVACUATION, 1.0)
+    cost = absence_cost(Ending.RESTART, decision, decision.plan.owner, 0, Pace(10_000, 1_000))
+    assert (cost.as_it_is.seconds, cost.by, cost.helped.seconds) == (11.0, EVACUATION, 1.0)
     dead = absence_cost(Ending.CRASH, decision, decision.plan.owner, 0, Pace(10_000, 1_000))
     assert (dead.as_it_is.seconds, dead.helped.seconds) == (11.0, 11.0), "no guard removes a static member"
 
 
 def test_the_costliest_crash_is_that_of_whom_most_is_to_be_restored() -> None:
     decision = application(t0=1000)
-    found = costliest_crash(decision, decision.plan.owner)
-    assert found is not None
-    assert (found.items, found.restored) == (8, 3000)
+    cost = costliest_crash(decision, decision.plan.owner)
+    assert cost is not None
+    assert (cost.items, cost.restored) == (8, 3000)
     assert costliest_crash(decision, np.full(8, -1, dtype=np.int32)) is None
     consumers = decided(member("a-1", None), member("b-1", None))
     most = costliest_crash(consumers, np.array([1, 1, 1, 0], dtype=np.int32))

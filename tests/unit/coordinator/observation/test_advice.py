@@ -111,7 +111,7 @@ CASES: dict[str, tuple[str, Entry, DoctorFacts]] = {
 
 
 def checked(facts: DoctorFacts, name: str) -> Check | None:
-    return next((one for one in examine(facts) if one.name == name), None)
+    return next((check for check in examine(facts) if check.name == name), None)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -145,10 +145,10 @@ def test_every_setting_that_doctor_names_is_in_a_case() -> None:
 def test_a_protocol_that_run_refuses_is_not_passed_by_doctor() -> None:
     """It passed what run refused: the name was in protocols."""
     facts = members("roundrobin_v2")
-    found = checked(replace(facts, config=replace(facts.config, protocols=("roundrobin_v2",))), "protocols")
-    assert found is not None
-    assert found.verdict is CheckVerdict.FAIL
-    assert 'policy = "sticky-min-churn" or "rack-first"' in found.remedy
+    verdict = checked(replace(facts, config=replace(facts.config, protocols=("roundrobin_v2",))), "protocols")
+    assert verdict is not None
+    assert verdict.verdict is CheckVerdict.FAIL
+    assert 'policy = "sticky-min-churn" or "rack-first"' in verdict.remedy
 
 
 def test_what_run_says_of_a_protocol_can_be_followed() -> None:
@@ -162,9 +162,9 @@ def test_what_run_says_of_a_protocol_can_be_followed() -> None:
 
 def test_a_session_that_only_the_brokers_can_allow_is_theirs_to_change() -> None:
     facts = within(application(None), 30_000, 60_000)
-    found = checked(under({"kind": "streams", "mode": "lead"}, facts), "session timeout")
-    assert found is not None
-    assert found.remedy.startswith("Change group.min.session.timeout.ms of the brokers to 10000")
+    verdict = checked(under({"kind": "streams", "mode": "lead"}, facts), "session timeout")
+    assert verdict is not None
+    assert verdict.remedy.startswith("Change group.min.session.timeout.ms of the brokers to 10000")
 
 
 @pytest.mark.parametrize("facts", [members("range"), members(STREAMS_PROTOCOL), members(STATEFUL_PROTOCOL)])
@@ -218,6 +218,6 @@ def test_newer_consumers_get_their_share_and_newer_streams_keep_what_they_have()
     newer = replace(first, member_id="m9", metadata=b"\x00\x09" + first.metadata[2:])
     raw = replace(decision.raw, members=(*decision.raw.members, newer))
     shadow = replace(facts.seen.shadow, decision=replace(decision, raw=raw))
-    found = checked(replace(facts, seen=replace(facts.seen, shadow=shadow)), "versions")
-    assert found is not None
-    assert found.remedy == "They get their share by the fields that Bellwether knows; upgrade Bellwether."
+    verdict = checked(replace(facts, seen=replace(facts.seen, shadow=shadow)), "versions")
+    assert verdict is not None
+    assert verdict.remedy == "They get their share by the fields that Bellwether knows; upgrade Bellwether."

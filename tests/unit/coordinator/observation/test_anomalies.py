@@ -19,14 +19,14 @@ from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.coordinator.observation.test_observer import Shared, of_fleet, refreshed
-from tests.unit.coordinator.observation.test_rebalances import one, refresh
+from tests.unit.coordinator.observation.test_rebalances import observed_member, refresh
 
 COUNTS = {"t": 4, "u": 1}
-HEALTHY = (one("a-1", "t-0", "t-1"), one("b-1", "t-2", "t-3"))
+HEALTHY = (observed_member("a-1", "t-0", "t-1"), observed_member("b-1", "t-2", "t-3"))
 
 
-def kinds(found: tuple[Anomaly, ...]) -> list[AnomalyKind]:
-    return [anomaly.kind for anomaly in found]
+def kinds(anomalies: tuple[Anomaly, ...]) -> list[AnomalyKind]:
+    return [anomaly.kind for anomaly in anomalies]
 
 
 def test_of_a_healthy_assignment_nothing_is_reported() -> None:
@@ -34,36 +34,36 @@ def test_of_a_healthy_assignment_nothing_is_reported() -> None:
 
 
 def test_a_partition_with_two_owners_is_named_with_both() -> None:
-    (found,) = of_assignment((*HEALTHY, one("c-1", "t-1")), COUNTS)
-    assert (found.kind, found.count) == (AnomalyKind.TWO_OWNERS, 1)
-    assert "t-1 (a-1, c-1)" in found.message
-    assert found.remedy
+    (anomaly,) = of_assignment((*HEALTHY, observed_member("c-1", "t-1")), COUNTS)
+    assert (anomaly.kind, anomaly.count) == (AnomalyKind.TWO_OWNERS, 1)
+    assert "t-1 (a-1, c-1)" in anomaly.message
+    assert anomaly.remedy
 
 
 def test_a_partition_that_does_not_exist_is_named_with_the_size_of_its_topic() -> None:
-    (found,) = of_assignment((one("a-1", "t-0", "t-4"),), COUNTS)
-    assert (found.kind, found.count) == (AnomalyKind.NO_SUCH_PARTITION, 1)
-    assert "t-4 (a-1; t has 4)" in found.message
+    (anomaly,) = of_assignment((observed_member("a-1", "t-0", "t-4"),), COUNTS)
+    assert (anomaly.kind, anomaly.count) == (AnomalyKind.NO_SUCH_PARTITION, 1)
+    assert "t-4 (a-1; t has 4)" in anomaly.message
 
 
 def test_nothing_is_reported_of_partitions_of_a_topic_that_bellwether_does_not_know() -> None:
-    assert of_assignment((one("a-1", "hidden-7", topics=("hidden",)),), COUNTS) == ()
+    assert of_assignment((observed_member("a-1", "hidden-7", topics=("hidden",)),), COUNTS) == ()
 
 
 def test_an_owner_that_does_not_subscribe_is_named() -> None:
-    (found,) = of_assignment((one("a-1", "t-0", "u-0"),), COUNTS)
-    assert (found.kind, found.count) == (AnomalyKind.NOT_SUBSCRIBED, 1)
-    assert "u-0 (a-1)" in found.message
+    (anomaly,) = of_assignment((observed_member("a-1", "t-0", "u-0"),), COUNTS)
+    assert (anomaly.kind, anomaly.count) == (AnomalyKind.NOT_SUBSCRIBED, 1)
+    assert "u-0 (a-1)" in anomaly.message
 
 
 def test_a_member_without_a_readable_subscription_may_have_anything() -> None:
-    assert of_assignment((one("a-1", "t-0", "u-0", topics=()),), COUNTS) == ()
+    assert of_assignment((observed_member("a-1", "t-0", "u-0", topics=()),), COUNTS) == ()
 
 
 def test_members_without_a_common_topic_resemble_two_applications() -> None:
-    (found,) = of_applications([("billing", ["orders"]), ("mail", ["pay"]), ("billing", ["orders"])], "range")
-    assert (found.kind, found.count) == (AnomalyKind.TWO_APPLICATIONS, 2)
-    assert "billing (orders) and mail (pay)" in found.message
+    (anomaly,) = of_applications([("billing", ["orders"]), ("mail", ["pay"]), ("billing", ["orders"])], "range")
+    assert (anomaly.kind, anomaly.count) == (AnomalyKind.TWO_APPLICATIONS, 2)
+    assert "billing (orders) and mail (pay)" in anomaly.message
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ BOTH = ("busy", "quiet")
 
 
 def test_topics_that_drift_apart_although_the_sum_is_even_are_named() -> None:
-    (found,) = shares([0, 0, 0, 0, 1, 1, 1, 1], BOTH, BOTH)
-    assert (found.kind, found.count, found.setting) == (AnomalyKind.UNEVEN_TOPIC, 2, BY_TOPIC)
-    assert "of the 4 partitions of busy members have 0 to 4" in found.message
+    (anomaly,) = shares([0, 0, 0, 0, 1, 1, 1, 1], BOTH, BOTH)
+    assert (anomaly.kind, anomaly.count, anomaly.setting) == (AnomalyKind.UNEVEN_TOPIC, 2, BY_TOPIC)
+    assert "of the 4 partitions of busy members have 0 to 4" in anomaly.message
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,9 @@ def test_what_is_no_drift(owner: list[int], topics: tuple[tuple[str, ...], ...])
 
 
 def test_the_worst_is_reported_first_and_only_of_a_group_at_rest() -> None:
-    seen = refresh(10, one("a-1", "t-0", "u-0"), one("b-1", "t-0"), one("c-1", topics=("v",)))
+    seen = refresh(
+        10, observed_member("a-1", "t-0", "u-0"), observed_member("b-1", "t-0"), observed_member("c-1", topics=("v",))
+    )
     assert kinds(anomalies_of(seen, at_rest=True)) == [
         AnomalyKind.TWO_OWNERS,
         AnomalyKind.NOT_SUBSCRIBED,
@@ -131,8 +133,8 @@ def test_an_observer_says_it_and_asks_for_newer_metadata_before_it_calls_a_parti
 
 def test_a_metric_has_each_kind_and_goes_back_to_nothing() -> None:
     metrics = Metrics()
-    found = of_assignment((*HEALTHY, one("c-1", "t-1", "t-2")), COUNTS)
-    metrics.on_anomalies("g", found)
+    anomalies = of_assignment((*HEALTHY, observed_member("c-1", "t-1", "t-2")), COUNTS)
+    metrics.on_anomalies("g", anomalies)
     value = metrics.registry.get_sample_value
     assert value("bellwether_anomalies", {"group": "g", "kind": "two_owners"}) == 2
     assert value("bellwether_anomalies", {"group": "g", "kind": "two_applications"}) == 0

@@ -59,7 +59,7 @@ def test_doctor_names_why_it_is_not_known_whether_brokers_report_log_sizes() -> 
 
 
 def test_doctor_names_the_source_of_weights_of_an_application_and_of_no_other_policy() -> None:
-    assert not [one for one in examine(consumers(3)) if one.name == "weights"]
+    assert not [check for check in examine(consumers(3)) if check.name == "weights"]
     by_load = replace(application(replace(SHOP, policy=LOAD_AWARE)), log_sizes=True)
     assert "records and bytes" in check(by_load, "weights").message
 
@@ -81,8 +81,8 @@ def test_members_that_are_newer_than_bellwether_get_a_remedy() -> None:
     newer = replace(member("m9", None), metadata=b"\x00\x09" + decision.raw.members[0].metadata[2:])
     raw = replace(decision.raw, members=(*decision.raw.members, newer))
     shadow = replace(facts.seen.shadow, decision=replace(decision, raw=raw))
-    found = check(replace(facts, seen=replace(facts.seen, shadow=shadow)), "versions")
-    assert (found.verdict, "m9" in found.message, "upgrade Bellwether" in found.remedy) == (
+    verdict = check(replace(facts, seen=replace(facts.seen, shadow=shadow)), "versions")
+    assert (verdict.verdict, "m9" in verdict.message, "upgrade Bellwether" in verdict.remedy) == (
         CheckVerdict.WARN,
         True,
         True,
@@ -93,8 +93,8 @@ def test_brokers_that_nobody_has_tried_are_a_warning() -> None:
     facts = consumers(3)
     assert check(facts, "broker version").verdict is CheckVerdict.PASS
     for version, message in (((2, 8), "Kafka 2.8"), ((), "is not known")):
-        found = check(replace(facts, broker_version=version), "broker version")
-        assert (found.verdict, message in found.message) == (CheckVerdict.WARN, True)
+        verdict = check(replace(facts, broker_version=version), "broker version")
+        assert (verdict.verdict, message in verdict.message) == (CheckVerdict.WARN, True)
 
 
 RACK_FIRST, DENIED = "uniform, bellwether.broker.RackFirstAssignor", KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
@@ -114,8 +114,8 @@ def test_every_broker_must_have_the_assignor_that_members_name(
     lists: dict[int, SettingOfBroker], verdict: CheckVerdict, words: str
 ) -> None:
     seen = replace(consumers(3).seen, kind="consumer", protocol="bellwether-rack-first")
-    found = check(replace(consumers(3), seen=seen, assignors=lists), "assignor")
-    assert (found.verdict, words in found.message) == (verdict, True), found
+    examined = check(replace(consumers(3), seen=seen, assignors=lists), "assignor")
+    assert (examined.verdict, words in examined.message) == (verdict, True), examined
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_a_group_whose_broker_asks_bellwether_is_as_it_should_be_unless_it_is_to
 ) -> None:
     obstacle = "its broker assigns (KIP-848), so no client can lead it"
     seen = replace(consumers(3).seen, kind="consumer", protocol=assignor, assignor=assignor, obstacle=obstacle)
-    found = check(replace(consumers(3), seen=seen, mode=mode), "group")
-    assert found.verdict == verdict
-    assert ("its log shows: plan_served" in found.message) == (verdict is CheckVerdict.PASS), "it may not answer"
+    examined = check(replace(consumers(3), seen=seen, mode=mode), "group")
+    assert examined.verdict == verdict
+    assert ("its log shows: plan_served" in examined.message) == (verdict is CheckVerdict.PASS), "it may not answer"
 
 
 TASKS = "bellwether.broker.BellwetherTaskAssignor,sticky"
@@ -152,37 +152,39 @@ def test_if_one_broker_lists_the_assignor_of_tasks_every_broker_should(
     lists: dict[int, SettingOfBroker], verdict: CheckVerdict, words: str
 ) -> None:
     seen = replace(consumers(3).seen, kind="streams", protocol=STREAMS_PROTOCOL)
-    found = check(replace(consumers(3), seen=seen, assignors=lists), "assignor")
-    assert (found.verdict, words in found.message) == (verdict, True), found
+    examined = check(replace(consumers(3), seen=seen, assignors=lists), "assignor")
+    assert (examined.verdict, words in examined.message) == (verdict, True), examined
 
 
 @pytest.mark.parametrize("lists", [{}, {1: "sticky", 2: None}, {1: DENIED}])
 def test_brokers_without_the_assignor_of_tasks_need_no_check(lists: dict[int, SettingOfBroker]) -> None:
     seen = replace(consumers(3).seen, kind="streams", protocol=STREAMS_PROTOCOL)
     checks = examine(replace(consumers(3), seen=seen, assignors=lists))
-    assert not [one for one in checks if one.name == "assignor"]
+    assert not [check for check in checks if check.name == "assignor"]
 
 
 def test_the_assignors_of_the_broker_itself_need_no_check() -> None:
     for name in ("uniform", "bellwether"):
         seen = replace(consumers(3).seen, kind="consumer", protocol=name)
-        found = [c for c in examine(replace(consumers(3), seen=seen, assignors={1: "uniform"})) if c.name == "assignor"]
-        assert [c.verdict for c in found] == [CheckVerdict.FAIL] * (name == "bellwether")
-        assert all("bellwether.broker.BellwetherAssignor" in c.message for c in found)
+        checks_of_assignor = [
+            c for c in examine(replace(consumers(3), seen=seen, assignors={1: "uniform"})) if c.name == "assignor"
+        ]
+        assert [c.verdict for c in checks_of_assignor] == [CheckVerdict.FAIL] * (name == "bellwether")
+        assert all("bellwether.broker.BellwetherAssignor" in c.message for c in checks_of_assignor)
 
 
 def test_racks_of_members_are_those_of_brokers() -> None:
     facts = replace(consumers(2), broker_racks=("az1", "az2"))
-    one, two = (ObservedMember(name, None, name, "/h", rack="az1", topics=("orders",)) for name in "ab")
+    first, second = (ObservedMember(name, None, name, "/h", rack="az1", topics=("orders",)) for name in "ab")
 
     def racks(*members: ObservedMember) -> tuple[CheckVerdict, str]:
-        found = check(replace(facts, seen=replace(facts.seen, members=members)), "racks")
-        return found.verdict, found.message
+        verdict = check(replace(facts, seen=replace(facts.seen, members=members)), "racks")
+        return verdict.verdict, verdict.message
 
-    assert racks(one, two) == (CheckVerdict.PASS, "Brokers and members agree on az1, az2.")
-    foreign = racks(one, replace(two, rack="AZ2"))
+    assert racks(first, second) == (CheckVerdict.PASS, "Brokers and members agree on az1, az2.")
+    foreign = racks(first, replace(second, rack="AZ2"))
     assert foreign == (CheckVerdict.FAIL, "Members name racks without a broker: AZ2.")
-    assert racks(one, replace(two, rack=None))[0] is CheckVerdict.WARN
+    assert racks(first, replace(second, rack=None))[0] is CheckVerdict.WARN
 
 
 def test_each_member_is_listed_with_its_rack_and_where_it_comes_from() -> None:
@@ -234,21 +236,21 @@ def test_an_application_that_sets_client_id_is_reported_what_lets_its_ghosts_be_
     ):
         members = (ObservedMember("a", None, client_id, "/10.0.0.1", topics=("orders",)),)
         options = GhostOptions(client_ids_unique=attested)
-        found = check(replace(facts, seen=replace(facts.seen, members=members), ghosts=options), "ghosts")
-        assert (found.verdict, "client_ids_unique" in found.remedy) == (verdict, verdict is CheckVerdict.WARN)
+        examined = check(replace(facts, seen=replace(facts.seen, members=members), ghosts=options), "ghosts")
+        assert (examined.verdict, "client_ids_unique" in examined.remedy) == (verdict, verdict is CheckVerdict.WARN)
 
 
 def test_under_exactly_once_rebalances_that_wait_for_ghosts_are_warned_of() -> None:
     facts = application(replace(SHOP, exactly_once=True))
     assert check(replace(facts, ghosts=GhostOptions()), "exactly once").verdict is CheckVerdict.PASS
     for ghosts in (None, GhostOptions(remove=False)):
-        found = check(replace(facts, ghosts=ghosts), "exactly once")
-        assert (found.verdict, "transaction.timeout.ms" in found.message, "guard" in found.remedy) == (
+        verdict = check(replace(facts, ghosts=ghosts), "exactly once")
+        assert (verdict.verdict, "transaction.timeout.ms" in verdict.message, "guard" in verdict.remedy) == (
             CheckVerdict.WARN,
             True,
             True,
         )
-    assert not [one for one in examine(application(SHOP)) if one.name == "exactly once"]
+    assert not [check for check in examine(application(SHOP)) if check.name == "exactly once"]
 
 
 def test_no_ghosts_are_removed_from_an_application_that_its_broker_assigns() -> None:
@@ -265,8 +267,8 @@ def test_the_arithmetic_of_bellwethers_own_session_is_checked() -> None:
     facts = consumers(3)
     assert check(facts, "session timeout").verdict is CheckVerdict.PASS
     late = replace(facts, config=replace(facts.config, decision_deadline_ms=facts.config.session_timeout_ms))
-    found = check(late, "session timeout")
-    assert (found.verdict, "decision_deadline_ms" in found.message) == (CheckVerdict.FAIL, True)
+    verdict = check(late, "session timeout")
+    assert (verdict.verdict, "decision_deadline_ms" in verdict.message) == (CheckVerdict.FAIL, True)
     assert worst(examine(late)) is CheckVerdict.FAIL
 
 
@@ -314,8 +316,8 @@ def test_bellwethers_own_member_of_an_application_is_known_by_its_bytes_whatever
         answer = DescribeAnswer(0, 0, state=state, protocol=STREAMS_PROTOCOL, members=members)
         bellwether_members = {m.member_id for m in answer.members if is_bellwether(m, config)}
         seen = observation("shop", "classic", answer, 0, bellwether_members=bellwether_members)
-        found = check(replace(application(SHOP), seen=seen, config=config), "instance id")
-        assert (found.verdict, found.message) == (CheckVerdict.PASS, "'bellwether' is used by Bellwether.")
+        verdict = check(replace(application(SHOP), seen=seen, config=config), "instance id")
+        assert (verdict.verdict, verdict.message) == (CheckVerdict.PASS, "'bellwether' is used by Bellwether.")
 
 
 def test_bellwethers_own_process_is_not_another_member_under_bellwethers_instance_id() -> None:
@@ -331,15 +333,15 @@ def test_bellwethers_own_process_is_not_another_member_under_bellwethers_instanc
 
 def test_an_empty_group_may_have_consumers_that_assign_themselves() -> None:
     empty = replace(consumers(3), seen=Observation("g", "classic", "Empty", "", 0))
-    found = check(empty, "subscribes")
-    assert (found.verdict, "assign()" in found.message, "subscribes = true" in found.remedy) == (
+    verdict = check(empty, "subscribes")
+    assert (verdict.verdict, "assign()" in verdict.message, "subscribes = true" in verdict.remedy) == (
         CheckVerdict.WARN,
         True,
         True,
     )
     stated = replace(empty, config=MembershipConfig("g", subscribes=True))
-    assert "subscribes" not in [one.name for one in examine(stated)]
-    assert "subscribes" not in [one.name for one in examine(consumers(3))]
+    assert "subscribes" not in [check.name for check in examine(stated)]
+    assert "subscribes" not in [check.name for check in examine(consumers(3))]
 
 
 @pytest.mark.parametrize(("mode", "verdict"), [("lead", CheckVerdict.FAIL), ("observe", CheckVerdict.WARN)])
@@ -347,7 +349,7 @@ def test_consumers_that_are_seen_to_assign_themselves_outweigh_the_setting(mode:
     lag = cast("GroupLag", SimpleNamespace(self_assigned=True))
     seen = Observation("g", "classic", "Empty", "", 0, group_lag=lag)
     facts = replace(consumers(3), seen=seen, mode=mode, config=MembershipConfig("g", subscribes=True))
-    found = check(facts, "subscribes")
-    assert (found.verdict, "offsets are committed without members" in found.message) == (verdict, True)
-    assert 'mode = "observe"' in found.remedy
+    examined = check(facts, "subscribes")
+    assert (examined.verdict, "offsets are committed without members" in examined.message) == (verdict, True)
+    assert 'mode = "observe"' in examined.remedy
     assert not any("Lead it" in step for step in next_steps(facts, examine(facts)))

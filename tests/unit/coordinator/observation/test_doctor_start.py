@@ -34,7 +34,7 @@ def test_a_topology_is_as_good_as_its_source() -> None:
     assert (uncertain.verdict, "topology_attested" in uncertain.remedy) == (CheckVerdict.WARN, True)
     learned = check(application(None), "topology")
     assert (learned.verdict, "topology learn" in learned.remedy) == (CheckVerdict.WARN, True)
-    assert not [one for one in examine(consumers(3)) if one.name == "topology"], "consumers have none"
+    assert not [check for check in examine(consumers(3)) if check.name == "topology"], "consumers have none"
 
 
 NOBODY_YET = DoctorFacts(
@@ -51,8 +51,8 @@ NOBODY_YET = DoctorFacts(
 
 def test_before_a_first_start_the_topology_is_that_of_the_file_and_nothing_is_reported_of_members() -> None:
     facts = replace(NOBODY_YET, topology=SHOP_TOPOLOGY, topic_counts={"users": 4, "orders": 4})
-    found = check(facts, "topology")
-    assert (found.verdict, found.message) == (
+    verdict = check(facts, "topology")
+    assert (verdict.verdict, verdict.message) == (
         CheckVerdict.PASS,
         f"2 subtopologies, digest {SHOP_TOPOLOGY.digest}, from a file, and attested.",
     )
@@ -61,15 +61,15 @@ def test_before_a_first_start_the_topology_is_that_of_the_file_and_nothing_is_re
         CheckVerdict.NOT_APPLICABLE,
         "No member is there to name a rack; the brokers are in az1, az2.",
     )
-    assert not {"members", "topic ACLs"} & {one.name for one in examine(facts)}
+    assert not {"members", "topic ACLs"} & {check.name for check in examine(facts)}
     assert check(facts, "source topics").verdict is CheckVerdict.PASS
 
 
 def test_before_a_first_start_without_a_file_a_java_member_leads_first() -> None:
-    found = check(NOBODY_YET, "topology")
-    assert (found.verdict, "a Java member leads first" in found.message) == (CheckVerdict.WARN, True)
+    verdict = check(NOBODY_YET, "topology")
+    assert (verdict.verdict, "a Java member leads first" in verdict.message) == (CheckVerdict.WARN, True)
     stateful = replace(NOBODY_YET, streams=replace(SHOP, stateful=True))
-    assert "topology" not in {one.name for one in examine(stateful)}
+    assert "topology" not in {check.name for check in examine(stateful)}
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_source_topics_of_a_first_start_are_searched(
     counts: dict[str, int] | None, verdict: CheckVerdict | None, named: str
 ) -> None:
     checks = examine(replace(NOBODY_YET, topology=SHOP_TOPOLOGY, topic_counts=counts))
-    found = [(one.verdict, named in one.message) for one in checks if one.name == "source topics"]
-    assert found == ([(verdict, True)] if verdict is not None else [])
+    verdicts = [(check.verdict, named in check.message) for check in checks if check.name == "source topics"]
+    assert verdicts == ([(verdict, True)] if verdict is not None else [])
 
 
 def test_source_topics_that_cannot_be_joined_fail_before_a_first_start() -> None:
@@ -103,8 +103,8 @@ def test_source_topics_that_cannot_be_joined_fail_before_a_first_start() -> None
         ),
         "file",
     )
-    found = check(replace(NOBODY_YET, topology=joins, topic_counts={"left": 2, "right": 3}), "source topics")
-    assert (found.verdict, "left has 2, right has 3" in found.message) == (CheckVerdict.FAIL, True)
+    verdict = check(replace(NOBODY_YET, topology=joins, topic_counts={"left": 2, "right": 3}), "source topics")
+    assert (verdict.verdict, "left has 2, right has 3" in verdict.message) == (CheckVerdict.FAIL, True)
 
 
 @pytest.mark.parametrize(
@@ -120,25 +120,25 @@ def test_source_topics_that_cannot_be_joined_fail_before_a_first_start() -> None
 )
 def test_an_upgrade_to_another_topology_is_foreseen(new: Topology, attested: bool, verdict: CheckVerdict) -> None:
     streams = replace(SHOP, topology_attested=attested)
-    found = check(replace(application(streams), new_topology=new), "upgrade")
-    assert found.verdict is verdict
-    assert upgrade(SHOP_TOPOLOGY, new).rolling in f"{found.message} {found.remedy}"
+    examined = check(replace(application(streams), new_topology=new), "upgrade")
+    assert examined.verdict is verdict
+    assert upgrade(SHOP_TOPOLOGY, new).rolling in f"{examined.message} {examined.remedy}"
 
 
 def test_without_a_present_topology_the_files_are_to_be_compared() -> None:
-    found = check(replace(consumers(3), new_topology=SHOP_TOPOLOGY), "upgrade")
-    assert (found.verdict, "topology diff OLD NEW" in found.remedy) == (CheckVerdict.WARN, True)
-    assert not [one for one in examine(application(SHOP)) if one.name == "upgrade"], "nobody asked"
+    verdict = check(replace(consumers(3), new_topology=SHOP_TOPOLOGY), "upgrade")
+    assert (verdict.verdict, "topology diff OLD NEW" in verdict.remedy) == (CheckVerdict.WARN, True)
+    assert not [check for check in examine(application(SHOP)) if check.name == "upgrade"], "nobody asked"
 
 
 def test_a_missing_declaration_is_a_failure_that_names_what_to_write() -> None:
     facts = application(SHOP)
     assert check(facts, "take-over").verdict is CheckVerdict.PASS
     guard = GroupSettings(name="shop", mode="lead", kind="streams").takeover_obstacle()
-    found = check(replace(facts, config=replace(facts.config, takeover_obstacle=guard)), "take-over")
-    assert found.verdict is CheckVerdict.FAIL
-    assert '"processing.guarantee" = "at_least_once" and stores = "persistent"' in found.message
-    assert not [one for one in examine(consumers(3)) if one.name == "take-over"], "consumers declare nothing"
+    verdict = check(replace(facts, config=replace(facts.config, takeover_obstacle=guard)), "take-over")
+    assert verdict.verdict is CheckVerdict.FAIL
+    assert '"processing.guarantee" = "at_least_once" and stores = "persistent"' in verdict.message
+    assert not [check for check in examine(consumers(3)) if check.name == "take-over"], "consumers declare nothing"
 
 
 def exactly_once(*members: ObservedMember, **config: object) -> DoctorFacts:
@@ -157,16 +157,16 @@ AHEAD, LATER, LAST = ids(0, 1)[0], ids(3, 1)[0], ids(7, 1)[0]
 def test_what_is_exactly_once_is_adopted_by_restarts_in_an_order_that_works() -> None:
     """The report asked its reader to fix what cannot be fixed, and to stop all members for the role."""
     facts = exactly_once(thread(AHEAD, 3, active=2), thread(LATER, 2), thread(LAST, 1))
-    found = check(facts, "adoption")
-    assert found.verdict is CheckVerdict.WARN
-    assert "Which member leads is not visible from outside" in found.message
-    assert "at most 3 instances, whose up to 2 active tasks pause" in found.message
-    assert "at most one more rebalance" in found.message
-    assert f"(2) Restart {process(3)} first" in found.remedy
-    assert f"(3) Restart {process(1)}, {process(2)}, one after another, until Bellwether leads." in found.remedy
-    assert "(4) Ask bellwether doctor shop after each" in found.remedy
+    verdict = check(facts, "adoption")
+    assert verdict.verdict is CheckVerdict.WARN
+    assert "Which member leads is not visible from outside" in verdict.message
+    assert "at most 3 instances, whose up to 2 active tasks pause" in verdict.message
+    assert "at most one more rebalance" in verdict.message
+    assert f"(2) Restart {process(3)} first" in verdict.remedy
+    assert f"(3) Restart {process(1)}, {process(2)}, one after another, until Bellwether leads." in verdict.remedy
+    assert "(4) Ask bellwether doctor shop after each" in verdict.remedy
     assert check(facts, "take-over").verdict is CheckVerdict.PASS
-    assert found.remedy in next_steps(facts, examine(facts))
+    assert verdict.remedy in next_steps(facts, examine(facts))
 
 
 def test_threads_of_a_process_are_restarted_together() -> None:
@@ -194,7 +194,7 @@ def test_who_waits_for_a_leader_to_go_is_shown_the_same_steps() -> None:
         exactly_once(thread(LATER, 1), adopt="when-empty"),
         application(SHOP),
     ):
-        assert not [one for one in examine(other) if one.name == "adoption"]
+        assert not [check for check in examine(other) if check.name == "adoption"]
 
 
 def test_a_group_that_is_led_needs_no_steps() -> None:

@@ -7,7 +7,7 @@ import pytest
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagVerdict, PartitionLag, group_lag
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.unit.coordinator.observation.test_offset_history import history, one, sample
+from tests.unit.coordinator.observation.test_offset_history import history, of_one_partition, sample
 
 OWNED = {TopicPartition("t", 0): "a-1"}
 V = LagVerdict
@@ -17,12 +17,12 @@ def lag_of(
     refreshes: Sequence[tuple[float, int, int]], owners: Mapping[TopicPartition, str] | None = OWNED
 ) -> GroupLag:
     """Looks as (seconds, committed, end)."""
-    return group_lag(history(*(one(*refresh) for refresh in refreshes)), owners)
+    return group_lag(history(*(of_one_partition(*refresh) for refresh in refreshes)), owners)
 
 
 def partition(refreshes: Sequence[tuple[float, int, int]], **more: Mapping[TopicPartition, str] | None) -> PartitionLag:
-    (found,) = lag_of(refreshes, **more).partitions()
-    return found
+    (only,) = lag_of(refreshes, **more).partitions()
+    return only
 
 
 def steady(committed: Sequence[int], ends: Sequence[int], every_s: float = 30) -> list[tuple[float, int, int]]:
@@ -31,63 +31,63 @@ def steady(committed: Sequence[int], ends: Sequence[int], every_s: float = 30) -
 
 class TestRecords:
     def test_one_refresh_has_the_lag_in_records_and_nothing_that_needs_two(self) -> None:
-        found = partition([(10, 5, 8)])
-        assert (found.topic, found.partition, found.member) == ("t", 0, "a-1")
-        assert (found.committed, found.end, found.lag) == (5, 8, 3)
-        assert (found.lag_ms, found.lag_ms_min) == (None, 0)
-        assert (found.written_per_s, found.consumed_per_s, found.catch_up_ms) == (None, None, None)
-        assert (found.verdict, found.note) == (V.UNKNOWN, "")
+        lag = partition([(10, 5, 8)])
+        assert (lag.topic, lag.partition, lag.member) == ("t", 0, "a-1")
+        assert (lag.committed, lag.end, lag.lag) == (5, 8, 3)
+        assert (lag.lag_ms, lag.lag_ms_min) == (None, 0)
+        assert (lag.written_per_s, lag.consumed_per_s, lag.catch_up_ms) == (None, None, None)
+        assert (lag.verdict, lag.note) == (V.UNKNOWN, "")
 
     def test_what_has_all_been_read_is_behind_by_nothing_at_once(self) -> None:
-        found = partition([(10, 8, 8)])
-        assert (found.lag, found.lag_ms, found.catch_up_ms, found.verdict) == (0, 0, 0, V.OK)
+        lag = partition([(10, 8, 8)])
+        assert (lag.lag, lag.lag_ms, lag.catch_up_ms, lag.verdict) == (0, 0, 0, V.OK)
 
     def test_without_a_commit_nothing_is_known(self) -> None:
-        found = partition([(10, -1, 8), (50, -1, 9)])
-        assert (found.committed, found.lag, found.lag_ms, found.lag_ms_min) == (None, None, None, None)
-        assert (found.verdict, found.note) == (V.UNKNOWN, "the group has committed no offset here")
+        lag = partition([(10, -1, 8), (50, -1, 9)])
+        assert (lag.committed, lag.lag, lag.lag_ms, lag.lag_ms_min) == (None, None, None, None)
+        assert (lag.verdict, lag.note) == (V.UNKNOWN, "the group has committed no offset here")
 
     def test_an_end_that_is_not_known_makes_no_lag(self) -> None:
-        found = partition([(10, 5, -1)])
-        assert (found.lag, found.note) == (None, "the end is not known")
+        lag = partition([(10, 5, -1)])
+        assert (lag.lag, lag.note) == (None, "the end is not known")
 
     def test_a_committed_offset_beyond_the_end_is_no_lag_and_says_why(self) -> None:
-        found = partition([(10, 12, 8)])
-        assert (found.lag, found.lag_ms, found.verdict) == (None, None, V.UNKNOWN)
-        assert found.note == "the committed offset 12 is beyond the end 8: the topic was created again or lost records"
+        lag = partition([(10, 12, 8)])
+        assert (lag.lag, lag.lag_ms, lag.verdict) == (None, None, V.UNKNOWN)
+        assert lag.note == "the committed offset 12 is beyond the end 8: the topic was created again or lost records"
 
 
 class TestTime:
     def test_a_lag_in_time_lies_between_the_refreshes_that_show_the_end_around_it(self) -> None:
-        found = partition([(0, 0, 100), (100, 100, 200), (200, 150, 300)])
-        assert found.lag_ms == 150_000, "record 150 was written halfway between the looks at 0 and 100 s"
+        lag = partition([(0, 0, 100), (100, 100, 200), (200, 150, 300)])
+        assert lag.lag_ms == 150_000, "record 150 was written halfway between the looks at 0 and 100 s"
 
     def test_the_record_after_a_pause_came_after_the_pause(self) -> None:
-        found = partition([(0, 100, 100), (100, 100, 100), (200, 100, 200)])
-        assert found.lag_ms == 100_000
+        lag = partition([(0, 100, 100), (100, 100, 100), (200, 100, 200)])
+        assert lag.lag_ms == 100_000
 
     def test_a_refresh_without_the_end_is_left_out(self) -> None:
-        found = partition([(0, 0, 100), (100, 100, 200), (150, 150, -1), (200, 250, 300)])
-        assert found.lag_ms == 50_000, "record 250 was written halfway between the refreshes at 100 and 200 s"
+        lag = partition([(0, 0, 100), (100, 100, 200), (150, 150, -1), (200, 250, 300)])
+        assert lag.lag_ms == 50_000, "record 250 was written halfway between the refreshes at 100 and 200 s"
 
     def test_beyond_what_was_read_is_known_as_at_least(self) -> None:
-        found = partition([(0, 50, 100), (100, 60, 200)])
-        assert (found.lag_ms, found.lag_ms_min) == (None, 100_000)
+        lag = partition([(0, 50, 100), (100, 60, 200)])
+        assert (lag.lag_ms, lag.lag_ms_min) == (None, 100_000)
 
     def test_a_topic_made_anew_is_watched_from_then_on(self) -> None:
-        found = partition([(0, 50, 100), (100, 0, 5), (150, 1, 9)])
-        assert (found.lag_ms, found.lag_ms_min) == (None, 50_000)
+        lag = partition([(0, 50, 100), (100, 0, 5), (150, 1, 9)])
+        assert (lag.lag_ms, lag.lag_ms_min) == (None, 50_000)
 
     def test_a_clock_that_goes_back_makes_nothing_negative(self) -> None:
-        found = partition([(1_000, 50, 100), (100, 60, 200), (200, 200, 300)])
-        assert (found.lag_ms, found.written_per_s) == (100_000, 1.0)
+        lag = partition([(1_000, 50, 100), (100, 60, 200), (200, 200, 300)])
+        assert (lag.lag_ms, lag.written_per_s) == (100_000, 1.0)
 
 
 class TestRates:
     def test_rates_are_means_and_show_when_the_group_has_caught_up(self) -> None:
-        found = partition([(0, 0, 1_000), (50, 500, 1_100), (100, 1_000, 1_200)])
-        assert (found.written_per_s, found.consumed_per_s) == (2.0, 10.0)
-        assert found.catch_up_ms == 25_000
+        lag = partition([(0, 0, 1_000), (50, 500, 1_100), (100, 1_000, 1_200)])
+        assert (lag.written_per_s, lag.consumed_per_s) == (2.0, 10.0)
+        assert lag.catch_up_ms == 25_000
 
     def test_a_group_that_does_not_gain_does_not_catch_up(self) -> None:
         assert partition([(0, 0, 100), (100, 100, 200)]).catch_up_ms is None
@@ -96,8 +96,8 @@ class TestRates:
         assert partition([(0, 0, 100), (1, 10, 200)]).written_per_s is None
 
     def test_a_group_that_goes_back_has_no_negative_rate(self) -> None:
-        found = partition([(0, 90, 100), (50, 10, 110), (100, 60, 120)])
-        assert (found.consumed_per_s, found.written_per_s) == (1.0, 0.2)
+        lag = partition([(0, 90, 100), (50, 10, 110), (100, 60, 120)])
+        assert (lag.consumed_per_s, lag.written_per_s) == (1.0, 0.2)
 
 
 class TestVerdict:
@@ -163,16 +163,16 @@ class TestMarker:
     IDLE = ((100,) * 12, (101,) * 12)
 
     def test_it_is_neither_stalled_nor_late(self) -> None:
-        found = lag_of(steady(*self.IDLE))
-        (only,) = found.partitions()
+        lag = lag_of(steady(*self.IDLE))
+        (only,) = lag.partitions()
         assert (only.verdict, only.lag, only.lag_ms, only.lag_ms_min) == (V.UNKNOWN, 1, None, 0)
         assert only.note == "the last offset may be the marker of a transaction, which no consumer reads, or one record"
-        assert (found.summary().verdict, found.summary().lag_ms) == (V.UNKNOWN, 0)
+        assert (lag.summary().verdict, lag.summary().lag_ms) == (V.UNKNOWN, 0)
 
     def test_its_time_does_not_grow_after_hours_nor_once_the_rhythm_is_known(self) -> None:
         refreshes = [(at, 99, 99) for at in range(0, 60, 30)] + [(at, 100, 101) for at in range(60, 10_800, 60)]
-        found = lag_of(refreshes).summary()
-        assert (found.verdict, found.lag_ms) == (V.UNKNOWN, 0)
+        summary = lag_of(refreshes).summary()
+        assert (summary.verdict, summary.lag_ms) == (V.UNKNOWN, 0)
 
     def test_without_a_member_it_has_not_stopped(self) -> None:
         assert partition(steady(*self.IDLE), owners={}).verdict is V.UNKNOWN
@@ -191,11 +191,11 @@ def every(interval_s: int, span_s: int) -> list[tuple[float, int, int]]:
 
 def verdicts_of(refreshes: Sequence[tuple[float, int, int]]) -> list[LagVerdict]:
     """At each sample."""
-    seen, found = OffsetHistory(), []
+    seen, verdicts = OffsetHistory(), []
     for refresh in refreshes:
-        seen = seen.plus(one(*refresh))
-        found.append(group_lag(seen, OWNED).summary().verdict)
-    return found
+        seen = seen.plus(of_one_partition(*refresh))
+        verdicts.append(group_lag(seen, OWNED).summary().verdict)
+    return verdicts
 
 
 class TestRhythm:
@@ -203,9 +203,9 @@ class TestRhythm:
 
     @pytest.mark.parametrize("interval_s", [60, 240, 600, 900, 3600])
     def test_a_consumer_that_keeps_its_rhythm_is_never_stalled(self, interval_s: int) -> None:
-        found = verdicts_of(every(interval_s, 3 * interval_s + 1_800))
-        assert V.STALLED not in found
-        assert {*found[interval_s // 30 + 1 :]} == {V.OK}, "from the first commit on"
+        verdicts = verdicts_of(every(interval_s, 3 * interval_s + 1_800))
+        assert V.STALLED not in verdicts
+        assert {*verdicts[interval_s // 30 + 1 :]} == {V.OK}, "from the first commit on"
 
     @pytest.mark.parametrize(("interval_s", "stalled_after_s"), [(30, 300), (60, 300), (900, 2 * 870)])
     def test_one_that_stops_is_stalled_after_twice_the_usual_time(self, interval_s: int, stalled_after_s: int) -> None:
@@ -228,15 +228,15 @@ class TestRhythm:
 
     def test_what_was_read_to_its_end_has_time_while_no_commit_was_seen(self) -> None:
         refreshes = [(at, 0, at) for at in range(0, 4_600, 20)]
-        found = verdicts_of(refreshes)
-        assert {*found[20:225]} == {V.UNKNOWN}
-        assert found[225] is V.STALLED, "75 minutes: longer than hourly commits"
+        verdicts = verdicts_of(refreshes)
+        assert {*verdicts[20:225]} == {V.UNKNOWN}
+        assert verdicts[225] is V.STALLED, "75 minutes: longer than hourly commits"
 
     def test_what_waits_since_the_first_refresh_has_not(self) -> None:
         assert partition([(at, 1, 50) for at in range(0, 301, 30)]).verdict is V.STALLED
 
     def test_a_job_that_runs_each_hour_has_not_stopped_in_between(self) -> None:
-        refreshes = [one(*refresh) for refresh in every(3_600, 9_000)]
+        refreshes = [of_one_partition(*refresh) for refresh in every(3_600, 9_000)]
         assert group_lag(history(*refreshes), {}).summary().verdict is V.OK
 
 
@@ -246,16 +246,16 @@ class TestNeverCommitted:
     UP = tuple(range(0, 240, 20))  # twelve looks, half a minute apart: the first record waits for five minutes
 
     def test_what_is_written_while_a_member_commits_nothing_is_stalled(self) -> None:
-        found = lag_of(steady((-1,) * 12, self.UP))
-        (only,) = found.partitions()
-        assert (only.verdict, only.lag, found.summary().verdict) == (V.STALLED, None, V.STALLED)
+        lag = lag_of(steady((-1,) * 12, self.UP))
+        (only,) = lag.partitions()
+        assert (only.verdict, only.lag, lag.summary().verdict) == (V.STALLED, None, V.STALLED)
         assert only.note == "the group has committed no offset here, and records wait to be read"
 
     def test_it_represents_a_group_that_reads_the_others(self) -> None:
         refreshes = [sample(n * 30, {"t": [at, -1]}, {"t": [at, at]}) for n, at in enumerate(self.UP)]
-        found = group_lag(history(*refreshes), {TopicPartition("t", p): "a" for p in (0, 1)}).summary()
-        assert (found.verdict, found.lag, found.unknown) == (V.STALLED, 0, 1)
-        assert (found.verdicts["ok"], found.verdicts["stalled"]) == (1, 1)
+        summary = group_lag(history(*refreshes), {TopicPartition("t", p): "a" for p in (0, 1)}).summary()
+        assert (summary.verdict, summary.lag, summary.unknown) == (V.STALLED, 0, 1)
+        assert (summary.verdicts["ok"], summary.verdicts["stalled"]) == (1, 1)
 
     def test_one_record_and_then_silence_is_stalled(self) -> None:
         assert partition(steady((-1,) * 12, (0, *(1,) * 11))).verdict is V.STALLED
@@ -277,25 +277,25 @@ class TestNeverCommitted:
 class TestSummary:
     def test_what_is_unknown_is_counted_and_never_summed(self) -> None:
         committed, ends = {"t": [5, -1], "u": [7, 9]}, {"t": [8, 4], "u": [7, 3]}
-        found = group_lag(history(sample(10, committed, ends)), {}).summary()
-        assert (found.partitions, found.lag, found.lag_max, found.unknown) == (4, 3, 3, 2)
-        assert (found.lag_ms, found.unknown_ms, found.catch_up_ms) == (0, 3, None)
+        summary = group_lag(history(sample(10, committed, ends)), {}).summary()
+        assert (summary.partitions, summary.lag, summary.lag_max, summary.unknown) == (4, 3, 3, 2)
+        assert (summary.lag_ms, summary.unknown_ms, summary.catch_up_ms) == (0, 3, None)
 
     def test_where_nothing_is_known_there_is_no_sum(self) -> None:
-        found = group_lag(history(sample(10, {"t": [-1]}, {"t": [8]})), {}).summary()
-        assert (found.lag, found.lag_max, found.lag_ms, found.unknown) == (None, None, None, 1)
-        assert (found.written_per_s, found.verdict) == (None, V.UNKNOWN)
+        summary = group_lag(history(sample(10, {"t": [-1]}, {"t": [8]})), {}).summary()
+        assert (summary.lag, summary.lag_max, summary.lag_ms, summary.unknown) == (None, None, None, 1)
+        assert (summary.written_per_s, summary.verdict) == (None, V.UNKNOWN)
 
     def test_of_no_partitions_nothing_is_known(self) -> None:
-        found = group_lag(history(sample(10, {}, {}), sample(50, {}, {})), {}).summary()
-        assert (found.partitions, found.lag, found.verdict, found.catch_up_ms) == (0, None, V.UNKNOWN, None)
+        summary = group_lag(history(sample(10, {}, {}), sample(50, {}, {})), {}).summary()
+        assert (summary.partitions, summary.lag, summary.verdict, summary.catch_up_ms) == (0, None, V.UNKNOWN, None)
 
     def test_the_worst_partition_represents_the_group(self) -> None:
         both = [sample(at_s, {"t": [50, 100]}, {"t": [50, 130]}) for at_s in (0, 300)]
-        found = group_lag(history(*both), {TopicPartition("t", 1): "a"}).summary()
-        assert found.verdict is V.STALLED
-        assert {name: count for name, count in found.verdicts.items() if count} == {"ok": 1, "stalled": 1}
-        assert (found.lag_ms, found.unknown_ms) == (300_000, 1), "at least so far behind"
+        summary = group_lag(history(*both), {TopicPartition("t", 1): "a"}).summary()
+        assert summary.verdict is V.STALLED
+        assert {name: count for name, count in summary.verdicts.items() if count} == {"ok": 1, "stalled": 1}
+        assert (summary.lag_ms, summary.unknown_ms) == (300_000, 1), "at least so far behind"
 
     def test_what_is_too_early_to_judge_keeps_a_group_from_being_fine_and_what_never_committed_does_not(self) -> None:
         early = group_lag(history(sample(10, {"t": [8, 5]}, {"t": [8, 9]})), {}).summary()
@@ -304,6 +304,6 @@ class TestSummary:
 
     def test_rates_add_up_and_the_slowest_partition_catches_up_last(self) -> None:
         refreshes = (sample(0, {"t": [0, 0]}, {"t": [100, 500]}), sample(100, {"t": [50, 300]}, {"t": [100, 600]}))
-        found = group_lag(history(*refreshes), {}).summary()
-        assert (found.written_per_s, found.consumed_per_s) == (1.0, 3.5)
-        assert found.catch_up_ms == 150_000
+        summary = group_lag(history(*refreshes), {}).summary()
+        assert (summary.written_per_s, summary.consumed_per_s) == (1.0, 3.5)
+        assert summary.catch_up_ms == 150_000

@@ -77,8 +77,8 @@ def refreshed(reader: FakeReader, counts: Mapping[str, int], compacted: Collecti
 
 def test_a_commit_that_overtakes_its_end_is_read_again_and_no_lag_is_made_of_it() -> None:
     reader = FakeReader({"t": [12, 3], "u": [0]}, {"t": [10, 5], "u": [0]}, {"t": [13, 6], "u": [0]})
-    found = refreshed(reader, {"t": 2, "u": 1})
-    assert found.by_topic() == {"t": (1, 3), "u": (0,)}
+    lags = refreshed(reader, {"t": 2, "u": 1})
+    assert lags.by_topic() == {"t": (1, 3), "u": (0,)}
     assert reader.asked == [("t", "u"), ("t",)]
 
 
@@ -92,9 +92,12 @@ def test_a_partition_without_a_leader_hides_no_lag_and_says_why_it_has_none() ->
             del topics, limit_s
             return Ends({"t": np.array([10, NO_END])}, {TopicPartition("t", 1): "no broker leads the partition"})
 
-    found = refreshed(Leaderless({"t": [8, 8]}, {"t": [10, 10]}), {"t": 2})
-    assert found.by_topic() == {"t": (2, None)}
-    assert [one.note for one in found.partitions()] == ["", "the end is not known: no broker leads the partition"]
+    lags = refreshed(Leaderless({"t": [8, 8]}, {"t": [10, 10]}), {"t": 2})
+    assert lags.by_topic() == {"t": (2, None)}
+    assert [partition.note for partition in lags.partitions()] == [
+        "",
+        "the end is not known: no broker leads the partition",
+    ]
 
 
 class Watched:
@@ -122,16 +125,16 @@ class TestOpenTransaction:
         return [watched.refresh(committed, end) for _ in range(refreshes)][-1], watched
 
     def test_it_is_named_where_the_group_has_read_all_before_it(self) -> None:
-        found, _ = self.last(200, 1_663, 200)
-        assert found.summary().verdict is LagVerdict.STALLED
-        assert found.notes == (
+        lag, _ = self.last(200, 1_663, 200)
+        assert lag.summary().verdict is LagVerdict.STALLED
+        assert lag.notes == (
             "t-0: an open transaction that begins at 200 holds back consumers that read committed records only",
         )
 
     @pytest.mark.parametrize("stable", [201, 1_663, None], ids=["more to read", "no transaction", "not known"])
     def test_a_consumer_that_hangs_before_it_has_no_excuse(self, stable: int | None) -> None:
-        found, _ = self.last(200, 1_663, stable)
-        assert (found.summary().verdict, found.notes) == (LagVerdict.STALLED, ())
+        lag, _ = self.last(200, 1_663, stable)
+        assert (lag.summary().verdict, lag.notes) == (LagVerdict.STALLED, ())
 
     def test_it_is_asked_for_each_minute_and_only_where_a_partition_is_stalled(self) -> None:
         assert self.last(200, 1_663, 200, refreshes=30)[1].reader.stable_asked == []
@@ -147,17 +150,17 @@ class TestOpenTransaction:
 class TestRetention:
     def test_what_was_deleted_unread_is_no_lag_and_is_named(self) -> None:
         watched = Watched()
-        found = [watched.refresh(1_000, 50_000, 50_000) for _ in range(45)][-1]
-        (only,) = found.partitions()
+        lags = [watched.refresh(1_000, 50_000, 50_000) for _ in range(45)][-1]
+        (only,) = lags.partitions()
         assert (only.lag, only.lag_ms, only.verdict, only.catch_up_ms) == (0, 0, LagVerdict.OK, 0)
         assert (only.committed, only.end) == (1_000, 50_000)
         assert only.note == "49000 offsets from 1000 were deleted before the group read them"
-        assert found.notes == ("49000 offsets of t-0 were deleted before the group read them",)
+        assert lags.notes == ("49000 offsets of t-0 were deleted before the group read them",)
 
     def test_the_lag_is_behind_what_is_there(self) -> None:
         watched = Watched()
-        found = [watched.refresh(1_000, 50_000, 49_000) for _ in range(45)][-1]
-        (only,) = found.partitions()
+        lags = [watched.refresh(1_000, 50_000, 49_000) for _ in range(45)][-1]
+        (only,) = lags.partitions()
         assert (only.lag, only.verdict) == (1_000, LagVerdict.STALLED)
 
     def test_records_that_come_after_the_deletion_have_a_window_of_their_own(self) -> None:
@@ -180,8 +183,8 @@ class TestRetention:
     def test_a_topic_that_was_created_again_has_a_start_of_its_own(self) -> None:
         watched = Watched()
         assert watched.refresh(1_000, 50_000, 40_000).summary().lag == 10_000
-        found = watched.refresh(2, 7, 0)
-        assert (found.summary().lag, found.notes) == (5, ())
+        refreshed = watched.refresh(2, 7, 0)
+        assert (refreshed.summary().lag, refreshed.notes) == (5, ())
 
     def test_starts_that_cannot_be_read_leave_the_lag_as_it_is(self) -> None:
         class Startless(FakeReader):
@@ -194,9 +197,9 @@ class TestRetention:
     def test_all_partitions_are_counted_and_the_worst_is_named(self) -> None:
         reader = FakeReader({"t": [5, 1], "u": [3]}, {"t": [9, 9], "u": [9]})
         reader.starts_now = {"t": [6, 9], "u": [2]}
-        found = refreshed(reader, {"t": 2, "u": 1})
-        assert found.notes == ("9 offsets of t-1 and 1 other partitions were deleted before the group read them",)
-        assert found.by_topic() == {"t": (3, 0), "u": (6,)}
+        lags = refreshed(reader, {"t": 2, "u": 1})
+        assert lags.notes == ("9 offsets of t-1 and 1 other partitions were deleted before the group read them",)
+        assert lags.by_topic() == {"t": (3, 0), "u": (6,)}
 
 
 def test_a_compacted_topic_is_named_where_there_is_a_lag() -> None:
@@ -216,10 +219,10 @@ def test_whether_topics_are_compacted_is_asked_now_and_then() -> None:
     refreshes = LagRefreshes("g", clock=lambda: now[0], compacted=compacted)
     reader: Any = FakeReader({"t": [3]}, {"t": [10]})
     for _ in range(3):
-        found = asyncio.run(refreshes.refresh(reader, cast("AdminClient", None), {"t": 1}, {}, 1.0))
+        refreshed = asyncio.run(refreshes.refresh(reader, cast("AdminClient", None), {"t": 1}, {}, 1.0))
         now[0] += ASK_AGAIN_MS / 1000 / 2
     assert asked == [["t"], ["t"]]
-    assert len(found.notes) == 1, "what was known holds"
+    assert len(refreshed.notes) == 1, "what was known holds"
 
 
 def test_a_clock_that_is_set_begins_anew_and_makes_no_lag_in_time() -> None:
@@ -297,12 +300,12 @@ def test_a_group_without_members_lags_in_what_it_has_committed() -> None:
 def moving(*committed: int, state: str = "Empty", members: tuple[DescribedMember, ...] = ()) -> list[Observation]:
     """Refreshes of a group without members, each with this committed offset; `members` come before the last one."""
     transport, reader = FakeTransport(at(state), "t"), FakeReader({}, {"t": [1_000]})
-    found, seen = observer(transport, reader, {"t": 1}), []
+    observing, seen = observer(transport, reader, {"t": 1}), []
     for number, offset in enumerate(committed):
         if members and number == len(committed) - 1:
             transport.answer = at("Stable", *members)
         reader.committed_now = {"t": [offset]}
-        seen.append(asyncio.run(found.observe()))
+        seen.append(asyncio.run(observing.observe()))
     return seen
 
 
@@ -333,12 +336,14 @@ def test_what_does_not_move_beside_commits_without_members_is_stalled_and_not_st
             now[0] += 30.0
             reader.committed_now["t"][1] += moves
             ends = {"t": 2}
-            found = asyncio.run(refreshes.refresh(reader, cast("AdminClient", None), ends, {}, 1.0, memberless=True))
-        return found
+            refreshed = asyncio.run(
+                refreshes.refresh(reader, cast("AdminClient", None), ends, {}, 1.0, memberless=True)
+            )
+        return refreshed
 
-    found = minutes(6, moves=True)
-    assert [VERDICTS[place] for place in found.verdict] == [LagVerdict.STALLED, LagVerdict.OK]
-    assert found.summary().self_assigned
+    lag = minutes(6, moves=True)
+    assert [VERDICTS[place] for place in lag.verdict] == [LagVerdict.STALLED, LagVerdict.OK]
+    assert lag.summary().self_assigned
     over = minutes(6, moves=False)
     assert [VERDICTS[place] for place in over.verdict] == [LagVerdict.STOPPED, LagVerdict.STOPPED]
     assert not over.summary().self_assigned
@@ -363,12 +368,12 @@ def test_offsets_that_cannot_be_read_are_a_sentence_and_not_zero() -> None:
 
 def test_while_a_group_rebalances_its_lags_are_those_of_the_topics_of_the_last_refresh() -> None:
     transport = FakeTransport(at("Stable", classic("a", "t-0")))
-    found = observer(transport, FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
+    new_observer = observer(transport, FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
 
     async def both() -> tuple[Observation, Observation]:
-        before = await found.observe()
+        before = await new_observer.observe()
         transport.answer = at("PreparingRebalance", DescribedMember("a", None))
-        return before, await found.observe()
+        return before, await new_observer.observe()
 
     before, after = asyncio.run(both())
     assert before.lags == after.lags == {"t": (7,)}

@@ -88,10 +88,10 @@ def test_a_group_that_is_not_at_rest_shows_members_without_bytes() -> None:
 def test_lags_are_known_where_something_is_committed() -> None:
     seen = observation("g", "classic", answer(classic("a", "t-0", "t-2", "gone-0"), classic("b", "t-1", "t-3")), 7)
     sample = OffsetSample(7, {"t": np.array([5, -1, 9, 12])}, {"t": np.array([8, 4, 9, 8])})
-    found = group_lag(
+    lag = group_lag(
         OffsetHistory().plus(sample), {partition: m.member_id for m in seen.members for partition in m.owned}
     )
-    seen = seen.with_lag(replace(found, notes=("t is compacted",)))
+    seen = seen.with_lag(replace(lag, notes=("t is compacted",)))
     assert seen.lags == {"t": (3, None, 0, None)}, "what is beyond the end is no lag of 0"
     assert [(m.lag, m.unknown_lags) for m in seen.members] == [(3, 1), (None, 2)]
     assert (seen.lag, seen.unknown_lags) == (3, 2)

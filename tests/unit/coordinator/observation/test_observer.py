@@ -41,8 +41,8 @@ from bellwether_kafka.coordinator.runtime.process import present_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.streams.world import SHOP_COUNTS, Thread
-from tests.unit.coordinator.observation.test_rebalances import one, refresh
-from tests.unit.coordinator.planning.applications import App, Known, lead
+from tests.unit.coordinator.observation.test_rebalances import observed_member, refresh
+from tests.unit.coordinator.planning.applications import App, TopologySource, lead
 
 BY_KAFKA = Policy()
 SOURCES = cast("Sources", SimpleNamespace(transport=None, reader=SimpleNamespace(admin=None), offsets=None))
@@ -56,17 +56,23 @@ def observed(*seen: Observation, on_observation: Any = ()) -> GroupObserver:
         async def observe(self) -> Observation:
             return left.pop(0)
 
-    found = Shown(MembershipConfig("g"), SOURCES, Policy(), on_observation=on_observation)
+    shown_group = Shown(MembershipConfig("g"), SOURCES, Policy(), on_observation=on_observation)
     while left:
-        asyncio.run(found.refresh())
-    return found
+        asyncio.run(shown_group.refresh())
+    return shown_group
 
 
 def test_the_page_has_the_last_refresh_and_the_rebalances_before_it() -> None:
-    found = present_of(observed(refresh(10, one("a-1", "t-0")), refresh(20, one("a-1", "t-0"), one("b-1"))), Kept())
-    assert found is not None
-    assert [holder.name for holder in found.holders] == ["a-1", "b-1"]
-    assert [line["cause"] for line in found.observed["rebalances"]] == ["b joined"]
+    page = present_of(
+        observed(
+            refresh(10, observed_member("a-1", "t-0")),
+            refresh(20, observed_member("a-1", "t-0"), observed_member("b-1")),
+        ),
+        Kept(),
+    )
+    assert page is not None
+    assert [holder.name for holder in page.holders] == ["a-1", "b-1"]
+    assert [line["cause"] for line in page.observed["rebalances"]] == ["b joined"]
 
 
 def test_of_a_group_that_has_not_been_refreshed_nothing_is_shown() -> None:
@@ -81,8 +87,8 @@ def test_a_listener_that_fails_is_logged_and_disturbs_nobody() -> None:
         raise ValueError
 
     with capture_logs() as lines:
-        found = observed(refresh(10, one("a-1", "t-0")), on_observation=(broken, received.append))
-    assert received == [found.last]
+        observation = observed(refresh(10, observed_member("a-1", "t-0")), on_observation=(broken, received.append))
+    assert received == [observation.last]
     assert [line["event"] for line in lines if line["log_level"] == "error"] == ["observer_failed"]
 
 
@@ -120,8 +126,12 @@ class Shared:
         return DescribeAnswer(0, 0, "Stable", "consumer", "range", members)
 
     async def describe_by_broker(self, group: str, protocol: BrokerProtocol) -> BrokerGroup:
-        found = self.by_broker
-        return found if found and found.protocol == protocol else BrokerGroup(group, protocol, Code.GROUP_ID_NOT_FOUND)
+        described = self.by_broker
+        return (
+            described
+            if described and described.protocol == protocol
+            else BrokerGroup(group, protocol, Code.GROUP_ID_NOT_FOUND)
+        )
 
     async def read(self, topics: Any, _age_ms_max: int) -> MetadataRead:
         return self.cache.read(topics, 0.0)
@@ -223,7 +233,7 @@ class SharedApplication(Shared):
 def test_of_an_application_that_is_only_observed_standbys_are_counted_as_its_plan_has_them() -> None:
     """It has no settings, and num.standby.replicas is nowhere on the wire: a plan that assumed none was refused."""
     observer = of_fleet(SharedApplication())
-    observer._keeper = cast("Any", Known())
+    observer._keeper = cast("Any", TopologySource())
     seen = refreshed(observer)
     assert seen.trouble == ""
     assert seen.shadow is not None
@@ -250,7 +260,7 @@ def test_an_application_that_is_only_observed_is_planned_by_its_load(policy: str
         weights=None if weights is None else lambda: weights,
         lags=Weighed("g"),
     )
-    observer._keeper, observer._logs = cast("Any", Known()), None
+    observer._keeper, observer._logs = cast("Any", TopologySource()), None
     shadow = refreshed(observer).shadow
     assert shadow is not None
     assert isinstance(shadow.decision.plan, TaskPlan)

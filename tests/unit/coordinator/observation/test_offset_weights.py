@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.observation.lag_refreshes import heavy_partiti
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory
 from bellwether_kafka.protocol.primitives.types import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of
-from tests.unit.coordinator.observation.test_offset_history import history, one, sample
+from tests.unit.coordinator.observation.test_offset_history import history, of_one_partition, sample
 
 ZIPF = 1 / np.arange(1, 61)
 RATES = 6_000 * ZIPF / ZIPF.sum()
@@ -19,33 +19,42 @@ RATES = 6_000 * ZIPF / ZIPF.sum()
 
 def test_nothing_is_known_before_ends_were_read_for_a_while() -> None:
     assert weights_of(OffsetHistory()) == Weights()
-    assert weights_of(history(one(0, 5, 9), one(10, 5, 90))) == Weights()
-    assert weights_of(history(one(0, 5, 9), one(20, 29, 29))).of == {TopicPartition("t", 0): 1.0}
+    assert weights_of(history(of_one_partition(0, 5, 9), of_one_partition(10, 5, 90))) == Weights()
+    assert weights_of(history(of_one_partition(0, 5, 9), of_one_partition(20, 29, 29))).of == {
+        TopicPartition("t", 0): 1.0
+    }
 
 
 def test_only_lag_that_stays_adds_weight() -> None:
-    brief = weights_of(history(one(0, 600, 600), one(60, 600, 1200), one(120, 1800, 1800)))
+    brief = weights_of(
+        history(of_one_partition(0, 600, 600), of_one_partition(60, 600, 1200), of_one_partition(120, 1800, 1800))
+    )
     assert brief.of == {TopicPartition("t", 0): 10.0}
-    lasting = weights_of(history(one(0, 0, 1200), one(60, 600, 1800), one(120, 1200, 2400)))
+    lasting = weights_of(
+        history(of_one_partition(0, 0, 1200), of_one_partition(60, 600, 1800), of_one_partition(120, 1200, 2400))
+    )
     assert lasting.of == {TopicPartition("t", 0): 12.0}
 
 
 def test_partitions_whose_ends_are_not_known_have_no_weight() -> None:
-    found = weights_of(history(sample(0, {}, {"t": [0, -1]}), sample(40, {}, {"t": [80, 9]})))
-    assert found.of == {TopicPartition("t", 0): 2.0}
+    estimates = weights_of(history(sample(0, {}, {"t": [0, -1]}), sample(40, {}, {"t": [80, 9]})))
+    assert estimates.of == {TopicPartition("t", 0): 2.0}
 
 
 def test_a_partition_keeps_its_weight_while_it_has_no_leader() -> None:
     ends = [[0, 0], [4_000, 80], [-1, 120], [-1, 160]]
-    found = history(*(sample(40 * at, {}, {"t": row}) for at, row in enumerate(ends)))
-    assert weights_of(found).of == {TopicPartition("t", 0): 100.0, TopicPartition("t", 1): pytest.approx(160 / 120)}
+    offsets = history(*(sample(40 * at, {}, {"t": row}) for at, row in enumerate(ends)))
+    assert weights_of(offsets).of == {TopicPartition("t", 0): 100.0, TopicPartition("t", 1): pytest.approx(160 / 120)}
 
 
 def test_a_rate_that_varies_in_all_partitions_alike_is_no_error() -> None:
     ends = np.cumsum([0, 100, 900, 100, 500, 300])
-    found = history(*(sample(40 * at, {}, {"t": [int(end), int(3 * end)]}) for at, end in enumerate(ends)))
-    assert weights_of(found).error == pytest.approx(0, abs=1e-9)
-    assert weights_of(history(one(0, 0, 0), one(40, 0, 9), one(80, 0, 20))).error is None, "two steps"
+    offsets = history(*(sample(40 * at, {}, {"t": [int(end), int(3 * end)]}) for at, end in enumerate(ends)))
+    assert weights_of(offsets).error == pytest.approx(0, abs=1e-9)
+    assert (
+        weights_of(history(of_one_partition(0, 0, 0), of_one_partition(40, 0, 9), of_one_partition(80, 0, 20))).error
+        is None
+    ), "two steps"
 
 
 def sized(*bytes_of_records: int, intervals: int = 1) -> SizesOfTopics:
@@ -61,8 +70,8 @@ def sized(*bytes_of_records: int, intervals: int = 1) -> SizesOfTopics:
 def loads(sizes: SizesOfTopics, *ends: int) -> list[float]:
     """Returns the weights of partitions that are written to for 100 seconds, up to these ends."""
     nothing = [0] * len(ends)
-    known = history(sample(0, {}, {"t": nothing}), sample(100, {}, {"t": [*ends]}))
-    return list(weights_of(known, sizes).of.values())
+    offsets = history(sample(0, {}, {"t": nothing}), sample(100, {}, {"t": [*ends]}))
+    return list(weights_of(offsets, sizes).of.values())
 
 
 def test_half_of_a_weight_follows_the_bytes_of_records() -> None:
@@ -87,11 +96,12 @@ def test_even_members_have_at_most_twice_the_mean_of_records_and_of_bytes(
 
 
 def test_weights_say_what_they_are_made_of() -> None:
-    known = history(one(0, 0, 0), one(100, 0, 1_000))
-    assert weights_of(known).source == "records"
-    assert weights_of(known, sized(100)).source == "records and bytes"
+    offsets = history(of_one_partition(0, 0, 0), of_one_partition(100, 0, 1_000))
+    assert weights_of(offsets).source == "records"
+    assert weights_of(offsets, sized(100)).source == "records and bytes"
     assert (
-        weights_of(known, SizesOfTopics(missing="no broker reports sizes")).source == "records; no broker reports sizes"
+        weights_of(offsets, SizesOfTopics(missing="no broker reports sizes")).source
+        == "records; no broker reports sizes"
     )
     both = history(*(sample(at, {}, {"t": [at], "u": [at]}) for at in (0, 100)))
     assert weights_of(both, sized(100)).source == "records and bytes; sizes of 1 of 2 partitions are known"
@@ -99,19 +109,19 @@ def test_weights_say_what_they_are_made_of() -> None:
 
 def test_sizes_that_vary_widen_the_error() -> None:
     ends = [40 * at for at in range(6)]
-    known = history(*(sample(at, {}, {"t": [at, at]}) for at in ends))
+    offsets = history(*(sample(at, {}, {"t": [at, at]}) for at in ends))
     steady = sized(100, 100, intervals=2)
-    assert weights_of(known, steady).error == pytest.approx(0, abs=1e-9)
+    assert weights_of(offsets, steady).error == pytest.approx(0, abs=1e-9)
     nothing = np.zeros(2, dtype=np.int64)
     varied = steady.of["t"].plus(LogSample(size=np.array([3_000, 5_000]), start=nothing, end=nothing + 30))
-    assert (weights_of(known, SizesOfTopics({"t": varied})).error or 0) > 0.1
+    assert (weights_of(offsets, SizesOfTopics({"t": varied})).error or 0) > 0.1
 
 
 def test_sizes_of_a_single_interval_are_not_taken_for_exact() -> None:
-    known = history(*(sample(at, {}, {"t": [at, at]}) for at in range(0, 240, 40)))
-    assert weights_of(known).error == pytest.approx(0, abs=1e-9), "there are no sizes to be wrong"
-    assert weights_of(known, sized(100, 100)).error == pytest.approx((2 * (0.5 * 0.5) ** 2) ** 0.5)
-    assert weights_of(known, sized(100, 100, intervals=2)).error == pytest.approx(0, abs=1e-9)
+    offsets = history(*(sample(at, {}, {"t": [at, at]}) for at in range(0, 240, 40)))
+    assert weights_of(offsets).error == pytest.approx(0, abs=1e-9), "there are no sizes to be wrong"
+    assert weights_of(offsets, sized(100, 100)).error == pytest.approx((2 * (0.5 * 0.5) ** 2) ** 0.5)
+    assert weights_of(offsets, sized(100, 100, intervals=2)).error == pytest.approx(0, abs=1e-9)
 
 
 def skewed() -> tuple[GroupView, ClusterView]:
@@ -122,10 +132,10 @@ def skewed() -> tuple[GroupView, ClusterView]:
 def noisy(seconds: int, seed: int = 1) -> list[OffsetHistory]:
     """Returns what is known every half minute while partitions are written at Zipf's rates with Poisson's noise."""
     random, ends = np.random.default_rng(seed), np.zeros(60, dtype=np.int64)
-    known, all_of_it = OffsetHistory(), []
+    offsets, all_of_it = OffsetHistory(), []
     for at_s in range(0, seconds + 1, 30):
-        known = known.plus(sample(at_s, {"t": ends.tolist()}, {"t": ends.tolist()}))
-        all_of_it.append(known)
+        offsets = offsets.plus(sample(at_s, {"t": ends.tolist()}, {"t": ends.tolist()}))
+        all_of_it.append(offsets)
         ends = ends + random.poisson(RATES * 30)
     return all_of_it
 
@@ -136,10 +146,10 @@ def test_a_cold_group_becomes_even_within_three_minutes_and_noise_moves_nothing_
     assert np.bincount(plan).tolist() == [10] * 6, "cold: by counts"
     before = by_counts(group, cluster)
     moved: list[int] = []
-    for step, known in enumerate(noisy(2_100)):
+    for step, offsets in enumerate(noisy(2_100)):
         if step % 2:
             continue  # a rebalance is asked for at most once a minute
-        after = LoadAware(weights_of(known)).assign(holding(group, before), cluster)
+        after = LoadAware(weights_of(offsets)).assign(holding(group, before), cluster)
         moved.append(moves(before, after).moved)
         before = after
         if step == 6:
@@ -179,8 +189,8 @@ def test_a_partition_that_keeps_a_member_above_the_dead_band_is_named_once_its_s
 
     def of(steps: int) -> tuple[str, ...]:
         ends = [[118 * at, *(100 * at for _ in range(4)), 82 * at] for at in range(0, 30 * steps + 1, 30)]
-        known = history(*(sample(30 * step, {}, {"t": row}) for step, row in enumerate(ends)))
-        return heavy_partitions(known, owners(6))
+        offsets = history(*(sample(30 * step, {}, {"t": row}) for step, row in enumerate(ends)))
+        return heavy_partitions(offsets, owners(6))
 
     assert of(3) == (), "by how much shares vary is not known yet"
     assert of(6)[0].startswith("too heavy to be balanced: t-0 (20%)")

@@ -54,8 +54,8 @@ def test_what_is_handed_over_has_no_owner_from_one_answer_to_the_next() -> None:
 
 def test_what_a_member_had_that_died_has_none_from_the_beginning_of_the_rebalance() -> None:
     pauses = Pauses()
-    found = pauses.delivered(delivered(10, [0, 0, NOBODY, NOBODY], [0, 0, 0, 0], why=CauseKind.LEFT))
-    assert seconds(found) == [(1.5, 2, CauseKind.LEFT)]
+    measured = pauses.delivered(delivered(10, [0, 0, NOBODY, NOBODY], [0, 0, 0, 0], why=CauseKind.LEFT))
+    assert seconds(measured) == [(1.5, 2, CauseKind.LEFT)]
 
 
 def test_an_owner_that_does_not_give_up_still_has_it() -> None:
@@ -69,13 +69,13 @@ def test_what_stays_without_an_owner_is_counted_from_when_it_lost_it() -> None:
     pauses = Pauses()
     pauses.delivered(delivered(10, [0, 0, 0, NOBODY], [0, 0, 0, NOBODY], why=CauseKind.LEFT))
     pauses.delivered(delivered(50, [0, 0, 0, NOBODY], [0, 0, 0, NOBODY], why=CauseKind.AGAIN))
-    found = pauses.delivered(delivered(60, [0, 0, 0, NOBODY], [0, 0, 0, 0]))
-    assert seconds(found) == [(51.5, 1, CauseKind.LEFT)]
+    measured = pauses.delivered(delivered(60, [0, 0, 0, NOBODY], [0, 0, 0, 0]))
+    assert seconds(measured) == [(51.5, 1, CauseKind.LEFT)]
 
 
 def test_in_an_eager_group_everything_pauses_for_the_whole_rebalance() -> None:
-    found = Pauses().delivered(delivered(10, [0, 0, 1, 1], [0, 0, 1, 1], protocol="range"))
-    assert seconds(found) == [(1.5, 4, CauseKind.JOINED)]
+    pauses = Pauses().delivered(delivered(10, [0, 0, 1, 1], [0, 0, 1, 1], protocol="range"))
+    assert seconds(pauses) == [(1.5, 4, CauseKind.JOINED)]
 
 
 def test_the_first_rebalance_ends_no_pause_of_bellwethers() -> None:
@@ -96,8 +96,8 @@ def test_the_first_rebalance_ends_no_pause_of_bellwethers() -> None:
 )
 def test_refreshes_know_how_long_it_lasted_at_most(protocol: str, kind: str, moves: Moves, paused: int | None) -> None:
     seen = Observation("g", kind, "Stable", protocol, 20_000)  # type: ignore[arg-type]  # one of the kinds
-    found = SeenRebalance(10_000, "b joined", 5_000, 15_000, False, moves, CauseKind.JOINED)
-    pause = seen_pause(seen, found)
+    rebalance = SeenRebalance(10_000, "b joined", 5_000, 15_000, False, moves, CauseKind.JOINED)
+    pause = seen_pause(seen, rebalance)
     assert (None if pause is None else pause.items) == paused
     assert pause is None or (pause.seconds, pause.cause) == (15.0, CauseKind.JOINED)
-    assert seen_pause(seen, replace(found, lasted_ms_max=None)) is None
+    assert seen_pause(seen, replace(rebalance, lasted_ms_max=None)) is None

@@ -17,8 +17,8 @@ from tests.unit.coordinator.web.test_picture import decided, member
 A, B = Thread("a", 1), Thread("b", 2)
 
 
-def seen(decision: Decision[GroupPlan], held: object = None, state: str = "Stable") -> Observation:
-    owner = decision.plan.owner if held is None else np.array(held, dtype=np.int32)
+def seen(decision: Decision[GroupPlan], reported_tasks: object = None, state: str = "Stable") -> Observation:
+    owner = decision.plan.owner if reported_tasks is None else np.array(reported_tasks, dtype=np.int32)
     return Observation("g", "classic", state, "range", 0, shadow=shadow_of(decision, owner))
 
 
@@ -30,10 +30,10 @@ def test_a_member_with_all_that_the_plan_gives_it_is_ready() -> None:
 def test_what_is_still_to_come_is_named() -> None:
     decision = decided(member("a-1", None), member("b-1", None))
     its = np.flatnonzero(decision.plan.owner == 0)
-    held = decision.plan.owner.copy()
-    held[its] = (1, NOBODY)
+    copied = decision.plan.owner.copy()
+    copied[its] = (1, NOBODY)
     names = ", ".join(decision.plan.names(its))
-    assert unready(seen(decision, held), "member:a-1", ()) == f"member:a-1 does not have {names} yet."
+    assert unready(seen(decision, copied), "member:a-1", ()) == f"member:a-1 does not have {names} yet."
 
 
 def test_one_that_is_not_there_or_whose_order_has_not_ended_is_not_ready() -> None:

@@ -22,9 +22,9 @@ def seen(*members: ObservedMember | object, protocol: str = "range", state: str 
 
 
 def foreseen(refreshed: Observation, size_max: int | None = 1_000, config: MembershipConfig = CONFIG) -> Removals:
-    found = removals(refreshed, config, SizeLimit(size_max))
-    assert found is not None
-    return found
+    prediction = removals(refreshed, config, SizeLimit(size_max))
+    assert prediction is not None
+    return prediction
 
 
 def with_work(refreshed: Observation, member_id: str, **work: object) -> Observation:
@@ -33,41 +33,41 @@ def with_work(refreshed: Observation, member_id: str, **work: object) -> Observa
 
 
 def test_the_leader_is_unknown_until_bellwether_joins() -> None:
-    found = foreseen(seen(*GROUP))
-    assert (found.leader, found.removed, found.begins) == ("", {}, True)
-    (sentence,) = found.sentences()
+    prediction = foreseen(seen(*GROUP))
+    assert (prediction.leader, prediction.removed, prediction.begins) == ("", {}, True)
+    (sentence,) = prediction.sentences()
     assert sentence == (
         "The leader is unknown until Bellwether joins; a take-over removes the leader, and no other member."
     )
 
 
 def test_a_member_in_the_first_slot_is_named_for_each_size_with_the_cost_of_its_removal() -> None:
-    found = foreseen(with_work(seen(*FOUR), FRONT, owned=(("t", 0), ("t", 1))))
-    text = " ".join(found.sentences())
+    prediction = foreseen(with_work(seen(*FOUR), FRONT, owned=(("t", 0), ("t", 1))))
+    text = " ".join(prediction.sentences())
     assert "First 9 temporary members of Bellwether's make the broker's table grow." in text
     assert f"16 slots: {FRONT} (2 partitions without an owner until it is back); 32 to 256 slots: no member" in text
 
 
 def test_what_is_removed_with_the_leader_is_named_with_its_cost() -> None:
     refreshed = with_work(seen(ALWAYS, *FIVE, protocol=STREAMS_PROTOCOL), ALWAYS_FRONT, active=("0_1", "1_1"))
-    found = foreseen(refreshed)
-    assert found.begins
-    assert list(found.removed) == [ALWAYS_FRONT]
-    assert "closes 2 active tasks dirty" in found.removed[ALWAYS_FRONT]
+    prediction = foreseen(refreshed)
+    assert prediction.begins
+    assert list(prediction.removed) == [ALWAYS_FRONT]
+    assert "closes 2 active tasks dirty" in prediction.removed[ALWAYS_FRONT]
 
 
 def test_a_thread_without_tasks_costs_nothing() -> None:
-    found = foreseen(seen(ALWAYS, *FIVE, protocol=STREAMS_PROTOCOL))
-    assert found.removed == {ALWAYS_FRONT: "has no active task"}
+    prediction = foreseen(seen(ALWAYS, *FIVE, protocol=STREAMS_PROTOCOL))
+    assert prediction.removed == {ALWAYS_FRONT: "has no active task"}
 
 
 def test_what_would_not_begin_says_why_and_what_to_do() -> None:
-    found = foreseen(seen(ALWAYS, *GROUP))
-    assert not found.begins
-    assert found.temporary == 0
-    assert ALWAYS_FRONT in found.reason
-    assert found.reason.endswith("restart it")
-    assert next(found.sentences()).startswith("A take-over would not begin: ")
+    prediction = foreseen(seen(ALWAYS, *GROUP))
+    assert not prediction.begins
+    assert prediction.temporary == 0
+    assert ALWAYS_FRONT in prediction.reason
+    assert prediction.reason.endswith("restart it")
+    assert next(prediction.sentences()).startswith("A take-over would not begin: ")
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,6 @@ def test_a_broker_that_answers_slowly_is_foreseen_with_the_time_that_was_measure
 
 
 def test_a_search_that_is_too_short_even_if_the_broker_answers_at_once_says_so() -> None:
-    found = foreseen(seen(*CROWD), config=replace(CONFIG, instance_id="bellwether", roll_ms_max=100))
-    assert not found.begins
-    assert "among the 14 that can be tried within roll_ms_max if the broker answers at once;" in found.reason
+    prediction = foreseen(seen(*CROWD), config=replace(CONFIG, instance_id="bellwether", roll_ms_max=100))
+    assert not prediction.begins
+    assert "among the 14 that can be tried within roll_ms_max if the broker answers at once;" in prediction.reason

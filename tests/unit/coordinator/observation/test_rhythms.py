@@ -40,8 +40,8 @@ def verdicts_after_a_restart(path: Path, every_s: int) -> set[LagVerdict]:
     asyncio.run(before.write())
     after = Rhythms(path, clock=clock)
     restarted = 4 * 3600 + 60
-    found = refreshed(every_s, restarted, restarted + 2 * 3600, OffsetHistory(waits_ms=after.of("g")))
-    return {group_lag(history, OWNERS).summary().verdict for history in found}
+    lags = refreshed(every_s, restarted, restarted + 2 * 3600, OffsetHistory(waits_ms=after.of("g")))
+    return {group_lag(history, OWNERS).summary().verdict for history in lags}
 
 
 @pytest.mark.parametrize("every_s", [900, 3600])

@@ -6,10 +6,10 @@ from bellwether_kafka.coordinator.observation.self_assigned import LASTS_MS_MIN,
 
 
 def after(*readings: Committed, apart_ms: int = 10_000) -> MemberlessCommits:
-    found = MemberlessCommits(0)
+    commits = MemberlessCommits(0)
     for number, reading in enumerate(readings):
-        found = found.after(reading, number * apart_ms)
-    return found
+        commits = commits.after(reading, number * apart_ms)
+    return commits
 
 
 @pytest.mark.parametrize(

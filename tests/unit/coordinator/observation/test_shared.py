@@ -32,7 +32,7 @@ from bellwether_kafka.coordinator.observation.shared import GROUPS_MAX, PARTITIO
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 T = TypeVar("T")
-ONE, TWO = Node(1, "a", 9092), Node(2, "b", 9092)
+FIRST, SECOND = Node(1, "a", 9092), Node(2, "b", 9092)
 
 
 class Brokers:
@@ -42,17 +42,17 @@ class Brokers:
     def __init__(self, version: tuple[int, ...] = (4, 0)) -> None:
         self.broker_version = version
         self.asked: list[Any] = []
-        self.found: list[str] = []
+        self.coordinators_found: list[str] = []
         self.fails: dict[Any, TransportError] = {}
         self.errors: dict[str, int] = {}
         self.ends: dict[str, Mapping[int, tuple[int, int]]] = {}
         self.unreadable: set[str] = set()
 
     async def request(self, command: FindCoordinator) -> CoordinatorAnswer | RequestFailed:
-        self.found.append(command.group_id)
+        self.coordinators_found.append(command.group_id)
         if command.group_id == "unfound":
             return CoordinatorAnswer(0, Code.COORDINATOR_NOT_AVAILABLE)
-        return CoordinatorAnswer(0, 0, ONE if len(command.group_id) % 2 == 0 else TWO)
+        return CoordinatorAnswer(0, 0, FIRST if len(command.group_id) % 2 == 0 else SECOND)
 
     async def ask(self, request: Any) -> Any:
         self.asked.append(request)
@@ -95,28 +95,28 @@ def test_groups_of_one_node_are_described_by_one_request_and_nodes_are_remembere
     groups = groups_of(brokers)
     names = [f"group-{number}" for number in range(10, 10 + GROUPS_MAX + 1)]
     assert all(answer.state == "Stable" for answer in described(groups, *names, "even"))
-    assert [(request.node, len(request.group_ids)) for request in brokers.asked] == [(ONE, GROUPS_MAX), (ONE, 2)]
+    assert [(request.node, len(request.group_ids)) for request in brokers.asked] == [(FIRST, GROUPS_MAX), (FIRST, 2)]
     described(groups, *names)
-    assert len(brokers.found) == len(names) + 1
+    assert len(brokers.coordinators_found) == len(names) + 1
 
 
 def test_a_group_that_a_node_has_listed_need_not_be_found() -> None:
     brokers = Brokers()
     groups = groups_of(brokers)
-    groups.learn(TWO, ["even"])
+    groups.learn(SECOND, ["even"])
     described(groups, "even")
-    assert (brokers.found, [request.node for request in brokers.asked]) == ([], [TWO])
+    assert (brokers.coordinators_found, [request.node for request in brokers.asked]) == ([], [SECOND])
 
 
 def test_a_node_that_is_silent_is_the_trouble_of_its_own_groups_only() -> None:
     brokers = Brokers()
     groups = groups_of(brokers)
-    brokers.fails[TWO] = TransportError(Failure.TIMED_OUT, "no answer")
+    brokers.fails[SECOND] = TransportError(Failure.TIMED_OUT, "no answer")
     there, silent, unfound = described(groups, "even", "odd", "unfound")
     assert (there.state, str(silent), unfound.error) == ("Stable", "no answer", Code.COORDINATOR_NOT_AVAILABLE)
-    brokers.found.clear()
+    brokers.coordinators_found.clear()
     described(groups, "even", "odd")
-    assert brokers.found == ["odd"], "its coordinator node may be another one by now"
+    assert brokers.coordinators_found == ["odd"], "its coordinator node may be another one by now"
 
 
 def test_a_group_that_has_moved_is_searched_again() -> None:
@@ -126,7 +126,7 @@ def test_a_group_that_has_moved_is_searched_again() -> None:
     (answer,) = described(groups, "even")
     assert answer.error == Code.NOT_COORDINATOR
     described(groups, "even")
-    assert brokers.found == ["even", "even"]
+    assert brokers.coordinators_found == ["even", "even"]
 
 
 def test_an_answer_that_cannot_be_read_spoils_no_other_group() -> None:
@@ -144,10 +144,10 @@ def test_a_group_that_an_answer_leaves_out_is_reported_so() -> None:
 def test_committed_offsets_of_several_groups_come_with_one_request() -> None:
     brokers = Brokers()
     groups = groups_of(brokers)
-    found = together(
+    answers = together(
         groups.committed("g1", {"t": 2}), groups.committed("g2", {"t": 1}), groups.committed("g1", {"u": 1})
     )
-    assert found == [FetchedOffsets({"t": [7, 7]}), FetchedOffsets({"t": [7]}), FetchedOffsets({"u": [7]})]
+    assert answers == [FetchedOffsets({"t": [7, 7]}), FetchedOffsets({"t": [7]}), FetchedOffsets({"u": [7]})]
     (request,) = brokers.asked
     assert request.groups == {"g1": {"t": 2, "u": 1}, "g2": {"t": 1}}
 
@@ -163,7 +163,7 @@ def test_brokers_before_3_0_are_asked_for_the_offsets_of_one_group_at_a_time() -
 def test_brokers_that_cannot_take_several_groups_in_a_request_are_asked_for_one_at_a_time() -> None:
     brokers = Brokers()
     unsupported = TransportError(Failure.UNSUPPORTED, "OffsetFetch ends at version 7")
-    brokers.fails = {ONE: unsupported, TWO: unsupported}
+    brokers.fails = {FIRST: unsupported, SECOND: unsupported}
     groups = groups_of(brokers)
     assert together(groups.committed("good", {"t": 1})) == [FetchedOffsets({"t": [7]})]
     assert together(groups.committed("other", {"t": 2})) == [FetchedOffsets({"t": [7, 7]})]
@@ -180,7 +180,7 @@ class Reader:
         self.expired: list[str] = []
 
     async def nodes(self) -> tuple[Node, ...]:
-        return ONE, TWO
+        return FIRST, SECOND
 
     async def read(self, topics: Sequence[str]) -> MetadataRead:
         there = tuple(sorted(topic for topic in topics if topic in self.counts))
@@ -196,16 +196,19 @@ class Reader:
 def ends_of(brokers: Brokers, reader: Reader, *asked: Mapping[str, int]) -> list[Any]:
     groups = groups_of(brokers)
     offsets = SharedOffsets(cast("SharedReader", reader), cast("Transport", brokers), groups)
-    found = together(*(offsets.ends(topics, 5.0) for topics in asked))
-    return [{t: o.tolist() for t, o in each.items()} if isinstance(each, dict) else each for each in found]
+    answers = together(*(offsets.ends(topics, 5.0) for topics in asked))
+    return [{t: o.tolist() for t, o in each.items()} if isinstance(each, dict) else each for each in answers]
 
 
 def test_log_ends_are_asked_of_leaders_once_for_all_groups() -> None:
     brokers, reader = Brokers(), Reader(t=3, u=1)
     brokers.ends = {"t": {0: (0, 10), 1: (0, 11), 2: (0, 12)}, "u": {0: (0, 5)}}
-    found = ends_of(brokers, reader, {"t": 3}, {"t": 2, "u": 1}, {})
-    assert found == [{"t": [10, 11, 12]}, {"t": [10, 11], "u": [5]}, {}]
-    assert [(r.node, dict(r.partitions)) for r in brokers.asked] == [(ONE, {"t": [0, 2], "u": [0]}), (TWO, {"t": [1]})]
+    ends = ends_of(brokers, reader, {"t": 3}, {"t": 2, "u": 1}, {})
+    assert ends == [{"t": [10, 11, 12]}, {"t": [10, 11], "u": [5]}, {}]
+    assert [(r.node, dict(r.partitions)) for r in brokers.asked] == [
+        (FIRST, {"t": [0, 2], "u": [0]}),
+        (SECOND, {"t": [1]}),
+    ]
     assert reader.expired == []
 
 
@@ -234,7 +237,7 @@ def test_a_topic_that_is_gone_leaves_other_groups_their_ends() -> None:
 def test_a_leader_that_is_silent_is_the_trouble_of_its_partitions_only() -> None:
     brokers, reader = Brokers(), Reader(t=2, u=1)
     brokers.ends = {"t": {0: (0, 10), 1: (0, 11)}, "u": {0: (0, 5)}}
-    brokers.fails[TWO] = TransportError(Failure.TIMED_OUT, "no answer")
+    brokers.fails[SECOND] = TransportError(Failure.TIMED_OUT, "no answer")
     fine, silent = ends_of(brokers, reader, {"u": 1}, {"t": 2})
     assert (fine, str(silent)) == (
         {"u": [5]},
@@ -244,16 +247,16 @@ def test_a_leader_that_is_silent_is_the_trouble_of_its_partitions_only() -> None
 
 def test_a_broker_that_was_replaced_is_asked_at_its_new_address() -> None:
     class Replaced(Reader):
-        now = TWO
+        now = SECOND
 
         async def nodes(self) -> tuple[Node, ...]:
-            return ONE, self.now
+            return FIRST, self.now
 
     brokers, reader = Brokers(), Replaced(t=2)
     brokers.ends = {"t": {0: (0, 10), 1: (0, 11)}}
     offsets = SharedOffsets(cast("SharedReader", reader), cast("Transport", brokers), groups_of(brokers))
     together(offsets.known_ends({"t": 2}, 5.0))
-    brokers.fails[TWO], reader.now = TransportError(Failure.TIMED_OUT, "no answer"), Node(2, "replacement", 9092)
+    brokers.fails[SECOND], reader.now = TransportError(Failure.TIMED_OUT, "no answer"), Node(2, "replacement", 9092)
     (missing,) = together(offsets.known_ends({"t": 2}, 5.0))
     (whole,) = together(offsets.known_ends({"t": 2}, 5.0))
     assert isinstance(missing, Ends)

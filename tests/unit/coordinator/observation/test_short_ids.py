@@ -13,8 +13,8 @@ A, B = "app-0af1c2d3-1111-4222-8333-444455556666", "app-0bc2c2d3-1111-4222-8333-
 
 def seen(*members: tuple[str, str, str | None]) -> Observation:
     """Of members by id, client id and instance id."""
-    found = tuple(ObservedMember(name, instance, client, "/h") for name, client, instance in members)
-    return Observation("g", "classic", "Stable", "range", 0, found)
+    items = tuple(ObservedMember(name, instance, client, "/h") for name, client, instance in members)
+    return Observation("g", "classic", "Stable", "range", 0, items)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class Log:
         return {t: np.full(n, self.done, dtype=np.int64) for t, n in topics.items()}
 
 
-class Known:
+class TopologySource:
     """A topology that is known, and internal topics that `cluster` gets when they are asked for."""
 
     def __init__(self, topology: Topology | None = SHOP, creates: Mapping[str, int] | None = None) -> None:
@@ -116,15 +116,19 @@ class App:
         *,
         cluster: Cluster | None = None,
         log: Log | None = None,
-        known: Known | None = None,
+        topology_source: TopologySource | None = None,
         attested: bool = False,
         standby_lag_max: int | None = None,
         standbys_unknown: bool = False,
         assignors: Assignors = SIMPLE,
         **configs: int,
     ) -> None:
-        self.cluster, self.log, self.known = cluster or Cluster(), log or Log(), known or Known()
-        self.known.cluster = self.cluster
+        self.cluster, self.log, self.topology_source = (
+            cluster or Cluster(),
+            log or Log(),
+            topology_source or TopologySource(),
+        )
+        self.topology_source.cluster = self.cluster
         self.at_s = NOW_MS / 1000
         config = StreamsConfig(
             "shop",
@@ -135,7 +139,7 @@ class App:
             standbys_unknown=standbys_unknown,
         )
         self.kind = StreamsKind(
-            "shop", config, self.cluster, self.log, self.known, assignors, wall_clock=lambda: self.at_s
+            "shop", config, self.cluster, self.log, self.topology_source, assignors, wall_clock=lambda: self.at_s
         )
         self.planner = Planner("shop", self.kind)
 

@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.membership.events import DescribeAnswer, Descr
 from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
 from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
 from tests.unit.assignors.streams.world import SHOP, Thread
-from tests.unit.coordinator.planning.applications import RETURNED, A, App, B, C, Known, after, lead, order, run
+from tests.unit.coordinator.planning.applications import RETURNED, A, App, B, C, TopologySource, after, lead, order, run
 
 # ---- trust -----------------------------------------------------------------------------------------------------------
 
@@ -227,12 +227,12 @@ def test_what_a_group_shows_under_another_leader_is_remembered_until_a_process_r
         first = await lead(App(), 1, A, B)
         app = App()
         await app.planner.observed(shown(first, A, B, state="PreparingRebalance"), None)
-        assert app.known.observed == []
+        assert app.topology_source.observed == []
         await app.planner.observed(shown(first, A, B), None)
         assert len(app.kind.memory.threads) == 2
         assert not app.kind.memory.led
         await app.planner.observed(shown(first, A, B), None)
-        assert len(app.known.observed) == 2, "learning is tried again"
+        assert len(app.topology_source.observed) == 2, "learning is tried again"
         with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 5, A, RETURNED)
         await lead(app, 6, *after(first, A, B))
@@ -254,13 +254,13 @@ def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
     learned = replace(SHOP, source="learned")
 
     async def scenario() -> None:
-        app = App(known=Known(learned))
-        app.known.learned_from_members = frozenset({"a"})
+        app = App(topology_source=TopologySource(learned))
+        app.topology_source.learned_from_members = frozenset({"a"})
         with pytest.raises(RefusalError, match="has restarted"):
             await lead(app, 1, A, B)
-        app.known.learned_from_members = frozenset({"a", "b"})
+        app.topology_source.learned_from_members = frozenset({"a", "b"})
         await lead(app, 2, A, B)
-        app.known.mismatch = "subtopology 1 of the application has another changelog"
+        app.topology_source.mismatch = "subtopology 1 of the application has another changelog"
         with pytest.raises(RefusalError, match="another changelog"):
             await lead(app, 3, A, B)
 
@@ -270,8 +270,8 @@ def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
 def test_members_that_a_topology_was_not_learned_from_are_no_acquaintances() -> None:
     async def scenario() -> None:
         first = await lead(App(), 1, A, B)
-        app = App(known=Known(replace(SHOP, source="learned")))
-        app.known.learned_from_members = frozenset({"a", "before"})
+        app = App(topology_source=TopologySource(replace(SHOP, source="learned")))
+        app.topology_source.learned_from_members = frozenset({"a", "before"})
         await app.planner.observed(shown(first, A, B), None)
         assert not app.kind.memory.threads
         with pytest.raises(RefusalError, match="has restarted"):
@@ -286,8 +286,8 @@ def test_a_leader_that_bellwether_removed_to_lead_has_not_restarted(source: str)
 
     async def scenario() -> None:
         first = await lead(App(), 1, A, B)
-        app = App(known=Known(replace(SHOP, source=source)))
-        app.known.learned_from_members = frozenset({"a", "b"})
+        app = App(topology_source=TopologySource(replace(SHOP, source=source)))
+        app.topology_source.learned_from_members = frozenset({"a", "b"})
         await app.planner.observed(shown(first, A, B), None)
         command = order(app, 2, *after(first, A), RETURNED)
         with pytest.raises(RefusalError, match="has restarted"):

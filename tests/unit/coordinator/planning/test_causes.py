@@ -65,9 +65,9 @@ A, B = {"a": ("orders",)}, {"b": ("orders",)}
     ],
 )
 def test_members(before: Members, after: Members, kind: CauseKind, sentence: str) -> None:
-    found = cause(decided(before, TWO), decided(after, TWO))
-    assert (found.kind, found.sentence) == (kind, sentence)
-    assert set(found.members) == before.keys() ^ after.keys()
+    why = cause(decided(before, TWO), decided(after, TWO))
+    assert (why.kind, why.sentence) == (kind, sentence)
+    assert set(why.members) == before.keys() ^ after.keys()
 
 
 def test_the_first_plan() -> None:
@@ -104,34 +104,34 @@ def test_the_first_plan_after_a_return_has_the_reason_of_its_request() -> None:
     ],
 )
 def test_topics(before: dict[str, int], after: dict[str, int], sentence: str) -> None:
-    found = cause(decided(A, before), decided(A, after))
-    assert (found.kind, found.sentence) == (CauseKind.METADATA, sentence)
+    why = cause(decided(A, before), decided(A, after))
+    assert (why.kind, why.sentence) == (CauseKind.METADATA, sentence)
 
 
 def test_a_static_member_that_restarted_is_the_same_member() -> None:
-    found = cause(decided(A, TWO, statics=True), decided(A, TWO, statics=True, suffix="-2"))
-    assert found.kind is CauseKind.AGAIN
+    why = cause(decided(A, TWO, statics=True), decided(A, TWO, statics=True, suffix="-2"))
+    assert why.kind is CauseKind.AGAIN
 
 
 def test_pending_partitions_are_the_reason_of_the_next_rebalance() -> None:
-    held = {"a": (TopicPartition("orders", 0), TopicPartition("orders", 1))}
-    first = decided(A | B, TWO, protocol="cooperative-sticky", owned=held)
+    owned = {"a": (TopicPartition("orders", 0), TopicPartition("orders", 1))}
+    first = decided(A | B, TWO, protocol="cooperative-sticky", owned=owned)
     assert first.followup
-    found = cause(first, decided(A | B, TWO, protocol="cooperative-sticky"))
-    assert found.kind is CauseKind.PENDING
-    assert found.sentence == "1 partition given up by the former owner can be handed out"
+    why = cause(first, decided(A | B, TWO, protocol="cooperative-sticky"))
+    assert why.kind is CauseKind.PENDING
+    assert why.sentence == "1 partition given up by the former owner can be handed out"
 
 
 def test_members_are_called_by_their_names_and_many_are_counted() -> None:
     many: Members = {f"m{i}": ("orders",) for i in range(9)}
-    found = cause(decided(A, TWO), decided(A | many, TWO), name=str.upper)
-    assert found.sentence == "M0, M1, M2, M3 and 5 more joined"
+    why = cause(decided(A, TWO), decided(A | many, TWO), name=str.upper)
+    assert why.sentence == "M0, M1, M2, M3 and 5 more joined"
 
 
 def test_an_order_is_the_cause_and_what_else_has_changed_is_reported_too() -> None:
-    found = cause(decided(A, TWO), decided(A | B, TWO), ordered=("eve has ordered pin of orders-0",))
-    assert found.kind is CauseKind.ORDERED
-    assert found.sentence == "eve has ordered pin of orders-0; b joined"
+    why = cause(decided(A, TWO), decided(A | B, TWO), ordered=("eve has ordered pin of orders-0",))
+    assert why.kind is CauseKind.ORDERED
+    assert why.sentence == "eve has ordered pin of orders-0; b joined"
     assert cause(None, decided(A, TWO), ordered=("eve",)).kind is CauseKind.FIRST
 
 

@@ -110,8 +110,8 @@ def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_tak
 
     def at_rest(holders: dict[str, tuple[int, ...]], state: str = "Stable") -> DescribeAnswer:
         given = {
-            member: ConsumerProtocolAssignment(partitions=tuple(TopicPartition("t", p) for p in held)).encode()
-            for member, held in holders.items()
+            member: ConsumerProtocolAssignment(partitions=tuple(TopicPartition("t", p) for p in owned)).encode()
+            for member, owned in holders.items()
         }
         member_entry = DescribedMember("bw-old", "bellwether", MEMBERS[0].metadata, b"")
         others = [DescribedMember(m.member_id, None, m.metadata, given[m.member_id]) for m in MEMBERS[1:]]
@@ -126,8 +126,8 @@ def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_tak
         assert sorted(planner.kind.memory.index) == ["a", "b"], "our seat is no member that holds anything"
         planned = await planner.plan(order(8))
         given = dict(planned.chosen.decision.assignments)
-        held = {m: [p for _, p in ConsumerProtocolAssignment.decode(given[m]).partitions] for m in ("a", "b")}
-        assert held == {"a": [0, 3], "b": [1, 2]}
+        owned = {m: [p for _, p in ConsumerProtocolAssignment.decode(given[m]).partitions] for m in ("a", "b")}
+        assert owned == {"a": [0, 3], "b": [1, 2]}
 
     run(scenario())
 
@@ -135,11 +135,11 @@ def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_tak
 def test_a_leader_that_made_way_for_bellwether_gets_back_what_it_had_under_its_new_id() -> None:
     """Found by taking groups over: it comes back without claims, and another member got one of its partitions."""
     old, new, other, third = (f"{name}-{'0' * 35}{n}" for n, name in enumerate(("led", "led", "b", "c")))
-    held = {old: (0, 1, 2), other: (3, 4, 5), third: (6, 7)}
+    owned = {old: (0, 1, 2), other: (3, 4, 5), third: (6, 7)}
     cluster = ClusterView.of({"t": [["a"]] * 8})
 
     def given(member: str) -> tuple[TopicPartition, ...]:
-        return tuple(TopicPartition("t", p) for p in held.get(member, ()))
+        return tuple(TopicPartition("t", p) for p in owned.get(member, ()))
 
     def subscription(member: str) -> bytes:
         return ConsumerProtocolSubscription(1, ("t",), None, given(member)).encode()
@@ -147,7 +147,7 @@ def test_a_leader_that_made_way_for_bellwether_gets_back_what_it_had_under_its_n
     async def scenario() -> None:
         planner = Planner("orders", ConsumerKind(Reader(cluster), Policy()))
         seen = tuple(
-            DescribedMember(m, None, subscription(m), ConsumerProtocolAssignment(0, given(m)).encode()) for m in held
+            DescribedMember(m, None, subscription(m), ConsumerProtocolAssignment(0, given(m)).encode()) for m in owned
         )
         protocol = "cooperative-sticky"
         await planner.observed(DescribeAnswer(1, 0, "Stable", "consumer", protocol, seen), "bellwether")

@@ -51,9 +51,9 @@ def without(member_id: str) -> Decision[PartitionPlan]:
 def owned_by(owner: list[int], pending: list[bool] | None = None) -> Decision[PartitionPlan]:
     """A decision whose plan and bytes say this about t-0..t-3 ("other" sorts first and is nobody's)."""
     full = np.array([NOBODY, NOBODY, *owner], dtype=np.int32)
-    held = np.array([False, False, *(pending or [False] * 4)])
-    sent = {m: [("t", p) for p in range(4) if owner[p] == m and not held[2 + p]] for m in (0, 1)}
-    return replace(sending(a=blob(*sent[0]), b=blob(*sent[1])), plan=replace(GOOD.plan, target=Plan(full, held)))
+    owned = np.array([False, False, *(pending or [False] * 4)])
+    sent = {m: [("t", p) for p in range(4) if owner[p] == m and not owned[2 + p]] for m in (0, 1)}
+    return replace(sending(a=blob(*sent[0]), b=blob(*sent[1])), plan=replace(GOOD.plan, target=Plan(full, owned)))
 
 
 def test_a_good_decision_may_leave() -> None:
@@ -81,13 +81,13 @@ def test_a_good_decision_may_leave() -> None:
 )
 def test_a_bad_decision_may_not(make: Callable[[], Decision], finding: str) -> None:
     findings = inspect(RAW, make())
-    assert any(finding in found for found in findings), findings
+    assert any(finding in text for text in findings), findings
 
 
 def test_a_partition_of_a_topic_that_the_member_does_not_read() -> None:
     owner = np.array([0, NOBODY, 0, 0, 1, 1], dtype=np.int32)
     bad = replace(sending(a=blob(("other", 0), ("t", 0), ("t", 1))), plan=replace(GOOD.plan, target=Plan.of(owner)))
-    assert any("does not subscribe" in found for found in inspect(RAW, bad))
+    assert any("does not subscribe" in finding for finding in inspect(RAW, bad))
 
 
 def test_a_plan_for_other_members() -> None:

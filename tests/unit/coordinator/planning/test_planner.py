@@ -23,7 +23,7 @@ def test_an_order_on_tasks_is_worth_a_rebalance_only_where_it_changes_the_plan()
     async def scenario() -> None:
         app = App()
         config = StreamsConfig("shop", policy="streams-ha", configs=AssignmentConfigs(acceptable_recovery_lag=0))
-        parts = (app.cluster, app.log, app.known, stock(config.stages))
+        parts = (app.cluster, app.log, app.topology_source, stock(config.stages))
         planner = Planner("shop", StreamsKind("shop", config, *parts, wall_clock=lambda: app.at_s))
         threads = [Thread("a", 1, rack="a"), Thread("b", 2, rack="b")]
         for generation in (1, 2):
@@ -47,7 +47,7 @@ def test_the_end_of_an_evacuation_is_worth_a_rebalance_where_the_process_is_back
         app = App()
         configs = AssignmentConfigs(acceptable_recovery_lag=100, num_standby_replicas=1)
         config = StreamsConfig("shop", policy="streams-ha", topology_attested=True, configs=configs)
-        parts = (app.cluster, app.log, app.known, stock(config.stages))
+        parts = (app.cluster, app.log, app.topology_source, stock(config.stages))
         planner = Planner("shop", StreamsKind("shop", config, *parts, wall_clock=lambda: app.at_s))
         generation = 0
 
@@ -84,7 +84,7 @@ def test_an_applied_plan_of_tasks_is_followed_in_each_rebalance_of_its_threads_a
         app = App()
         configs = AssignmentConfigs(acceptable_recovery_lag=100, num_standby_replicas=1)
         config = StreamsConfig("shop", policy="streams-ha", configs=configs)
-        parts = (app.cluster, app.log, app.known, stock(config.stages))
+        parts = (app.cluster, app.log, app.topology_source, stock(config.stages))
         planner = Planner("shop", StreamsKind("shop", config, *parts, wall_clock=lambda: app.at_s))
         generation = 0
 

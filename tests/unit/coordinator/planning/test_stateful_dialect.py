@@ -275,11 +275,11 @@ def test_memory_is_not_rebuilt_where_a_topic_cannot_be_read() -> None:
         a, b = await group.settle(Member("a", 1), Member("b", 2))
         sent = await group.rebalance(a, b)
         members = tuple(DescribedMember(m.name, None, m.metadata, sent[m.name]) for m in (a, b))
-        known = group.kind.memory
+        memory = group.kind.memory
         group.cluster.counts = {"clicks": 2}
         group.cluster.unreadable = frozenset({"orders"})
         with pytest.raises(UnreadableTopicsError, match="topic orders"):
             await group.planner.rebuild(RebuildMemory(99, PROTOCOL, ()), ShownGroup("Stable", PROTOCOL, members), OWN)
-        assert group.kind.memory is known
+        assert group.kind.memory is memory
 
     run(scenario())

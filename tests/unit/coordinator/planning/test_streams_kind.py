@@ -26,8 +26,8 @@ from tests.unit.coordinator.planning.applications import (
     App,
     B,
     Cluster,
-    Known,
     Log,
+    TopologySource,
     after,
     lead,
     order,
@@ -55,13 +55,13 @@ def test_it_plans_with_fresh_metadata_and_the_ends_of_changelogs() -> None:
 
 def test_without_a_topology_a_java_member_leads() -> None:
     with pytest.raises(RefusalError, match="its topology is not known"):
-        run(lead(App(known=Known(None)), 1, A))
+        run(lead(App(topology_source=TopologySource(None)), 1, A))
 
 
 def test_missing_internal_topics_are_created_where_they_are_described_and_begin_empty() -> None:
     counts = {"orders": 4}
     internal = {t: n for t, n in SHOP_COUNTS.items() if t not in counts}
-    app = App(cluster=Cluster(counts), known=Known(creates=internal), log=Log(committed=-1))
+    app = App(cluster=Cluster(counts), topology_source=TopologySource(creates=internal), log=Log(committed=-1))
     planned = run(lead(app, 1, A))
     assert planned.chosen.decision.plan.view.tasks.end_sum.tolist() == [0] * 8
     assert app.log.asked == [()], "topics made a moment ago have no ends to ask for"
@@ -71,21 +71,25 @@ def test_missing_internal_topics_are_created_where_they_are_described_and_begin_
 
 def test_internal_topics_of_a_pattern_are_created_once_members_show_what_it_finds() -> None:
     """They were left to a Java leader for ever: its first generation was never Bellwether's."""
-    zero, one = SHOP.subtopologies
-    by_pattern = replace(SHOP, subtopologies=(replace(zero, sources=()), one), patterns=((0, "ord.*"),))
+    first, second = SHOP.subtopologies
+    by_pattern = replace(SHOP, subtopologies=(replace(first, sources=()), second), patterns=((0, "ord.*"),))
     internal = {t: n for t, n in SHOP_COUNTS.items() if t != "orders"}
-    app = App(cluster=Cluster({"orders": 4}), known=Known(by_pattern, creates=internal), attested=True)
+    app = App(
+        cluster=Cluster({"orders": 4}), topology_source=TopologySource(by_pattern, creates=internal), attested=True
+    )
     run(app.kind.prepare(1.0))
     assert app.cluster.counts == {"orders": 4}, "nobody knows yet how many partitions they need"
     planned = run(lead(app, 1, replace(A, topics=("orders",))))
     assert planned.chosen.decision.plan.view.tasks.size == 8
-    (asked,) = app.known.completed
+    (asked,) = app.topology_source.completed
     assert asked.source_topics == SHOP.source_topics
 
 
 def test_it_makes_internal_topics_before_anybody_comes() -> None:
     fresh = Log(committed=-1)
-    app = App(cluster=Cluster({"orders": 4}), log=fresh, known=Known(creates=SHOP_COUNTS), attested=True)
+    app = App(
+        cluster=Cluster({"orders": 4}), log=fresh, topology_source=TopologySource(creates=SHOP_COUNTS), attested=True
+    )
     run(app.kind.prepare(1.0))
     assert app.cluster.counts == SHOP_COUNTS
 
@@ -93,9 +97,9 @@ def test_it_makes_internal_topics_before_anybody_comes() -> None:
 def test_a_reset_application_does_not_get_its_old_topics_again_before_members_come() -> None:
     """StreamsResetter removed Bellwether and nine topics; five seconds later Bellwether had made them all again, for a
     version that nobody would start any more."""
-    seen = App(log=Log(committed=-1), known=Known(creates=SHOP_COUNTS), attested=True)
+    seen = App(log=Log(committed=-1), topology_source=TopologySource(creates=SHOP_COUNTS), attested=True)
     run(seen.kind.prepare(1.0))
-    restarted = App(known=Known(creates=SHOP_COUNTS), attested=True)
+    restarted = App(topology_source=TopologySource(creates=SHOP_COUNTS), attested=True)
     for app in (seen, restarted):
         app.cluster.counts = {"orders": 4}
         with capture_logs() as logs:
@@ -112,7 +116,11 @@ def test_a_reset_application_that_is_not_attested_is_left_to_java_first(restarte
     """Its next version may have other stores and subscribe to the same topics. With an empty memory Bellwether led it
     by the file of the old one, for which Bellwether made the old topics again."""
     log = Log() if restarted else Log(committed=-1)
-    app = App(cluster=Cluster({"orders": 4}) if restarted else Cluster(), known=Known(creates=SHOP_COUNTS), log=log)
+    app = App(
+        cluster=Cluster({"orders": 4}) if restarted else Cluster(),
+        topology_source=TopologySource(creates=SHOP_COUNTS),
+        log=log,
+    )
     if not restarted:
         run(lead(app, 1, A))
         app.planner.forget()
@@ -127,21 +135,24 @@ def test_a_reset_application_that_is_not_attested_is_left_to_java_first(restarte
 
 def test_an_application_that_has_run_gets_what_a_new_version_adds() -> None:
     counts = {t: n for t, n in SHOP_COUNTS.items() if "changelog" not in t}
-    app = App(cluster=Cluster(counts), known=Known(creates=SHOP_COUNTS), attested=True)
+    app = App(cluster=Cluster(counts), topology_source=TopologySource(creates=SHOP_COUNTS), attested=True)
     run(app.kind.prepare(1.0))
     assert app.cluster.counts == SHOP_COUNTS
 
 
 def test_by_a_file_that_is_not_attested_nothing_is_made_before_a_member_has_come() -> None:
     """With a wrong source topic in it a repartition topic got too few partitions, and the application died of that."""
-    app = App(cluster=Cluster({"orders": 4}), known=Known(creates=SHOP_COUNTS))
+    app = App(cluster=Cluster({"orders": 4}), topology_source=TopologySource(creates=SHOP_COUNTS))
     run(app.kind.prepare(1.0))
     assert app.cluster.counts == {"orders": 4}
 
 
 def test_no_topics_are_made_for_members_of_another_topology() -> None:
     counts = {"orders": 4, "clicks": 4}
-    app = App(cluster=Cluster(counts), known=Known(creates={t: n for t, n in SHOP_COUNTS.items() if t != "orders"}))
+    app = App(
+        cluster=Cluster(counts),
+        topology_source=TopologySource(creates={t: n for t, n in SHOP_COUNTS.items() if t != "orders"}),
+    )
     for topics in ((*A.topics, "clicks"), ("clicks",)):
         with pytest.raises(RefusalError):
             run(lead(app, 1, replace(A, topics=topics)))

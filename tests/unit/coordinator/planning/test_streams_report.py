@@ -44,19 +44,19 @@ def planned(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = 
 
 
 def test_numbers_of_a_first_plan() -> None:
-    found, why = report(FIRST.plan), cause(None, FIRST)
+    numbers, why = report(FIRST.plan), cause(None, FIRST)
     assert (why.kind, why.sentence) == (CauseKind.FIRST, "first plan, for 2 processes")
-    assert (found.tasks, found.threads, found.standbys, found.pending) == (8, 2, 4, 0)
-    assert [p.active_stateful + p.active_stateless for p in found.processes] == [4, 4]
-    assert (found.standby_lag, found.standby_lag_age_ms) == (1000, None)
+    assert (numbers.tasks, numbers.threads, numbers.standbys, numbers.pending) == (8, 2, 4, 0)
+    assert [p.active_stateful + p.active_stateless for p in numbers.processes] == [4, 4]
+    assert (numbers.standby_lag, numbers.standby_lag_age_ms) == (1000, None)
     assert FIRST.probing_at_ms is None
 
 
 def test_lags_have_ages_and_pending_tasks_are_counted() -> None:
-    found, why = report(GROWN.plan), cause(FIRST, GROWN)
+    numbers, why = report(GROWN.plan), cause(FIRST, GROWN)
     assert why.kind is CauseKind.JOINED
     assert "process 00000000 joined" in why.sentence
-    assert found.pending == int(GROWN.plan.pending.sum()) > 0
+    assert numbers.pending == int(GROWN.plan.pending.sum()) > 0
 
 
 def after(decision: Decision[TaskPlan], *threads: Thread, now_ms: int = NOW_MS + 5) -> Decision[TaskPlan]:
@@ -93,9 +93,9 @@ def test_causes_of_rebalances() -> None:
     assert "shutdown of the application" in cause(FIRST, stop).sentence
 
 
-def reported(metrics: Metrics, streams: StreamsMetrics, one: PlannedRebalance[TaskPlan]) -> None:
-    metrics.on_decision(one)
-    streams.on_streams_decision(one)
+def reported(metrics: Metrics, streams: StreamsMetrics, planned: PlannedRebalance[TaskPlan]) -> None:
+    metrics.on_decision(planned)
+    streams.on_streams_decision(planned)
 
 
 def samples(metrics: Metrics) -> Mapping[tuple[str, tuple[str, ...]], float]:
@@ -110,22 +110,22 @@ def test_metrics_follow_processes_that_come_and_go() -> None:
     metrics = Metrics()
     streams = StreamsMetrics(metrics)
     reported(metrics, streams, planned(FIRST))
-    found = samples(metrics)
+    values = samples(metrics)
     process = str(FIRST.plan.view.processes[1].process_id)
-    assert found["bellwether_streams_tasks", ("active_stateful",)] == 4
-    assert found["bellwether_streams_tasks", ("standby",)] == 4
-    assert found["bellwether_streams_process_tasks", ("active_stateless", process)] == 2
-    assert found["bellwether_streams_standby_lag_records", ("1",)] == 1000
-    assert math.isnan(found["bellwether_streams_standby_lag_age_seconds", ("1",)])  # they restore everything
-    assert not [labels for name, labels in found if name in ("bellwether_streams_task_lag_records", WARMUP_LAG)]
-    assert found["bellwether_unowned_partitions", ()] == 0
-    assert found["bellwether_generation", ()] == 1
+    assert values["bellwether_streams_tasks", ("active_stateful",)] == 4
+    assert values["bellwether_streams_tasks", ("standby",)] == 4
+    assert values["bellwether_streams_process_tasks", ("active_stateless", process)] == 2
+    assert values["bellwether_streams_standby_lag_records", ("1",)] == 1000
+    assert math.isnan(values["bellwether_streams_standby_lag_age_seconds", ("1",)])  # they restore everything
+    assert not [labels for name, labels in values if name in ("bellwether_streams_task_lag_records", WARMUP_LAG)]
+    assert values["bellwether_unowned_partitions", ()] == 0
+    assert values["bellwether_generation", ()] == 1
     reported(metrics, streams, planned(led(group(A, generation=2)), FIRST))
-    found = samples(metrics)
-    assert found["bellwether_streams_processes", ()] == 1
-    assert not [labels for name, labels in found if name == "bellwether_streams_process_tasks" and process in labels]
-    assert found["bellwether_rebalances_total", ("led", "members left")] == 1
-    assert found["bellwether_streams_task_spread", ()] == 0
+    values = samples(metrics)
+    assert values["bellwether_streams_processes", ()] == 1
+    assert not [labels for name, labels in values if name == "bellwether_streams_process_tasks" and process in labels]
+    assert values["bellwether_rebalances_total", ("led", "members left")] == 1
+    assert values["bellwether_streams_task_spread", ()] == 0
     reported(metrics, streams, planned(led(group(A, B, C, generation=3)), FIRST))
     assert samples(metrics)["bellwether_streams_task_spread", ()] == 1, "eight tasks on three processes"
 
@@ -134,9 +134,9 @@ def test_lags_of_warm_ups_and_of_every_copy_are_reported() -> None:
     metrics = Metrics()
     streams = StreamsMetrics(metrics, by_task=True)
     reported(metrics, streams, planned(led(group(A, B), assignors=WARMING)))
-    found = samples(metrics)
-    assert found[WARMUP_LAG, ("1",)] == 1000
-    by_task = [(labels, lag) for (name, labels), lag in found.items() if name == "bellwether_streams_task_lag_records"]
+    values = samples(metrics)
+    assert values[WARMUP_LAG, ("1",)] == 1000
+    by_task = [(labels, lag) for (name, labels), lag in values.items() if name == "bellwether_streams_task_lag_records"]
     ((labels, lag),) = by_task
     assert (labels[0], labels[-1], lag) == ("warmup", "1_0", 1000)
     reported(metrics, streams, planned(FIRST))

@@ -59,7 +59,9 @@ def traffic(loads: list[int]) -> bytes:
 def replayed(history: History) -> list[PolicyOutcome]:
     """Every policy over every group."""
     weights = history.weights()
-    return [one for snapshots in history.snapshots.values() for one in replay_policies(snapshots, POLICIES, weights)]
+    return [
+        replay for snapshots in history.snapshots.values() for replay in replay_policies(snapshots, POLICIES, weights)
+    ]
 
 
 def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
@@ -97,8 +99,8 @@ def test_orders_on_placement_that_were_in_force_bind_every_policy_but_a_brokers_
     (snapshot,) = [SCHEMAS.decode(value)[1] for value in recorded([3], racks=True)]
     banned = {**snapshot, "rules": [asdict(Rule("ban", "*", "rack:az1"))]}
     names = ("rack-first", "broker-uniform")
-    free, bound = (list(replay_policies([one], names, Weights())) for one in (snapshot, banned))
-    assert [one.cross_rack for one in free] == [0, free[1].cross_rack]
+    free, bound = (list(replay_policies([recorded], names, Weights())) for recorded in (snapshot, banned))
+    assert [slot.cross_rack for slot in free] == [0, free[1].cross_rack]
     assert bound[0].cross_rack >= 4, "nobody in az1 may read what is there"
     assert bound[1] == free[1]
 

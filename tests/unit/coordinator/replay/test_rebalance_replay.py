@@ -57,8 +57,8 @@ def test_a_rebalance_with_configured_racks_is_replayed_with_them(tmp_path: Path)
     head = {"group": "group", "generation": 1, "decided_at_ms": 0, "part": 0}
     plan = SCHEMAS.encode("assignment", {**head, "entries": list(assignment_entries(decision.plan))})
     write_history(tmp_path / "h", [plan, SCHEMAS.encode("snapshot", snapshot_record(decision))])
-    (found,) = replay_rebalances(rebalances(tmp_path / "h"), {}, Weights())
-    assert (found.same, decision.cost.cross_rack) == (True, 0)
+    (replay,) = replay_rebalances(rebalances(tmp_path / "h"), {}, Weights())
+    assert (replay.same, decision.cost.cross_rack) == (True, 0)
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_a_rebalance_under_orders_is_replayed_under_them(tmp_path: Path, rule: R
     plan = SCHEMAS.encode("assignment", {**head, "entries": list(assignment_entries(decision.plan))})
     with_rules = SCHEMAS.encode("snapshot", snapshot_record(decision, (rule,)))
     write_history(tmp_path / "h", [plan, with_rules])
-    (found,) = replay_rebalances(rebalances(tmp_path / "h"), {}, Weights())
-    assert found.same
+    (replay,) = replay_rebalances(rebalances(tmp_path / "h"), {}, Weights())
+    assert replay.same
     old = SCHEMAS.versions("snapshot")[0]
     record = {name: value for name, value in snapshot_record(decision).items() if name != "rules"}
     record["members"] = [{k: v for k, v in m.items() if k not in ("rack", "leader_only")} for m in record["members"]]
     write_history(tmp_path / "old", [plan, old.header + old.body(record)])
-    (found,) = replay_rebalances(rebalances(tmp_path / "old"), {}, Weights())
-    assert (found.failed, found.differs > 0) == ("", True), "an older record is replayed as it was recorded"
+    (replay,) = replay_rebalances(rebalances(tmp_path / "old"), {}, Weights())
+    assert (replay.failed, replay.differs > 0) == ("", True), "an older record is replayed as it was recorded"
 
 
 def rebalances(path: Path) -> list[RecordedRebalance]:
@@ -97,10 +97,10 @@ def rebalances(path: Path) -> list[RecordedRebalance]:
 @pytest.mark.parametrize("policy", ["kafka", "sticky-min-churn", "rack-first"])
 def test_the_same_code_decides_the_same(tmp_path: Path, policy: str, protocol: str) -> None:
     write_history(tmp_path / "h", recorded([2, 3, 3, 4, 4, 1], policy, protocol))
-    found = list(replay_rebalances(rebalances(tmp_path / "h"), {}, Weights()))
-    assert len(found) == 6
-    assert [(one.differs, one.failed, one.policy) for one in found] == [(0, "", policy)] * 6
-    assert all(one.now == one.recorded for one in found)
+    replays = list(replay_rebalances(rebalances(tmp_path / "h"), {}, Weights()))
+    assert len(replays) == 6
+    assert [(replay.differs, replay.failed, replay.policy) for replay in replays] == [(0, "", policy)] * 6
+    assert all(replay.now == replay.recorded for replay in replays)
 
 
 @pytest.mark.parametrize("policy", ["kafka", "sticky-min-churn"])
@@ -118,7 +118,7 @@ def test_rebalances_that_another_led_are_no_memory_of_bellwethers(tmp_path: Path
         records.append(SCHEMAS.encode("assignment", {**head, "part": 0, "entries": entries}))
         records.append(SCHEMAS.encode("snapshot", snapshot_record(decision)))
     write_history(tmp_path / "h", records)
-    assert [one.differs for one in replay_rebalances(rebalances(tmp_path / "h"), {}, Weights())] == [0, 0]
+    assert [replay.differs for replay in replay_rebalances(rebalances(tmp_path / "h"), {}, Weights())] == [0, 0]
 
 
 def test_a_difference_from_what_was_sent_for_want_of_a_plan_has_a_caveat(tmp_path: Path) -> None:
@@ -130,30 +130,30 @@ def test_a_difference_from_what_was_sent_for_want_of_a_plan_has_a_caveat(tmp_pat
     assert history.sources == {("g", 1, 5): "cheaper plan"}
     kept = rebalances_of(history.snapshots["g"], history.assignments["g"], history.sources)
     otherwise = {"sticky-min-churn": Policy("sticky-min-churn")}
-    (found,) = replay_rebalances(kept, otherwise, Weights())
-    assert found.differs
-    assert found.caveat == "what was sent was a cheaper plan"
+    (replay,) = replay_rebalances(kept, otherwise, Weights())
+    assert replay.differs
+    assert replay.caveat == "what was sent was a cheaper plan"
     (sure,) = replay_rebalances(
         rebalances_of(history.snapshots["g"], history.assignments["g"], {}), otherwise, Weights()
     )
-    assert (sure.differs, sure.caveat) == (found.differs, "")
+    assert (sure.differs, sure.caveat) == (replay.differs, "")
 
 
 def test_a_recording_that_begins_in_the_middle_decides_the_same(tmp_path: Path) -> None:
     write_history(tmp_path / "h", list(recorded([2, 3, 3, 4], "sticky-min-churn"))[4:])
-    found = list(replay_rebalances(rebalances(tmp_path / "h"), {}, Weights()))
-    assert [(one.generation, one.same) for one in found] == [(3, True), (4, True)]
+    replays = list(replay_rebalances(rebalances(tmp_path / "h"), {}, Weights()))
+    assert [(replay.generation, replay.same) for replay in replays] == [(3, True), (4, True)]
 
 
 def test_another_policy_shows_what_would_differ_and_what_it_would_cost(tmp_path: Path) -> None:
     write_history(tmp_path / "h", recorded([3, 3], "sticky-min-churn"))
-    found = list(replay_rebalances(rebalances(tmp_path / "h"), {"rack-first": Policy("rack-first")}, Weights()))
-    assert found[0].differs == len(found[0].differences) > 0
-    first = found[0].differences[0]
+    replays = list(replay_rebalances(rebalances(tmp_path / "h"), {"rack-first": Policy("rack-first")}, Weights()))
+    assert replays[0].differs == len(replays[0].differences) > 0
+    first = replays[0].differences[0]
     assert first.recorded != first.now
-    assert found[0].recorded is not None
-    assert found[0].now is not None
-    assert found[0].now.cross_rack == 0 < found[0].recorded.cross_rack
+    assert replays[0].recorded is not None
+    assert replays[0].now is not None
+    assert replays[0].now.cross_rack == 0 < replays[0].recorded.cross_rack
 
 
 def document(path: Path, *more: str, code: int) -> Any:
@@ -167,7 +167,7 @@ def test_the_command_ends_with_4_where_something_differs(tmp_path: Path, write: 
     path = tmp_path / "history.jsonl"
     assert write(path, list(recorded([2, 3], "sticky-min-churn"))) == 4
     same = document(path, code=Exit.DONE)
-    assert [one["same"] for one in same] == [True, True]
+    assert [replay["same"] for replay in same] == [True, True]
     other = document(path, "--policy", "rack-first", code=Exit.DIFFERS)
     assert other[0]["differs"] > 0
     reported = RUNNER.invoke(app, ["replay", str(path), "--policy", "rack-first"])

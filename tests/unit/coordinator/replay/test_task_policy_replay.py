@@ -46,15 +46,15 @@ def recorded(*rebalances: Sequence[Thread], log: Log | None = None) -> list[dict
 
 
 def outcomes(records: list[dict[str, Any]], weights: Weights | None = None) -> dict[str, list[PolicyOutcome]]:
-    found: dict[str, list[PolicyOutcome]] = {name: [] for name in POLICIES}
+    by_policy: dict[str, list[PolicyOutcome]] = {name: [] for name in POLICIES}
     for outcome in replay_task_policies(records, POLICIES, weights or Weights()):
-        found[outcome.policy].append(outcome)
-    return found
+        by_policy[outcome.policy].append(outcome)
+    return by_policy
 
 
 def test_rebalances_of_the_same_members_are_one_and_each_policy_goes_on_from_its_own_plan() -> None:
-    found = outcomes(recorded((A, B), (A, B), (A, B, C), (A, B, C)))
-    for policy, steps in found.items():
+    by_policy = outcomes(recorded((A, B), (A, B), (A, B, C), (A, B, C)))
+    for policy, steps in by_policy.items():
         assert [step.members for step in steps] == [2, 3], policy
         assert [step.partitions for step in steps] == [8, 8], policy
         assert steps[0].moved == 0, "nothing was anywhere before"

@@ -28,7 +28,7 @@ class Watcher:
 
     def __init__(self, state: str = "Empty", *members: DescribedMember, leave: str = "", **settings: object) -> None:
         self.scenario = Play(**{"adopt": "when-empty", "subscribes": False} | settings)
-        self.scenario.send(OrdersInForce(leave, "")).found().described(state, *members)
+        self.scenario.send(OrdersInForce(leave, "")).coordinator_found().described(state, *members)
         self.posted = 0
 
     @property

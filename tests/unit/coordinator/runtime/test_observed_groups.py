@@ -54,7 +54,7 @@ class Fleet:
     def __init__(self, folder: Path, *entries: str, cpu_s: float = 0.0) -> None:
         self.folder = folder
         self.listed: list[ListedGroup] = []
-        self.known: set[str] = set()  # from elsewhere
+        self.known_elsewhere: set[str] = set()  # from elsewhere
         self.missing = ""
         self.refreshes: list[str] = []
         self.gone: list[str] = []
@@ -71,7 +71,7 @@ class Fleet:
             self._list,
             shared,
             [self.gone.append],
-            due=lambda group: group not in self.known,
+            due=lambda group: group not in self.known_elsewhere,
             clock=lambda: 0.0,
             cpu=self._cpu,
         )
@@ -81,7 +81,7 @@ class Fleet:
         file.write_text("\n".join(f"[[groups]]\n{entry}" for entry in entries))
         return ConfiguredSelection(load(file, environ={"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}), None)
 
-    def found(self, *names: str, missing: str = "", **types: str) -> list[str]:
+    def refreshed_groups(self, *names: str, missing: str = "", **types: str) -> list[str]:
         """After one list of these groups."""
         self.listed = [ListedGroup(name, types.get(name, "consumer")) for name in names]
         self.missing = missing
@@ -102,12 +102,14 @@ def events(lines: Sequence[Any], event: str) -> list[Any]:
 
 def test_groups_come_and_go(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 'match = "team-*"', 'name = "orders"')
-    assert fleet.found("team-a", "other") == ["orders", "team-a"]
-    assert fleet.found("team-a", "team-b") == ["orders", "team-a", "team-b"]
-    assert fleet.found("team-b") == ["orders", "team-a", "team-b"], "its new coordinator node may not list it yet"
-    assert fleet.found("team-b") == ["orders", "team-b"]
+    assert fleet.refreshed_groups("team-a", "other") == ["orders", "team-a"]
+    assert fleet.refreshed_groups("team-a", "team-b") == ["orders", "team-a", "team-b"]
+    assert fleet.refreshed_groups("team-b") == ["orders", "team-a", "team-b"], (
+        "its new coordinator node may not list it yet"
+    )
+    assert fleet.refreshed_groups("team-b") == ["orders", "team-b"]
     assert fleet.gone == ["team-a"]
-    assert fleet.found("team-a", "team-b") == ["orders", "team-a", "team-b"]
+    assert fleet.refreshed_groups("team-a", "team-b") == ["orders", "team-a", "team-b"]
 
 
 def test_what_is_known_from_elsewhere_is_not_refreshed(tmp_path: Path) -> None:
@@ -118,23 +120,23 @@ def test_what_is_known_from_elsewhere_is_not_refreshed(tmp_path: Path) -> None:
         return sorted(fleet.refreshes)
 
     fleet = Fleet(tmp_path, 'name = "a"', 'name = "b"')
-    fleet.known = {"a"}
+    fleet.known_elsewhere = {"a"}
     assert asyncio.run(refreshes(fleet)) == ["a rests", "b"]
 
 
 def test_nothing_is_dropped_by_a_list_that_is_not_full(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 'match = "*"')
-    fleet.found("a", "b")
+    fleet.refreshed_groups("a", "b")
     with capture_logs() as lines:
         for _ in range(3):
-            assert fleet.found("a", missing="broker 2 does not list its groups (no answer)") == ["a", "b"]
+            assert fleet.refreshed_groups("a", missing="broker 2 does not list its groups (no answer)") == ["a", "b"]
     (line,) = events(lines, "groups_not_listed")
     assert line["reason"] == "broker 2 does not list its groups (no answer)"
 
 
 def test_only_groups_with_an_assignment_of_partitions_are_taken(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 'match = "*"')
-    assert fleet.found("a", "c", "s", "sh", "simple", c="connect", s="streams", sh="share", simple="") == [
+    assert fleet.refreshed_groups("a", "c", "s", "sh", "simple", c="connect", s="streams", sh="share", simple="") == [
         "a",
         "s",
         "simple",
@@ -143,15 +145,15 @@ def test_only_groups_with_an_assignment_of_partitions_are_taken(tmp_path: Path) 
 
 def test_a_group_that_is_led_is_not_observed_as_well(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 'match = "*"', 'name = "led"\nmode = "lead"', 'name = "own"\npolicy = "rack-first"')
-    assert fleet.found("led", "own", "a") == ["a", "own"]
+    assert fleet.refreshed_groups("led", "own", "a") == ["a", "own"]
 
 
 def test_a_pattern_that_matches_nothing_is_one_sentence_once(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 'match = "team-*"', 'match = "x*"')
     with capture_logs() as lines:
-        fleet.found("x1")
-        fleet.found("x1")
-        fleet.found("team-a", "x1")
+        fleet.refreshed_groups("x1")
+        fleet.refreshed_groups("x1")
+        fleet.refreshed_groups("team-a", "x1")
     (line,) = events(lines, "pattern_matches_nothing")
     assert line["reason"] == (
         "No group fits the pattern team-* yet; groups are looked for every 10 s, and brokers list only those that"
@@ -162,7 +164,7 @@ def test_a_pattern_that_matches_nothing_is_one_sentence_once(tmp_path: Path) -> 
 def test_a_group_of_two_equally_specific_patterns_is_an_error_and_is_not_observed(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 'match = "team-*"', 'match = "/^team-/"')
     with capture_logs() as lines:
-        assert fleet.found("team-a") == fleet.found("team-a") == []
+        assert fleet.refreshed_groups("team-a") == fleet.refreshed_groups("team-a") == []
     (line,) = events(lines, "group_not_selected")
     assert line["log_level"] == "error"
     assert line["reason"].startswith("Group team-a: the patterns team-* and /^team-/ are equally specific")
@@ -170,7 +172,7 @@ def test_a_group_of_two_equally_specific_patterns_is_an_error_and_is_not_observe
 
 def test_the_settings_of_the_most_specific_pattern_are_the_ones_of_the_group(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 'match = "*"', 'match = "team-*"\npolicy = "rack-first"')
-    fleet.found("a", "team-a")
+    fleet.refreshed_groups("a", "team-a")
     observers = {name: cast("Refreshed", observer) for name, observer in fleet.groups.observers.items()}
     assert [observers[name].selected.by for name in ("a", "team-a")] == ["*", "team-*"]
     assert [observers[name].selected.policy.name for name in ("a", "team-a")] == ["kafka", "rack-first"]
@@ -178,12 +180,12 @@ def test_the_settings_of_the_most_specific_pattern_are_the_ones_of_the_group(tmp
 
 def test_other_settings_touch_only_the_groups_that_they_are_about(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 'match = "*"', 'name = "orders"')
-    fleet.found("a", "team-a")
+    fleet.refreshed_groups("a", "team-a")
     before = dict(fleet.groups.observers)
     fleet.groups.follow(
         fleet.selection('match = "*"', 'match = "team-*"\npolicy = "rack-first"', 'name = "orders"', 'name = "new"')
     )
-    assert fleet.found("a", "team-a") == ["a", "new", "orders", "team-a"]
+    assert fleet.refreshed_groups("a", "team-a") == ["a", "new", "orders", "team-a"]
     after = fleet.groups.observers
     assert [name for name in before if after[name] is before[name]] == ["orders", "a"]
     fleet.groups.follow(fleet.selection('name = "new"'))
@@ -194,7 +196,7 @@ def test_other_settings_touch_only_the_groups_that_they_are_about(tmp_path: Path
 def test_a_named_group_that_a_pattern_selects_from_now_on_goes_on(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 'name = "orders"')
     fleet.groups.follow(fleet.selection('match = "*"'))
-    assert fleet.found("orders") == ["orders"]
+    assert fleet.refreshed_groups("orders") == ["orders"]
     fleet.groups.follow(fleet.selection('name = "orders"'))
     assert sorted(fleet.groups.observers) == ["orders"]
 
@@ -280,15 +282,15 @@ class Nodes:
             raise answer
         return answer
 
-    def found(self) -> FoundGroups:
+    def listed_groups(self) -> FoundGroups:
         reader, transport = cast("ClusterReader", self), cast("Transport", self)
         return asyncio.run(lister(transport, lambda: reader)())
 
 
 def test_all_nodes_are_asked_for_their_groups() -> None:
     a, b = ListedGroup("a", "consumer"), ListedGroup("b", "consumer")
-    found = Nodes(GroupList(0, (a,)), GroupList(0, (b,))).found()
-    assert found == FoundGroups({"a": (a, Node(0, "b", 9092)), "b": (b, Node(1, "b", 9092))})
+    groups = Nodes(GroupList(0, (a,)), GroupList(0, (b,))).listed_groups()
+    assert groups == FoundGroups({"a": (a, Node(0, "b", 9092)), "b": (b, Node(1, "b", 9092))})
 
 
 @pytest.mark.parametrize(
@@ -300,17 +302,17 @@ def test_all_nodes_are_asked_for_their_groups() -> None:
 )
 def test_a_list_that_is_not_full_says_why(answer: GroupList | Exception, message: str) -> None:
     a = ListedGroup("a", "consumer")
-    found = Nodes(GroupList(0, (a,)), answer).found()
-    assert (list(found.groups), found.missing) == (["a"], message)
+    groups = Nodes(GroupList(0, (a,)), answer).listed_groups()
+    assert (list(groups.groups), groups.missing) == (["a"], message)
 
 
 def test_brokers_that_are_not_there_list_nothing() -> None:
-    assert Nodes().found() == FoundGroups({}, "No broker answered.")
+    assert Nodes().listed_groups() == FoundGroups({}, "No broker answered.")
 
 
 def test_the_page_lists_configured_groups_and_behind_them_those_that_were_found(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 'match = "*"', 'name = "named"')
-    fleet.found("b", "a", "named")
+    fleet.refreshed_groups("b", "a", "named")
     observed = {name: SimpleNamespace(last=None) for name in fleet.groups.observers}
     service = cast("Any", SimpleNamespace(runners={}, observed=observed, watched=observed.get))
     named = [GroupSettings(name="named")]

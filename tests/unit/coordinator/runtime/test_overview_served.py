@@ -15,8 +15,8 @@ SIZE = Size(groups=3, partitions=6, members=2)
 
 
 def rows(run: Run, name: str = "") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(run.get(f"/api/overview{name}"))
-    return found
+    document: list[dict[str, Any]] = json.loads(run.get(f"/api/overview{name}"))
+    return document
 
 
 @pytest.mark.slow
@@ -25,9 +25,9 @@ def test_each_group_has_its_lag_and_a_curve_of_it(tmp_path: Path) -> None:
     with running(SIZE, tmp_path) as run:
         run.wait_until_seen(SIZE.groups)
         wait_until(lambda: all(row["lag"] is not None for row in rows(run)), 60, lambda: str(rows(run)))
-        found = rows(run)
-        assert sorted(row["group"] for row in found) == [SIZE.group(number) for number in range(SIZE.groups)]
-        for row in found:
+        listed = rows(run)
+        assert sorted(row["group"] for row in listed) == [SIZE.group(number) for number in range(SIZE.groups)]
+        for row in listed:
             assert (row["members"], row["items"], row["assigned_by"]) == (2, 6, "a member")
             assert row["lag"] > 0
             assert row["curve"]["values"][-1] >= row["lag"]
@@ -44,8 +44,8 @@ def test_a_group_to_lead_that_a_member_leads_shows_the_same(tmp_path: Path) -> N
     with running(SIZE, tmp_path, led=[name]) as run:
         run.wait_until_seen(SIZE.groups - 1)
         wait_until(lambda: all(row["lag"] is not None for row in rows(run)), 60, lambda: str(rows(run)))
-        found = {row["group"]: row for row in rows(run)}
-        (led, observed) = found[name], found[SIZE.group(1)]
+        by_group = {row["group"]: row for row in rows(run)}
+        (led, observed) = by_group[name], by_group[SIZE.group(1)]
         assert (led["mode"], led["leading"], led["role"]["reason"]) == ("lead", False, "member_leads")
         same = ("type", "assigned_by", "members", "items", "unowned", "cross_rack")
         assert {key: led[key] for key in same} == {key: observed[key] for key in same}

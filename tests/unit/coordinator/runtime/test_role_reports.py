@@ -101,12 +101,12 @@ def ended(reported: list[Role], brokers: Brokers, change: Change = lambda _: Non
 def test_a_change_is_reported_once_and_the_end_in_the_words_of_the_log() -> None:
     reported: list[Role] = []
     with capture_logs() as lines:
-        one, code = ended(reported, Brokers(membership.Code.FENCED_INSTANCE_ID))
+        process, code = ended(reported, Brokers(membership.Code.FENCED_INSTANCE_ID))
     assert code == EXIT_FENCED
     assert [role.reason for role in reported] == [R.STARTING, R.JOINING, R.EMPTY, R.FENCED]
-    assert one.role == reported[-1]
+    assert process.role == reported[-1]
     (line,) = [line for line in lines if line["event"] == "group_given_up"]
-    assert (line["reason"], line["detail"]) == ("fenced", one.role.detail)
+    assert (line["reason"], line["detail"]) == ("fenced", process.role.detail)
 
 
 @pytest.mark.parametrize(
@@ -145,11 +145,11 @@ def test_after_an_error_of_bellwether_the_role_is_not_what_the_membership_last_r
         driver.machine.handle = broken  # type: ignore[method-assign]
 
     with capture_logs():
-        one, code = ended(reported, brokers, break_it)
+        process, code = ended(reported, brokers, break_it)
     assert code == EXIT_BUG
     assert [role.reason for role in reported] == [R.STARTING, R.JOINING, R.EMPTY, R.FAILED]
-    assert one.role.reason is R.FAILED
-    assert one.role.remedy
+    assert process.role.reason is R.FAILED
+    assert process.role.remedy
 
 
 @pytest.mark.parametrize("reason", list(R))

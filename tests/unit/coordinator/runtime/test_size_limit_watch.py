@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.runtime.size_limit_watch import AGAIN_S, AGAIN
 
 SILENT = SizeLimit(unknown="broker 2 is silent", remedy="wait")
 DENIED = SizeLimit(unknown="a right is missing", remedy="grant it")
-KNOWN = SizeLimit(1_000)
+LIMIT = SizeLimit(1_000)
 
 
 def watched(answers: Sequence[SizeLimit | Exception]) -> tuple[list[SizeLimit], list[float]]:
@@ -35,20 +35,20 @@ def watched(answers: Sequence[SizeLimit | Exception]) -> tuple[list[SizeLimit], 
 
 
 def test_a_limit_that_is_known_at_the_start_is_not_asked_for_again() -> None:
-    assert watched([KNOWN]) == ([], [])
+    assert watched([LIMIT]) == ([], [])
 
 
 def test_an_unknown_limit_is_asked_for_until_it_is_known() -> None:
-    assert watched([SILENT, SILENT, KNOWN]) == ([KNOWN], [AGAIN_S, 2 * AGAIN_S])
+    assert watched([SILENT, SILENT, LIMIT]) == ([LIMIT], [AGAIN_S, 2 * AGAIN_S])
 
 
 def test_another_reason_is_reported_too() -> None:
-    assert watched([SILENT, DENIED, KNOWN])[0] == [DENIED, KNOWN]
+    assert watched([SILENT, DENIED, LIMIT])[0] == [DENIED, LIMIT]
 
 
 def test_an_error_of_bellwethers_own_does_not_end_the_questions() -> None:
-    assert watched([SILENT, ValueError("no number"), KNOWN])[0] == [KNOWN]
+    assert watched([SILENT, ValueError("no number"), LIMIT])[0] == [LIMIT]
 
 
 def test_the_pause_between_two_questions_is_bounded() -> None:
-    assert max(watched([SILENT] * 10 + [KNOWN])[1]) == AGAIN_S_MAX
+    assert max(watched([SILENT] * 10 + [LIMIT])[1]) == AGAIN_S_MAX

@@ -33,18 +33,20 @@ class Asking:
         wanted = {name: tuple(self.subscriptions.get(name, everything)) for name in self.members}
         distinct = list(dict.fromkeys(wanted.values()))
         sets = list(dict.fromkeys(tuple(racks) for topic in self.topics for racks in topic))
-        racks = sorted({rack for one in sets for rack in one} | {rack for rack, _ in self.members.values() if rack})
+        racks = sorted(
+            {rack for topics in sets for rack in topics} | {rack for rack, _ in self.members.values() if rack}
+        )
         first = [0]
         for topic in self.topics:
             first.append(first[-1] + len(topic))
         owner = [NOBODY] * first[-1]
-        for m, (_, held) in enumerate(self.members.values()):
-            for topic, partitions in held.items():
+        for m, (_, owned) in enumerate(self.members.values()):
+            for topic, partitions in owned.items():
                 for partition in partitions:
                     owner[first[topic] + partition] = m
         out = struct.pack(">bbi", self.version, self.kind, self.number) + _text(self.assignor)
         out += _integer(len(racks)) + b"".join(map(_text, racks))
-        out += _lists([[racks.index(rack) for rack in one] for one in sets])
+        out += _lists([[racks.index(rack) for rack in racks_of_partition] for racks_of_partition in sets])
         out += _integer(len(self.topics))
         out += b"".join(topic_id(t) + _integer(len(topic)) for t, topic in enumerate(self.topics))
         out += _lists(distinct) + _integer(len(self.members))
@@ -77,4 +79,6 @@ def _text(value: str) -> bytes:
 
 
 def _lists(lists: Sequence[Sequence[int]]) -> bytes:
-    return _integer(len(lists)) + b"".join(_integer(len(one)) + struct.pack(f">{len(one)}i", *one) for one in lists)
+    return _integer(len(lists)) + b"".join(
+        _integer(len(names)) + struct.pack(f">{len(names)}i", *names) for names in lists
+    )

@@ -67,7 +67,7 @@ class AskingForTasks:
             out += _text(name) + _text("") + struct.pack(">iii", processes.index(member.process), rack, position)
         lists = [owner, [m for m, _ in copies], [t for _, t in copies]]
         lists += [[m for m, _ in reported], [t for _, t in reported]]
-        out += _integer(len(lists)) + b"".join(_numbers("i", one) for one in lists)
+        out += _integer(len(lists)) + b"".join(_numbers("i", names) for names in lists)
         return out + _numbers("q", offsets) + _numbers("q", [self.ends.get(task, UNKNOWN) for task in tasks])
 
 

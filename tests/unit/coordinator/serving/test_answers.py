@@ -53,9 +53,9 @@ class World:
 
 
 def test_each_member_has_what_is_in_its_rack() -> None:
-    found = owners(World().answer(six()))
-    assert all(p % 3 == owner % 3 for p, owner in enumerate(found))
-    assert set(Counter(found).values()) == {2}
+    by_owner = owners(World().answer(six()))
+    assert all(p % 3 == owner % 3 for p, owner in enumerate(by_owner))
+    assert set(Counter(by_owner).values()) == {2}
 
 
 def test_the_present_target_stays_where_that_costs_nothing() -> None:
@@ -170,7 +170,7 @@ def test_a_group_that_is_known_gets_its_configured_policy_and_one_that_is_not_th
     world.answer(six("bellwether"))
     world.answer(six("bellwether-rack-first"))
     planned = [served.planned for served in world.served]
-    decisions = [one.chosen.decision for one in planned if one is not None]
+    decisions = [plan.chosen.decision for plan in planned if plan is not None]
     assert [(d.raw.group_id, d.policy) for d in decisions] == [
         ("", "kafka"),
         ("orders", "topic-balance"),
@@ -246,7 +246,7 @@ def test_topics_have_their_names_once_they_are_known() -> None:
     world.answer(six())
     assert world.topics.take_missing() == ((), ())
     planned = [served.planned for served in world.served]
-    assert [one.topics.subscribed for one in planned if one is not None] == [(id_text(topic_id(0)),), ("orders",)]
+    assert [plan.topics.subscribed for plan in planned if plan is not None] == [(id_text(topic_id(0)),), ("orders",)]
 
 
 def test_a_topic_that_was_made_again_is_not_taken_for_the_former_one() -> None:
@@ -259,15 +259,15 @@ def random_group(source: random.Random) -> Asking:
     topics = [[[source.choice(RACKS)] for _ in range(source.randint(1, 9))] for _ in range(source.randint(1, 4))]
     names = [f"m{i}" for i in range(source.randint(1, 8))]
     wanted = {name: sorted(source.sample(range(len(topics)), source.randint(1, len(topics)))) for name in names}
-    held: dict[str, dict[int, list[int]]] = {name: {} for name in names}
+    owned: dict[str, dict[int, list[int]]] = {name: {} for name in names}
     for t, topic in enumerate(topics):
         able = [name for name in names if t in wanted[name]]
         for p in range(len(topic)):
             if able and source.random() < 0.8:
-                held[source.choice(able)].setdefault(t, []).append(p)
-    used = sorted({t for one in wanted.values() for t in one})  # a broker sends subscribed topics only
+                owned[source.choice(able)].setdefault(t, []).append(p)
+    used = sorted({t for topics in wanted.values() for t in topics})  # a broker sends subscribed topics only
     position = {t: i for i, t in enumerate(used)}
-    members = {n: (source.choice([*RACKS, ""]), {position[t]: ps for t, ps in held[n].items()}) for n in names}
+    members = {n: (source.choice([*RACKS, ""]), {position[t]: ps for t, ps in owned[n].items()}) for n in names}
     subscriptions = {n: [position[t] for t in wanted[n]] for n in names}
     chosen = source.choice([name for name in POLICIES if name != "load-aware"])
     return Asking([topics[t] for t in used], members, subscriptions, f"bellwether-{chosen}")
@@ -290,9 +290,9 @@ def test_a_plan_is_the_one_that_an_observer_of_the_group_shows(seed: int) -> Non
                 member_id=member,
                 rack=rack or None,
                 topics=tuple(sorted(name[t] for t in asking.subscriptions[member])),
-                owned=tuple(TopicPartition(name[t], p) for t, partitions in held.items() for p in partitions),
+                owned=tuple(TopicPartition(name[t], p) for t, partitions in owned.items() for p in partitions),
             )
-            for member, (rack, held) in sorted(asking.members.items())
+            for member, (rack, owned) in sorted(asking.members.items())
         ],
         asking.assignor.removeprefix("bellwether-"),
         brokers=source.sample(RACKS, len(RACKS)),

@@ -190,8 +190,8 @@ def ordered_in_application(folder: Path, coordinator: Streams, times: int = 1) -
 
 
 def shown(topology: SentTopology | None = SHOWN, *, members: int = 3, assignor: str = "bellwether") -> BrokerGroup:
-    found = (BROKER_MEMBER,) * members
-    return BrokerGroup("shop", "streams", 0, members=found, topology=topology, assignor=assignor)
+    members_seen = (BROKER_MEMBER,) * members
+    return BrokerGroup("shop", "streams", 0, members=members_seen, topology=topology, assignor=assignor)
 
 
 def test_a_temporary_member_joins_an_application_with_its_topology(tmp_path: Path) -> None:

@@ -147,9 +147,9 @@ def test_a_plan_before_its_group_was_known_is_made_again_for_its_members(
 def test_members_that_send_no_rack_read_from_leaders_in_their_configured_rack() -> None:
     world = World()
     world.topics.learn({topic_id(0): "clicks"})
-    known = {f"m{i}": KnownMember("c", RACKS[2 - i], leader_only=True) for i in range(3)}
-    world.groups.see("orders", known, LEADERS)
-    rackless = Asking([EVERYWHERE], {member: ("", {}) for member in known})
+    by_member = {f"m{i}": KnownMember("c", RACKS[2 - i], leader_only=True) for i in range(3)}
+    world.groups.see("orders", by_member, LEADERS)
+    rackless = Asking([EVERYWHERE], {member: ("", {}) for member in by_member})
     assert [RACKS[2 - owner] for owner in owners(world.answer(rackless))] == list(RACKS * 4)
 
 

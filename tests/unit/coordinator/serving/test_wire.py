@@ -17,23 +17,23 @@ ASKING = Asking(
 
 
 def test_a_request_is_read_as_it_was_written() -> None:
-    found = wire.read_request(ASKING.encode())
-    assert (found.kind, found.number, found.assignor) == (wire.CONSUMERS, 7, "bellwether-rack-first")
-    assert found.racks == ("a", "b", "far")
-    assert found.rack_sets == ((0,), (1, 0), (1,))
-    assert found.topics == (topic_id(0), topic_id(1))
-    assert found.counts == (2, 1)
-    assert found.members == ("m1", "m2", "m3")
-    assert found.instances == (None, None, None)
-    assert found.rack_of == (0, -1, 2)
-    assert [found.subscriptions[row] for row in found.subscription] == [(0, 1), (1,), (0, 1)]
-    assert found.rack_set_of.tolist() == [0, 1, 2]
-    assert found.owner.tolist() == [0, -1, 1]
+    request = wire.read_request(ASKING.encode())
+    assert (request.kind, request.number, request.assignor) == (wire.CONSUMERS, 7, "bellwether-rack-first")
+    assert request.racks == ("a", "b", "far")
+    assert request.rack_sets == ((0,), (1, 0), (1,))
+    assert request.topics == (topic_id(0), topic_id(1))
+    assert request.counts == (2, 1)
+    assert request.members == ("m1", "m2", "m3")
+    assert request.instances == (None, None, None)
+    assert request.rack_of == (0, -1, 2)
+    assert [request.subscriptions[row] for row in request.subscription] == [(0, 1), (1,), (0, 1)]
+    assert request.rack_set_of.tolist() == [0, 1, 2]
+    assert request.owner.tolist() == [0, -1, 1]
 
 
 def test_a_member_id_that_is_no_ascii_is_read_as_java_writes_it() -> None:
-    found = wire.read_request(Asking([[["a"]]], {"membre-é": ("a", {})}).encode())
-    assert found.members == ("membre-é",)
+    request = wire.read_request(Asking([[["a"]]], {"membre-é": ("a", {})}).encode())
+    assert request.members == ("membre-é",)
 
 
 def test_another_version_is_named() -> None:
@@ -54,11 +54,11 @@ def test_any_bytes_are_a_request_or_refused() -> None:
         for _ in range(source.randint(1, 4)):
             data[source.randrange(len(data))] = source.choice((0, 1, 127, 128, 255))
         try:
-            found = wire.read_request(bytes(data))
+            request = wire.read_request(bytes(data))
         except RemoteProtocolError:
             continue
-        assert len(found.owner) == sum(found.counts)
-        assert all(-1 <= owner < len(found.members) for owner in found.owner.tolist())
+        assert len(request.owner) == sum(request.counts)
+        assert all(-1 <= owner < len(request.members) for owner in request.owner.tolist())
 
 
 def test_answers_name_the_request() -> None:

@@ -14,26 +14,26 @@ def settings(folder: Path, *entries: str, top: str = "", head: str = HEAD) -> Se
     return from_toml(folder, top + head + "".join(f"[[groups]]\n{entry}\n" for entry in entries))
 
 
-def names(found: Settings) -> list[str]:
-    return [group.called for group in found.groups]
+def names(change_found: Settings) -> list[str]:
+    return [group.called for group in change_found.groups]
 
 
 def test_what_is_the_same_changes_nothing(tmp_path: Path) -> None:
     old = settings(tmp_path, 'name = "a"', 'match = "x*"', 'name = "l"\nmode = "lead"')
-    found = change(old, settings(tmp_path, 'name = "l"\nmode = "lead"', 'match = "x*"', 'name = "a"'))
-    assert not found.groups_differ
-    assert (found.added, found.removed, found.changed, found.restart) == ((), (), (), ())
+    changes = change(old, settings(tmp_path, 'name = "l"\nmode = "lead"', 'match = "x*"', 'name = "a"'))
+    assert not changes.groups_differ
+    assert (changes.added, changes.removed, changes.changed, changes.restart) == ((), (), (), ())
 
 
 def test_observed_groups_change_at_once(tmp_path: Path) -> None:
     old = settings(tmp_path, 'name = "a"', 'name = "b"', 'match = "x*"')
     new = settings(tmp_path, 'name = "b"\npolicy = "rack-first"', 'match = "x*"\nexclude = ["xx"]', 'match = "y*"')
-    found = change(old, new)
-    assert (found.added, found.removed) == (("y*",), ("a",))
-    assert found.changed == ("b (policy)", "x* (exclude)")
-    assert found.settings == new
-    assert found.groups_differ
-    assert found.restart == ()
+    changes = change(old, new)
+    assert (changes.added, changes.removed) == (("y*",), ("a",))
+    assert changes.changed == ("b (policy)", "x* (exclude)")
+    assert changes.settings == new
+    assert changes.groups_differ
+    assert changes.restart == ()
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_groups_that_are_led_or_are_to_be_wait_for_a_restart(
     tmp_path: Path, before: str, after: str, kept: list[str], message: str
 ) -> None:
     old = settings(tmp_path, 'name = "o"', *filter(None, [before]))
-    found = change(old, settings(tmp_path, 'name = "o"', *filter(None, [after])))
-    assert found.restart == (message,)
-    assert not found.groups_differ
-    assert sorted(names(found.settings)) == sorted(kept)
-    assert found.settings.group("g") == old.group("g")
+    changes = change(old, settings(tmp_path, 'name = "o"', *filter(None, [after])))
+    assert changes.restart == (message,)
+    assert not changes.groups_differ
+    assert sorted(names(changes.settings)) == sorted(kept)
+    assert changes.settings.group("g") == old.group("g")
 
 
 def test_settings_of_the_process_wait_for_a_restart_and_show_no_value(tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ def test_settings_of_the_process_wait_for_a_restart_and_show_no_value(tmp_path: 
         top='http_address = ""\n',
         head='[kafka]\nbootstrap.servers = "c:1"\nsasl.password = "hunter3"\n',
     )
-    found = change(old, new)
-    assert found.settings == old
-    assert found.restart == tuple(
+    changes = change(old, new)
+    assert changes.settings == old
+    assert changes.restart == tuple(
         f"The setting {name} has changed and is read at the start only; restart to use it."
         for name in ("bootstrap.servers", "sasl.password", "http_address")
     )
-    assert "hunter" not in repr(found)
+    assert "hunter" not in repr(changes)

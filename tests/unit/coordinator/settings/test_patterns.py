@@ -50,46 +50,46 @@ def test_the_longer_beginning_is_more_specific_and_then_the_longer_text(specific
 
 
 def test_the_most_specific_entry_wins_and_a_name_over_all(tmp_path: Path) -> None:
-    found = settings(
+    configured = settings(
         tmp_path,
         'match = "*"',
         'match = "team-*"\npolicy = "rack-first"',
         'match = "team-a-*"\npolicy = "sticky-min-churn"',
         'name = "team-a-led"\nmode = "lead"',
     )
-    chosen = {name: found.group(name) for name in ("orders", "team-b-x", "team-a-x", "team-a-led")}
+    chosen = {name: configured.group(name) for name in ("orders", "team-b-x", "team-a-x", "team-a-led")}
     assert [(group.name, group.policy, group.mode) for group in chosen.values() if group] == [
         ("orders", "kafka", "observe"),
         ("team-b-x", "rack-first", "observe"),
         ("team-a-x", "sticky-min-churn", "observe"),
         ("team-a-led", "kafka", "lead"),
     ]
-    assert [group.name for group in found.named] == ["team-a-led"]
-    assert [membership.group_id for membership in found.memberships] == ["team-a-led"]
+    assert [group.name for group in configured.named] == ["team-a-led"]
+    assert [membership.group_id for membership in configured.memberships] == ["team-a-led"]
 
 
 def test_an_exclusion_is_of_its_entry_only(tmp_path: Path) -> None:
-    found = settings(tmp_path, 'match = "team-*"\nexclude = ["*-test", "/-dlq$/"]', 'match = "*-test"')
-    assert found.group("team-dlq") is None
-    assert found.group("orders") is None
-    assert found.group("team-a") == found.patterns[0].of_group("team-a")
-    assert found.group("team-test") == found.patterns[1].of_group("team-test")
+    configured = settings(tmp_path, 'match = "team-*"\nexclude = ["*-test", "/-dlq$/"]', 'match = "*-test"')
+    assert configured.group("team-dlq") is None
+    assert configured.group("orders") is None
+    assert configured.group("team-a") == configured.patterns[0].of_group("team-a")
+    assert configured.group("team-test") == configured.patterns[1].of_group("team-test")
 
 
 def test_two_equally_specific_patterns_are_an_error_that_names_both_and_the_group(tmp_path: Path) -> None:
-    found = settings(tmp_path, 'match = "team-*"', 'match = "/^team-/"', 'name = "team-named"')
+    configured = settings(tmp_path, 'match = "team-*"', 'match = "/^team-/"', 'name = "team-named"')
     with pytest.raises(AmbiguousGroupError) as caught:
-        found.group("team-a")
+        configured.group("team-a")
     message = str(caught.value)
     assert message.startswith(
         "Group team-a: the patterns team-* and /^team-/ are equally specific, so it is not observed;"
     )
-    assert found.group("team-named") == found.named[0]
+    assert configured.group("team-named") == configured.named[0]
 
 
 def test_a_bare_word_with_a_star_is_a_pattern() -> None:
-    found = load(environ={**BROKER, "BELLWETHER_GROUPS": "orders, team-*, /^x/"})
-    assert [(group.name, group.match) for group in found.groups] == [("orders", ""), ("", "team-*"), ("", "/^x/")]
+    document = load(environ={**BROKER, "BELLWETHER_GROUPS": "orders, team-*, /^x/"})
+    assert [(group.name, group.match) for group in document.groups] == [("orders", ""), ("", "team-*"), ("", "/^x/")]
 
 
 @pytest.mark.parametrize(

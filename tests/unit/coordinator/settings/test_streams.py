@@ -16,20 +16,20 @@ HA = HEAD + 'policy = "streams-ha"\n'
 def group(folder: Path, text: str) -> GroupSettings:
     file = folder / "bellwether.toml"
     file.write_text(text)
-    (found,) = load(file, environ=ENVIRONMENT).groups
-    return found
+    (only,) = load(file, environ=ENVIRONMENT).groups
+    return only
 
 
 def test_the_least_application_has_kafkas_defaults(tmp_path: Path) -> None:
-    found = group(tmp_path, HEAD)
-    streams = found.streams
+    configured = group(tmp_path, HEAD)
+    streams = configured.streams
     assert streams is not None
     assert (streams.application_id, streams.topology, streams.topology_attested) == ("app", None, False)
     assert streams.configs == AssignmentConfigs()
     assert not streams.exactly_once
-    assert found.membership("bw").protocols == ("stream",)
-    assert found.membership("bw").heartbeat_interval_ms == 250
-    assert found.membership("bw").streams
+    assert configured.membership("bw").protocols == ("stream",)
+    assert configured.membership("bw").heartbeat_interval_ms == 250
+    assert configured.membership("bw").streams
 
 
 def test_kafkas_names_may_have_quotes_or_not(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_a_topology_file_is_searched_beside_the_configuration_file(
 
 def test_a_topology_file_that_the_environment_names_is_relative_to_the_process() -> None:
     groups = '[{"name": "app", "kind": "streams", "topology": "app.yaml"}]'
-    (found,) = load(environ={**ENVIRONMENT, "BELLWETHER_GROUPS": groups}).groups
-    assert found.streams is not None
-    assert found.streams.topology == Path("app.yaml")
+    (configured,) = load(environ={**ENVIRONMENT, "BELLWETHER_GROUPS": groups}).groups
+    assert configured.streams is not None
+    assert configured.streams.topology == Path("app.yaml")
 
 
 def test_what_the_application_sets_for_internal_topics_is_reported_by_kafkas_names(tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ def test_stages_of_streams_ha_are_off_unless_set(tmp_path: Path) -> None:
 
 
 def test_a_group_of_consumers_has_no_application(tmp_path: Path) -> None:
-    found = group(tmp_path, '[[groups]]\nname = "orders"\n')
-    assert found.streams is None
-    assert not found.membership("bw").streams
+    configured = group(tmp_path, '[[groups]]\nname = "orders"\n')
+    assert configured.streams is None
+    assert not configured.membership("bw").streams
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, message: str) -> N
     ],
 )
 def test_a_leader_is_removed_only_where_that_is_declared_harmless(tmp_path: Path, more: str, word: str) -> None:
-    found = group(tmp_path, f'{HEAD}mode = "lead"\nadopt = "take-over"\n{more}\n')
-    guard = found.membership(None).takeover_obstacle
+    configured = group(tmp_path, f'{HEAD}mode = "lead"\nadopt = "take-over"\n{more}\n')
+    guard = configured.membership(None).takeover_obstacle
     assert word in (guard.sentence if guard is not None else "")
     assert bool(word) == (guard is not None)
 
@@ -164,13 +164,13 @@ STATEFUL = '[[groups]]\nname = "counts"\nkind = "stateful"\n'
 
 
 def test_stateful_members_have_the_policy_streams_ha_and_weigh_by_capacity(tmp_path: Path) -> None:
-    found = group(tmp_path, STATEFUL + "num.standby.replicas = 1\nmax_concurrent_moves = 2")
-    streams = found.streams
+    configured = group(tmp_path, STATEFUL + "num.standby.replicas = 1\nmax_concurrent_moves = 2")
+    streams = configured.streams
     assert streams is not None
     assert (streams.stateful, streams.policy, streams.application_id) == (True, "streams-ha", "counts")
     assert streams.stages == StageConfigs(capacity_tag="capacity", max_concurrent_moves=2)
-    assert found.membership("bw").protocols == ("bellwether-stateful",)
-    assert not found.membership("bw").streams
+    assert configured.membership("bw").protocols == ("bellwether-stateful",)
+    assert not configured.membership("bw").streams
     streams = group(tmp_path, STATEFUL + 'policy = "kafka"').streams
     assert streams is not None
     assert streams.stages == StageConfigs()

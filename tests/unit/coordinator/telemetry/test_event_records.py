@@ -66,9 +66,9 @@ def test_a_large_plan_is_cut_into_parts() -> None:
 
 def test_changes_of_members_are_reported_once() -> None:
     cluster = cluster_of(4)
-    one = decided([LiveMember("a", ("t",)), LiveMember("b", ("t",))], cluster)
+    decision = decided([LiveMember("a", ("t",)), LiveMember("b", ("t",))], cluster)
     two = decided([LiveMember("b", ("t", "u")), LiveMember("c", ("t",))], cluster, 2)
-    changes = {(r["change"], r["member"]) for r in membership_records(one, two)}
+    changes = {(r["change"], r["member"]) for r in membership_records(decision, two)}
     assert changes == {("left", "a"), ("resubscribed", "b"), ("joined", "c")}
     assert membership_records(two, two) == []
 

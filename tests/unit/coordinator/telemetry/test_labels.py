@@ -88,9 +88,9 @@ def seen() -> Seen:
 def test_no_label_has_more_values_than_its_page_says(seen: Seen) -> None:
     bound = {label: count for label, count in COUNTS.items() if isinstance(count, int)}
     many = {
-        key: len(found)
-        for key, found in seen.items()
-        if key[-1] in bound and key[0] not in SERIES and len(found) > bound[key[-1]]
+        key: len(values)
+        for key, values in seen.items()
+        if key[-1] in bound and key[0] not in SERIES and len(values) > bound[key[-1]]
     }
     assert {label for *_, label in seen} - {"le", "currency"} <= BOUNDS.keys()
     # Series of a process or a pair of racks end with it: their bound is of one moment.
@@ -98,7 +98,7 @@ def test_no_label_has_more_values_than_its_page_says(seen: Seen) -> None:
 
 
 def test_no_value_names_a_member(seen: Seen) -> None:
-    naming = {key for key, found in seen.items() if any("member-" in value for value in found)}
+    naming = {key for key, values in seen.items() if any("member-" in value for value in values)}
     assert naming == set()
     assert len(seen["bellwether_member_changes", "g", "client"]) == COUNTS["client"]
     assert seen["bellwether_step_asides", "g", "reason"] == {reason.value for reason in NotLeading}

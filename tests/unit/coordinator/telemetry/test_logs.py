@@ -32,16 +32,16 @@ def logged(style: str = "json", **fields: object) -> str:
 
 
 def fields(**given: object) -> dict[str, Any]:
-    found = json.loads(logged(**given))
-    assert isinstance(found, dict)
-    return found
+    document = json.loads(logged(**given))
+    assert isinstance(document, dict)
+    return document
 
 
 def test_a_line_is_json_with_time_level_and_logger() -> None:
-    found = fields(group="orders", generation=7)
-    assert (found["event"], found["level"], found["logger"]) == ("round_done", "info", "bellwether.test")
-    assert (found["group"], found["generation"]) == ("orders", 7)
-    assert found["timestamp"].endswith("Z")
+    logged = fields(group="orders", generation=7)
+    assert (logged["event"], logged["level"], logged["logger"]) == ("round_done", "info", "bellwether.test")
+    assert (logged["group"], logged["generation"]) == ("orders", 7)
+    assert logged["timestamp"].endswith("Z")
 
 
 def test_auto_is_json_where_there_is_no_terminal() -> None:
@@ -65,8 +65,8 @@ def test_secret_names_hide_their_value(name: str) -> None:
 
 def test_only_harmless_kafka_properties_show() -> None:
     properties = {"bootstrap.servers": "b:1", "sasl.password": "hunter2", "some.new.property": "hunter2"}
-    found = fields(properties=properties)["properties"]
-    assert found == {"bootstrap.servers": "b:1", "sasl.password": logs.HIDDEN, "some.new.property": logs.HIDDEN}
+    logged = fields(properties=properties)["properties"]
+    assert logged == {"bootstrap.servers": "b:1", "sasl.password": logs.HIDDEN, "some.new.property": logs.HIDDEN}
 
 
 def test_secrets_inside_lists_and_tables_are_hidden() -> None:
@@ -74,9 +74,9 @@ def test_secrets_inside_lists_and_tables_are_hidden() -> None:
 
 
 def test_bytes_show_as_length_and_digest() -> None:
-    found = fields(metadata=b"abc", nested=[b"abc"])
-    assert found["metadata"] == "<3 bytes, sha256 ba7816bf8f01>"
-    assert found["nested"] == ["<3 bytes, sha256 ba7816bf8f01>"]
+    logged = fields(metadata=b"abc", nested=[b"abc"])
+    assert logged["metadata"] == "<3 bytes, sha256 ba7816bf8f01>"
+    assert logged["nested"] == ["<3 bytes, sha256 ba7816bf8f01>"]
 
 
 def test_names_of_clients_cannot_break_the_line_or_the_terminal() -> None:
@@ -86,9 +86,9 @@ def test_names_of_clients_cannot_break_the_line_or_the_terminal() -> None:
 
 
 def test_long_text_and_long_lists_are_cut() -> None:
-    found = fields(reason="x" * 10_000, items=list(range(1_000)))
-    assert len(found["reason"]) < 2_100
-    assert len(found["items"]) == logs.ITEMS_MAX
+    logged = fields(reason="x" * 10_000, items=list(range(1_000)))
+    assert len(logged["reason"]) < 2_100
+    assert len(logged["items"]) == logs.ITEMS_MAX
 
 
 def test_a_traceback_is_part_of_the_line() -> None:

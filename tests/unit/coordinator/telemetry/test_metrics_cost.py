@@ -29,9 +29,9 @@ HEAVY = Weights({TopicPartition("t", 0): 3e6, TopicPartition("t", 1): 3e6})
 
 def seen() -> Observation:
     member = LiveMember("m", ("t",), "az1")
-    held = decide(live_group([member], 1, "range"), CLUSTER, Memory.empty(), Policy(), 0)
-    raw = live_group([member.after(held)], 2, "range")
-    decision = decide(raw, CLUSTER, held.plan.memory, Policy(), 0)
+    outcome = decide(live_group([member], 1, "range"), CLUSTER, Memory.empty(), Policy(), 0)
+    raw = live_group([member.after(outcome)], 2, "range")
+    decision = decide(raw, CLUSTER, outcome.plan.memory, Policy(), 0)
     return Observation("group", "classic", "Stable", "range", 0, shadow=shadow_of(decision, decision.plan.before))
 
 
@@ -84,11 +84,11 @@ def test_without_weights_partitions_are_counted() -> None:
     cost.on_observation(seen())
 
     async def until_counted() -> None:
-        found = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
+        task = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
         async with asyncio.timeout(60):
             while not samples(metrics, "cross_rack_read_partitions"):  # noqa: ASYNC110 - a gauge notifies nothing
                 await asyncio.sleep(0.01)
-        found.cancel()
+        task.cancel()
 
     asyncio.run(until_counted())
     assert samples(metrics, "cross_rack_read_partitions") == {("az2", "az1"): 1}
@@ -111,11 +111,11 @@ def test_a_group_whose_cost_could_not_be_computed_once_is_computed_again(monkeyp
     monkeypatch.setattr(cost, "_traffic", traffic_or_error)
 
     async def until_counted() -> None:
-        found = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
+        task = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
         async with asyncio.timeout(60):
             while not samples(metrics, "cross_rack_read_partitions"):  # noqa: ASYNC110 - a gauge notifies no task
                 await asyncio.sleep(0.01)
-        found.cancel()
+        task.cancel()
 
     asyncio.run(until_counted())
 
@@ -125,10 +125,10 @@ def test_pairs_are_bounded_and_nothing_is_lost() -> None:
     cost = CostMetrics(metrics, CostSettings(price_per_gb=1.0, follower_fetching=False), Weights)
     many: dict[Any, float] = {(f"r{i}", "az1"): float(i + 1) for i in range(PAIRS_MAX + 5)}
     cost._record("group", Traffic(many, {}, 0.0, 0, 0))
-    found = samples(metrics, "cross_rack_bytes_per_second")
-    assert len(found) == PAIRS_MAX + 1
-    assert found["other", "other"] == 1 + 2 + 3 + 4 + 5
-    assert sum(found.values()) == sum(many.values())
+    values = samples(metrics, "cross_rack_bytes_per_second")
+    assert len(values) == PAIRS_MAX + 1
+    assert values["other", "other"] == 1 + 2 + 3 + 4 + 5
+    assert sum(values.values()) == sum(many.values())
 
 
 def test_a_group_that_is_no_longer_refreshed_shows_nothing_any_more() -> None:
@@ -148,11 +148,11 @@ def test_a_group_that_is_no_longer_refreshed_shows_nothing_any_more() -> None:
 
 def test_the_same_decision_seen_again_is_not_worked_out_again() -> None:
     costs = CostMetrics(Metrics(), None, lambda: LIGHT)
-    found = seen()
-    costs.on_observation(found)
+    observed = seen()
+    costs.on_observation(observed)
     assert costs._new == {"group"}
     costs._new.clear()
-    costs.on_observation(found)
+    costs.on_observation(observed)
     assert costs._new == set()
     costs.on_observation(seen())
     assert costs._new == {"group"}

@@ -20,7 +20,7 @@ MEMBER = "reader-6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
 LEFT = Note(NoteKind.LEFT, "told to")
 
 
-def found() -> GroupLag:
+def group_lag_of_three() -> GroupLag:
     """Two refreshes: t-0 catches up, t-1 is stuck, of t-2 nothing is known."""
     refreshes = (
         sample(0, {"t": [0, 5, -1]}, {"t": [100, 20, 7]}),
@@ -43,9 +43,9 @@ def test_every_group_has_the_same_metrics(led: bool) -> None:
     metrics = Metrics()
     lags = LagMetrics(metrics)
     if led:
-        lags.on_lag("g", found())
+        lags.on_lag("g", group_lag_of_three())
     else:
-        lags.on_observation(seen(found()))
+        lags.on_observation(seen(group_lag_of_three()))
     names = ("records", "max_records", "unknown_partitions", "seconds", "timestamp_seconds")
     assert [value(metrics, name) for name in names] == [55, 40, 1, 300, 300]
     assert [value(metrics, name) for name in ("written_per_second", "consumed_per_second")] == [0.8, 1.0]
@@ -57,7 +57,7 @@ def test_every_group_has_the_same_metrics(led: bool) -> None:
 def test_what_cannot_be_read_is_no_number_and_keeps_its_time() -> None:
     metrics = Metrics()
     lags = LagMetrics(metrics)
-    lags.on_lag("g", found())
+    lags.on_lag("g", group_lag_of_three())
     lags.on_observation(seen(None))
     assert math.isnan(value(metrics, "records") or 0)
     assert math.isnan(value(metrics, "partitions", verdict="stalled") or 0)
@@ -67,7 +67,7 @@ def test_what_cannot_be_read_is_no_number_and_keeps_its_time() -> None:
 def test_a_group_that_is_gone_has_no_series_any_more() -> None:
     metrics = Metrics()
     lags = LagMetrics(metrics)
-    lags.on_lag("g", found())
+    lags.on_lag("g", group_lag_of_three())
     lags.on_observation(Observation("g", "missing", "Dead", "", 0))
     assert value(metrics, "records") is None
 
@@ -76,14 +76,14 @@ def exposed(*groups: str, of: GroupLag | None = None) -> CollectorRegistry:
     registry, exporter = CollectorRegistry(), LagExporterMetrics("prod")
     registry.register(exporter)
     for group in groups:
-        exporter.on_lag(group, of or found())
+        exporter.on_lag(group, of or group_lag_of_three())
     return registry
 
 
 def test_the_names_and_labels_are_those_of_kafka_lag_exporter() -> None:
     registry, exporter = CollectorRegistry(), LagExporterMetrics("prod")
     registry.register(exporter)
-    exporter.on_observation(seen(found()))
+    exporter.on_observation(seen(group_lag_of_three()))
     get = registry.get_sample_value
     group = {"cluster_name": "prod", "group": "g"}
     first = {

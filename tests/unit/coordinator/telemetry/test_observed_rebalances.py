@@ -42,10 +42,10 @@ def rebalancing(seconds: int, seen: Observation = SKEWED) -> Observation:
 
 def values(*refreshes: Observation) -> list[bytes]:
     """What is published, in the order of a process: of a rebalance first, then of the refresh that showed its end."""
-    rebalances, found = Rebalances(), []
+    rebalances, records = Rebalances(), []
 
     def later(_: str, work: Callable[[], Iterator[EventRecord]]) -> None:
-        found.extend(SCHEMAS.encode(event, record) for event, record in work())
+        records.extend(SCHEMAS.encode(event, record) for event, record in work())
 
     observed = ObservedRebalances(later)
     for seen in refreshes:
@@ -53,7 +53,7 @@ def values(*refreshes: Observation) -> list[bytes]:
         if ended is not None:
             observed.on_rebalance(seen, ended)
         observed.on_observation(seen)
-    return found
+    return records
 
 
 def published(*refreshes: Observation) -> list[tuple[str, dict[str, Any]]]:
@@ -85,7 +85,7 @@ def test_a_rebalance_that_was_seen_is_a_decision_an_assignment_and_a_snapshot() 
 
 
 def test_the_assignment_is_what_members_have_and_had() -> None:
-    ((_, record),) = [one for one in published(at(10, SKEWED), at(20, LEFT)) if one[0] == "assignment"]
+    ((_, record),) = [event for event in published(at(10, SKEWED), at(20, LEFT)) if event[0] == "assignment"]
     assert [(e["partition"], e["member"], e["previous"], e["rack"], e["leader_rack"]) for e in record["entries"]] == [
         (0, "a-1", "b-1", "az1", "az1"), (1, "a-1", "a-1", "az1", "az2"), (2, "b-1", "b-1", "az2", "az1"),
         (3, "b-1", "b-1", "az2", "az2"),
@@ -171,11 +171,13 @@ def test_moves_of_an_application_count_tasks_between_processes() -> None:
 def test_replay_decides_again_what_another_leader_assigned() -> None:
     history = recorded(at(10, SKEWED), at(20, LEFT), at(30, SKEWED))
     rebalances = rebalances_of(history.snapshots["g"], history.assignments["g"], history.sources)
-    found = list(replay_rebalances(rebalances, {}, Weights()))
-    assert [(one.recorded_policy, one.policy, one.failed) for one in found] == [(OBSERVED, "rack-first", "")] * 2
-    assert [one.recorded.moved for one in found if one.recorded] == [1, 1]
-    assert all(one.caveat == ANOTHERS for one in found if not one.same)
-    assert any(not one.same for one in found), "rack-first would not read across racks"
+    replays = list(replay_rebalances(rebalances, {}, Weights()))
+    assert [(replay.recorded_policy, replay.policy, replay.failed) for replay in replays] == [
+        (OBSERVED, "rack-first", "")
+    ] * 2
+    assert [replay.recorded.moved for replay in replays if replay.recorded] == [1, 1]
+    assert all(replay.caveat == ANOTHERS for replay in replays if not replay.same)
+    assert any(not replay.same for replay in replays), "rack-first would not read across racks"
 
 
 def test_the_command_names_the_time_where_the_generation_is_unknown(tmp_path: Path) -> None:
@@ -189,27 +191,27 @@ def test_the_command_names_the_time_where_the_generation_is_unknown(tmp_path: Pa
 def test_replay_decides_an_application_again_that_was_only_observed() -> None:
     seen = observed_application()
     history = recorded(rebalancing(10, seen), at(20, seen))
-    (found,) = replay_tasks(history.rebalances["shop"], history.assignments["shop"], (), Weights(), history.sources)
-    assert (found.failed, found.differs, found.recorded_policy) == ("", 0, OBSERVED)
+    (replay,) = replay_tasks(history.rebalances["shop"], history.assignments["shop"], (), Weights(), history.sources)
+    assert (replay.failed, replay.differs, replay.recorded_policy) == ("", 0, OBSERVED)
 
 
 def test_every_policy_plans_the_whole_of_what_was_seen() -> None:
     history = recorded(at(10, SKEWED), at(20, LEFT), at(30, SKEWED))
-    found = list(replay_policies(history.snapshots["g"], ("kafka", "rack-first"), Weights()))
-    assert [(one.policy, one.members, one.failed) for one in found] == [
+    replays = list(replay_policies(history.snapshots["g"], ("kafka", "rack-first"), Weights()))
+    assert [(replay.policy, replay.members, replay.failed) for replay in replays] == [
         ("kafka", 2, ""), ("kafka", 3, ""), ("rack-first", 2, ""), ("rack-first", 3, ""),
     ]  # fmt: skip
-    assert sum(one.cross_rack for one in found if one.policy == "rack-first") == 0
+    assert sum(replay.cross_rack for replay in replays if replay.policy == "rack-first") == 0
 
 
 def test_a_period_of_records_has_what_the_rebalances_have_cost() -> None:
     history = recorded(at(10, SKEWED), rebalancing(20), rebalancing(30), at(40, LEFT), at(50, SKEWED))
-    found = period_of_records("g", history, 0, FOREVER_MS, None)
-    assert (found.rebalances, found.moved) == (2, 2)
-    assert found.causes == {"members left": 1, "members joined": 1}
-    assert (found.member_s_min, found.member_s_max) == (30.0, 30 * 3 + 10 * 3)
-    assert found.waited_member_s == 30.0
-    rows = {row.policy: row for row in found.policies}
+    period = period_of_records("g", history, 0, FOREVER_MS, None)
+    assert (period.rebalances, period.moved) == (2, 2)
+    assert period.causes == {"members left": 1, "members joined": 1}
+    assert (period.member_s_min, period.member_s_max) == (30.0, 30 * 3 + 10 * 3)
+    assert period.waited_member_s == 30.0
+    rows = {row.policy: row for row in period.policies}
     assert (rows["as recorded"].rebalances, rows["as recorded"].moved, rows["as recorded"].cross_rack) == (2, 2, 2.5)
     assert rows["rack-first"].cross_rack == 0
 

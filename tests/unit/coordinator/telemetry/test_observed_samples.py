@@ -56,10 +56,10 @@ def test_members_that_come_and_go_are_reported_but_not_those_of_the_first_refres
     others = observed_group(member("a-1", "az1", "orders-0", "orders-1"), member("d-1", "az2", "orders-2", "orders-3"))
     events = published(refresh(0, [0] * 4, [9] * 4), refresh(INTERVAL_MS, [0] * 4, [9] * 4, others)).events
     changes = [record for event, record in events if event == "membership"]
-    assert sorted((one["change"], one["member"]) for one in changes) == [
+    assert sorted((change_["change"], change_["member"]) for change_ in changes) == [
         ("joined", "d-1"), ("left", "b-1"), ("left", "c-1"),
     ]  # fmt: skip
-    assert {(one["generation"], one["changed_at_ms"]) for one in changes} == {(UNKNOWN, INTERVAL_MS)}
+    assert {(change_["generation"], change_["changed_at_ms"]) for change_ in changes} == {(UNKNOWN, INTERVAL_MS)}
 
 
 def test_nothing_is_reported_of_what_a_refresh_does_not_show_or_another_process_of_bellwethers_leads() -> None:

@@ -60,24 +60,24 @@ def record(partition: TopicPartition, bytes_per_s: float, at_ms: int = NOW_MS) -
 
 def test_the_last_word_on_a_partition_counts_and_a_tombstone_ends_it() -> None:
     weights = reader()
-    one, two = TopicPartition("a-b", 1), TopicPartition("t", 2)
-    weights.take(key_of(one), record(one, 5.0))
-    weights.take(key_of(one), record(one, 7.0))
-    weights.take(key_of(two), record(two, 1.0))
-    assert dict(weights.usable().of) == {one: 7.0, two: 1.0}
-    weights.take(key_of(one), None)
+    first, second = TopicPartition("a-b", 1), TopicPartition("t", 2)
+    weights.take(key_of(first), record(first, 5.0))
+    weights.take(key_of(first), record(first, 7.0))
+    weights.take(key_of(second), record(second, 1.0))
+    assert dict(weights.usable().of) == {first: 7.0, second: 1.0}
+    weights.take(key_of(first), None)
     weights.take(b"\xff", None)
-    assert dict(weights.usable().of) == {two: 1.0}
+    assert dict(weights.usable().of) == {second: 1.0}
 
 
 @pytest.mark.parametrize("text", [None, b"", b"many", b"\xff", b"nan", b"inf", b"-1"])
 def test_the_error_of_a_weight_is_in_a_header_and_need_not_be(text: bytes | None) -> None:
-    weights, one, two = reader(), TopicPartition("t", 0), TopicPartition("t", 1)
-    weights.take(key_of(one), record(one, 5.0), [("other", b"2"), ("standard-error", b"0.25")])
-    weights.take(key_of(two), record(two, 7.0), [("standard-error", text)])
-    assert dict(weights.usable().of) == {one: 5.0, two: 7.0}
-    assert dict(weights.usable().errors) == {one: 0.25}
-    weights.take(key_of(one), record(one, 5.0))
+    weights, first, second = reader(), TopicPartition("t", 0), TopicPartition("t", 1)
+    weights.take(key_of(first), record(first, 5.0), [("other", b"2"), ("standard-error", b"0.25")])
+    weights.take(key_of(second), record(second, 7.0), [("standard-error", text)])
+    assert dict(weights.usable().of) == {first: 5.0, second: 7.0}
+    assert dict(weights.usable().errors) == {first: 0.25}
+    weights.take(key_of(first), record(first, 5.0))
     assert not weights.usable().errors, "a later record has none"
 
 

@@ -44,21 +44,21 @@ def described(text: str = TEXT, counts: dict[str, int] = COUNTS) -> DescribedSub
 def test_the_text_says_where_stores_belong_that_members_cannot() -> None:
     learned = shown()
     assert learned.topology.undecided == (LEFT, R, S)
-    found = combined(described(), learned)
-    assert found.topology.digest == TRUE.digest
-    assert found.topology.undecided == ()
-    assert any(f"the text has no store or repartition topic of {LEFT}" in note for note in found.notes)
+    combination = combined(described(), learned)
+    assert combination.topology.digest == TRUE.digest
+    assert combination.topology.undecided == ()
+    assert any(f"the text has no store or repartition topic of {LEFT}" in note for note in combination.notes)
 
 
 def test_what_grows_and_is_in_no_text_is_undecided_and_named() -> None:
-    one = Topology("app", (Subtopology(0, ("t",), changelogs=(S, LEFT)),), "file")
+    topology = Topology("app", (Subtopology(0, ("t",), changelogs=(S, LEFT)),), "file")
     counts = {"t": 2, S: 2, LEFT: 2}
     text = TEXT[: TEXT.index("  Sub-topology: 1")]
     ends: Ends = {t: np.array([9, 9]) for t in (S, LEFT)}
     earlier: Ends = {t: np.array([5, 9]) for t in (S, LEFT)}
-    found = combined(described(text, counts), shown(one, counts, (0,), ends=ends, earlier=earlier))
-    assert (found.topology.changelogs, found.topology.undecided) == ((S,), (LEFT,))
-    assert any(note.startswith(f"{LEFT} is of no store in the text, but it is in use") for note in found.notes)
+    combination = combined(described(text, counts), shown(topology, counts, (0,), ends=ends, earlier=earlier))
+    assert (combination.topology.changelogs, combination.topology.undecided) == ((S,), (LEFT,))
+    assert any(note.startswith(f"{LEFT} is of no store in the text, but it is in use") for note in combination.notes)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,6 @@ def test_a_source_topic_of_several_that_serves_is_taken_from_the_text() -> None:
     counts = {"t": 2, "u": 2}
     with pytest.raises(TopologyError, match="keeps state, but no changelog of it is found"):
         shown(true, counts, (0,))
-    found = shown(true, counts, (0,), serving=serving(true))
+    page = shown(true, counts, (0,), serving=serving(true))
     reported = DescribedSubtopology(replace(true, source="description"))
-    assert combined(reported, found).topology.digest == true.digest
+    assert combined(reported, page).topology.digest == true.digest

@@ -15,8 +15,8 @@ COMPACT = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
 
 
 def test_a_size_that_follows_from_the_rest_is_not_fixed_and_another_one_is() -> None:
-    found = with_existing(SHOP, SHOP_COUNTS, {CHANGELOG: COMPACT, REPARTITION: {}})
-    assert [topic.name for topic in found.topology.internal_topics] == [CHANGELOG]
+    topology = with_existing(SHOP, SHOP_COUNTS, {CHANGELOG: COMPACT, REPARTITION: {}})
+    assert [topic.name for topic in topology.topology.internal_topics] == [CHANGELOG]
     asked = with_existing(SHOP, SHOP_COUNTS | {REPARTITION: 6, CHANGELOG: 6}, {CHANGELOG: COMPACT, REPARTITION: {}})
     sized = asked.topology.internal(REPARTITION)
     assert sized is not None
@@ -25,9 +25,9 @@ def test_a_size_that_follows_from_the_rest_is_not_fixed_and_another_one_is() -> 
 
 
 def test_configs_that_may_not_be_read_are_a_note_with_the_right_to_grant() -> None:
-    found = with_existing(SHOP, SHOP_COUNTS, {})
-    assert found.topology.internal_topics == ()
-    assert "grant Bellwether's principal the ACL DESCRIBE_CONFIGS on Topic" in found.notes[0]
+    topology = with_existing(SHOP, SHOP_COUNTS, {})
+    assert topology.topology.internal_topics == ()
+    assert "grant Bellwether's principal the ACL DESCRIBE_CONFIGS on Topic" in topology.notes[0]
 
 
 class Admin:

@@ -76,9 +76,9 @@ def exported() -> str:
 
 @pytest.mark.parametrize("text", [exported(), exported().replace("\n", "\r\n"), f"# Ours.\n\n{exported()}"])
 def test_an_exported_file_says_how_it_came_about(text: str) -> None:
-    found = read_topology(text).exported
-    assert found is not None
-    assert (found.streams_version, found.in_memory_stores) == ("4.3.0", ("totals",))
+    origin = read_topology(text).exported
+    assert origin is not None
+    assert (origin.streams_version, origin.in_memory_stores) == ("4.3.0", ("totals",))
 
 
 def test_the_origin_of_an_exported_file_is_shown(tmp_path: Path) -> None:

@@ -41,23 +41,25 @@ def test_a_changelog_of_a_running_application_with_a_longer_id_is_not_taken() ->
         (SEEN, SEEN_COUNTS, "my-app-v2-seen-changelog"),
         (SEEN, SEEN_COUNTS, "my-app-v2-else-changelog"),
     ):
-        found = learned(true, counts, foreign, applications=("my-app-v2", "my-app-v"))
-        assert found.topology.digest == true.digest
-        assert f"{foreign} is a changelog of the application my-app-v2" in found.notes
+        topology = learned(true, counts, foreign, applications=("my-app-v2", "my-app-v"))
+        assert topology.topology.digest == true.digest
+        assert f"{foreign} is a changelog of the application my-app-v2" in topology.notes
 
 
 def test_without_its_group_it_stays_undecided_and_is_named() -> None:
-    found = learned(COUNTED, COUNTS, OTHER)
-    assert found.topology.changelogs == (OWN,)
-    assert found.topology.undecided == (OTHER,)
-    assert f"{OTHER} may be a changelog of another application, my-app-v2, which has a store counts too" in found.notes
-    assert any("or remove it if the application has no such store" in note for note in found.notes)
+    topology = learned(COUNTED, COUNTS, OTHER)
+    assert topology.topology.changelogs == (OWN,)
+    assert topology.topology.undecided == (OTHER,)
+    assert (
+        f"{OTHER} may be a changelog of another application, my-app-v2, which has a store counts too" in topology.notes
+    )
+    assert any("or remove it if the application has no such store" in note for note in topology.notes)
 
 
 def test_a_store_named_like_its_own_repartition_topic_is_its_own() -> None:
     """Whatever other ids begin alike."""
-    found = learned(COUNTED, COUNTS, applications=("my-app-counts", "my-app-coun"))
-    assert found.topology.digest == COUNTED.digest
+    topology = learned(COUNTED, COUNTS, applications=("my-app-counts", "my-app-coun"))
+    assert topology.topology.digest == COUNTED.digest
 
 
 def test_a_table_of_a_topic_that_nobody_reads_is_not_of_the_application() -> None:
@@ -67,16 +69,16 @@ def test_a_table_of_a_topic_that_nobody_reads_is_not_of_the_application() -> Non
         "my-app-accounts-STATE-STORE-0000000000-changelog",
         "my-app-v2-KSTREAM-AGGREGATE-STATE-STORE-0000000003-changelog",
     ):
-        found = learned(true, {"users": 4}, foreign)
-        assert found.topology.digest == true.digest
-        assert any(note.startswith(foreign) for note in found.notes)
+        topology = learned(true, {"users": 4}, foreign)
+        assert topology.topology.digest == true.digest
+        assert any(note.startswith(foreign) for note in topology.notes)
 
 
 # ---- stores of an earlier version ------------------------------------------------------------------------------------
 
 STORE = "app-KSTREAM-AGGREGATE-STATE-STORE-{:010}-changelog"
 NEW, OLD = STORE.format(7), STORE.format(3)
-ONE = Topology("app", (Subtopology(0, ("orders",), changelogs=(NEW,)),), "file")
+ONE_STORE = Topology("app", (Subtopology(0, ("orders",), changelogs=(NEW,)),), "file")
 ONE_COUNTS = {"orders": 4, NEW: 4}
 
 
@@ -86,9 +88,9 @@ def ends(**lengths: int) -> Ends:
 
 def copies(read: int, standbys: int = 1) -> Sequence[AssignedMember]:
     """Two instances with two tasks each. Each reports so many records of the tasks of the other one."""
-    members = live(ONE, ONE_COUNTS, standbys, stateful=(0,))
+    members = live(ONE_STORE, ONE_COUNTS, standbys, stateful=(0,))
     sums = [{(0, p): -2 if p % 2 == n else read for p in range(4)} for n in range(2)]
-    threads = [Thread(m.member_id, n + 1, ONE.source_topics, sums[n]) for n, m in enumerate(members)]
+    threads = [Thread(m.member_id, n + 1, ONE_STORE.source_topics, sums[n]) for n, m in enumerate(members)]
     return [replace(m, metadata=t.raw.metadata) for m, t in zip(members, threads, strict=True)]
 
 
@@ -98,28 +100,28 @@ def found_with_both(members: Sequence[AssignedMember], now: Ends | None = None, 
 
 def test_of_two_changelogs_of_one_subtopology_nothing_is_taken_that_nothing_proves() -> None:
     """An operator was added, and an unnamed store got another number: its old changelog is there for ever."""
-    found = found_with_both(live(ONE, ONE_COUNTS, stateful=(0,)))
-    assert found.topology.changelogs == ()
-    assert found.topology.undecided == (OLD, NEW)
+    topology = found_with_both(live(ONE_STORE, ONE_COUNTS, stateful=(0,)))
+    assert topology.topology.changelogs == ()
+    assert topology.topology.undecided == (OLD, NEW)
     for topic in (OLD, NEW):
-        assert any(note.startswith(f"{topic} may belong to subtopology 0, or be left over") for note in found.notes)
+        assert any(note.startswith(f"{topic} may belong to subtopology 0, or be left over") for note in topology.notes)
 
 
 def test_a_changelog_that_grows_is_in_use_and_the_other_one_stays_open() -> None:
-    found = found_with_both(live(ONE, ONE_COUNTS, stateful=(0,)), earlier=ends(new=49_999, old=900_000))
-    assert (found.topology.changelogs, found.topology.undecided) == ((NEW,), (OLD,))
+    topology = found_with_both(live(ONE_STORE, ONE_COUNTS, stateful=(0,)), earlier=ends(new=49_999, old=900_000))
+    assert (topology.topology.changelogs, topology.topology.undecided) == ((NEW,), (OLD,))
 
 
 def test_changelogs_that_all_grow_are_all_in_use() -> None:
-    found = found_with_both(live(ONE, ONE_COUNTS, stateful=(0,)), earlier=ends(new=49_999, old=899_000))
-    assert found.topology.changelogs == (OLD, NEW)
-    assert found.topology.undecided == ()
+    topology = found_with_both(live(ONE_STORE, ONE_COUNTS, stateful=(0,)), earlier=ends(new=49_999, old=899_000))
+    assert topology.topology.changelogs == (OLD, NEW)
+    assert topology.topology.undecided == ()
 
 
 def test_copies_that_have_caught_up_without_a_changelog_show_that_it_is_left_over() -> None:
-    found = found_with_both(copies(49_900))
-    assert found.topology.digest == ONE.digest
-    assert f"{OLD} counts as a leftover, because copies have caught up without it" in found.notes
+    topology = found_with_both(copies(49_900))
+    assert topology.topology.digest == ONE_STORE.digest
+    assert f"{OLD} counts as a leftover, because copies have caught up without it" in topology.notes
 
 
 def test_copies_that_have_read_more_than_either_has_show_that_both_are_in_use() -> None:
@@ -129,8 +131,8 @@ def test_copies_that_have_read_more_than_either_has_show_that_both_are_in_use() 
 @pytest.mark.parametrize("read", [1, 25_000, 48_000, 400_000])
 def test_copies_on_their_way_show_nothing(read: int) -> None:
     """A copy that is being restored passes every sum."""
-    found = found_with_both(copies(read))
-    assert OLD in {*found.topology.undecided, *found.topology.changelogs}
+    topology = found_with_both(copies(read))
+    assert OLD in {*topology.topology.undecided, *topology.topology.changelogs}
 
 
 def test_directories_that_a_process_has_no_task_of_show_nothing() -> None:
@@ -160,25 +162,27 @@ STATELESS = Topology("app", (Subtopology(0, ("orders",)),), "file")
 
 
 @pytest.mark.parametrize(
-    ("true", "stateful"), [(ONE, (0,)), (SERVED, (0,)), (STATELESS, ())], ids=["renamed", "optimised", "stateless"]
+    ("true", "stateful"),
+    [(ONE_STORE, (0,)), (SERVED, (0,)), (STATELESS, ())],
+    ids=["renamed", "optimised", "stateless"],
 )
 def test_a_right_file_is_not_contradicted_by_a_leftover(true: Topology, stateful: tuple[int, ...]) -> None:
     counts = dict.fromkeys(true.topics, 4)
     members = live(true, counts, stateful=stateful)
-    found = learn("app", members, counts | {OLD: 4}, {t: np.full(4, 9) for t in (OLD, *true.changelogs)})
-    assert contradiction(true, found.topology, by_size=found.by_size, stateful=found.stateful) == ""
+    topology = learn("app", members, counts | {OLD: 4}, {t: np.full(4, 9) for t in (OLD, *true.changelogs)})
+    assert contradiction(true, topology.topology, by_size=topology.by_size, stateful=topology.stateful) == ""
 
 
 def test_a_file_without_a_store_that_the_application_writes_to_is_contradicted() -> None:
     lacking = Topology("app", (Subtopology(0, ("orders",), changelogs=(OLD,)),), "file")
-    found = found_with_both(live(ONE, ONE_COUNTS, stateful=(0,)), earlier=ends(new=49_000, old=900_000))
-    message = contradiction(lacking, found.topology, by_size=found.by_size, stateful=found.stateful)
+    topology = found_with_both(live(ONE_STORE, ONE_COUNTS, stateful=(0,)), earlier=ends(new=49_000, old=900_000))
+    message = contradiction(lacking, topology.topology, by_size=topology.by_size, stateful=topology.stateful)
     assert f"has the changelog {NEW}" in message
 
 
 def test_a_file_without_any_store_of_what_keeps_state_is_contradicted() -> None:
-    found = learn("app", live(ONE, ONE_COUNTS, stateful=(0,)), ONE_COUNTS, ends(new=50_000))
-    message = contradiction(STATELESS, found.topology, by_size=found.by_size, stateful=found.stateful)
+    topology = learn("app", live(ONE_STORE, ONE_COUNTS, stateful=(0,)), ONE_COUNTS, ends(new=50_000))
+    message = contradiction(STATELESS, topology.topology, by_size=topology.by_size, stateful=topology.stateful)
     assert f"has the changelog {NEW}" in message
 
 
@@ -200,9 +204,9 @@ def test_an_application_with_a_leftover_grows_under_what_was_learned(policy: str
     given = dict(decision.assignments)
     members = [AssignedMember(n, None, t.raw.metadata, given[n]) for n, t in application.threads.items()]
     lengths = {"shop-new-changelog": np.full(4, 50_000), left: np.full(4, 900_000)}
-    found = learn("shop", members, application.counts | {left: 4}, lengths)
-    assert found.topology.digest == application.topology.digest
-    application.topology = found.topology
+    topology = learn("shop", members, application.counts | {left: 4}, lengths)
+    assert topology.topology.digest == application.topology.digest
+    application.topology = topology.topology
     application.start(3)
     application.rest()
     assert 3 in application.rebalances[-1].owner.values()

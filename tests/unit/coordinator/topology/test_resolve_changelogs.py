@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.topology.resolve_changelogs import Settled, se
 from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import CHANGELOG, SHOP, SHOP_COUNTS, Thread, group, led
-from tests.unit.coordinator.planning.applications import App, Known, Log
+from tests.unit.coordinator.planning.applications import App, Log, TopologySource
 
 OPEN = replace(
     SHOP,
@@ -46,7 +46,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
 
 
-def held(*threads: Thread, topology: Topology = SHOP, counts: Mapping[str, int] = SHOP_COUNTS) -> StreamsMemory:
+def remembered(*threads: Thread, topology: Topology = SHOP, counts: Mapping[str, int] = SHOP_COUNTS) -> StreamsMemory:
     """What is known of a group that runs all its tasks on these threads."""
     return led(group(*threads), topology=topology, counts=dict(counts)).plan.memory
 
@@ -57,7 +57,7 @@ def of_two(*threads: Thread, ends: Mapping[str, LongArray] = ENDS) -> Settled:
     return settle(
         TWO,
         group(*ran),
-        held(*(replace(t, sums={}) for t in ran), topology=plain, counts=EQUAL),
+        remembered(*(replace(t, sums={}) for t in ran), topology=plain, counts=EQUAL),
         cluster_of(EQUAL),
         ends,
     )
@@ -66,51 +66,51 @@ def of_two(*threads: Thread, ends: Mapping[str, LongArray] = ENDS) -> Settled:
 BOTH_WAYS = {(("app-s-changelog",), ("app-r-changelog",)), (("app-r-changelog",), ("app-s-changelog",))}
 
 
-def changelogs_of(found: Settled) -> set[tuple[tuple[str, ...], ...]]:
-    return {tuple(s.changelogs for s in way.subtopologies) for way in found.ways}
+def changelogs_of(settled: Settled) -> set[tuple[tuple[str, ...], ...]]:
+    return {tuple(s.changelogs for s in way.subtopologies) for way in settled.ways}
 
 
 def test_a_thread_that_has_lost_its_tasks_shows_who_keeps_state() -> None:
     """It reports offsets of all that it ran and kept state of; of what it ran and does not report, it kept none."""
     lost = replace(A, member_id="a'", sums={(1, p): 70 + p for p in range(4)})
-    found = settle(OPEN, group(lost), held(A), cluster_of(SHOP_COUNTS), NOTHING)
-    assert found.open == ()
-    assert found.topology.digest == SHOP.digest
-    assert found.topology.source == "learned"
+    settled = settle(OPEN, group(lost), remembered(A), cluster_of(SHOP_COUNTS), NOTHING)
+    assert settled.open == ()
+    assert settled.topology.digest == SHOP.digest
+    assert settled.topology.source == "learned"
 
 
 def test_so_does_one_that_runs_them() -> None:
     ran = A.after(led(group(A)))
-    found = settle(OPEN, group(ran), StreamsMemory.empty(), cluster_of(SHOP_COUNTS), NOTHING)
-    assert found.topology.digest == SHOP.digest
+    settled = settle(OPEN, group(ran), StreamsMemory.empty(), cluster_of(SHOP_COUNTS), NOTHING)
+    assert settled.topology.digest == SHOP.digest
 
 
 def test_offsets_distinguish_two_stores() -> None:
-    found = of_two(Thread("a", 1, sums={(0, 0): 5000, (0, 1): 4900, (1, 0): 90, (1, 1): 100}))
-    assert found.open == ()
-    assert [s.changelogs for s in found.topology.subtopologies] == [("app-s-changelog",), ("app-r-changelog",)]
+    topology = of_two(Thread("a", 1, sums={(0, 0): 5000, (0, 1): 4900, (1, 0): 90, (1, 1): 100}))
+    assert topology.open == ()
+    assert [s.changelogs for s in topology.topology.subtopologies] == [("app-s-changelog",), ("app-r-changelog",)]
 
 
 def test_two_stores_of_tasks_that_run_stay_open() -> None:
     running = {(s, p): LATEST_OFFSET for s in (0, 1) for p in (0, 1)}
-    found = of_two(Thread("a", 1, sums=running))
-    assert found.open == ("app-r-changelog", "app-s-changelog")
-    assert found.topology.source == GUESSED
-    assert [len(s.changelogs) for s in found.topology.subtopologies] == [1, 1], "both keep state, whichever it is"
+    topology = of_two(Thread("a", 1, sums=running))
+    assert topology.open == ("app-r-changelog", "app-s-changelog")
+    assert topology.topology.source == GUESSED
+    assert [len(s.changelogs) for s in topology.topology.subtopologies] == [1, 1], "both keep state, whichever it is"
 
 
 def test_offsets_that_fit_both_ways_stay_open() -> None:
     same = {t: np.array([100, 100]) for t in ENDS}
-    found = of_two(Thread("a", 1, sums={(s, p): 100 for s in (0, 1) for p in (0, 1)}), ends=same)
-    assert found.open
-    assert changelogs_of(found) == BOTH_WAYS
+    topology = of_two(Thread("a", 1, sums={(s, p): 100 for s in (0, 1) for p in (0, 1)}), ends=same)
+    assert topology.open
+    assert changelogs_of(topology) == BOTH_WAYS
 
 
 def test_what_a_member_has_read_beyond_the_end_of_is_none_of_the_ways() -> None:
     """Nobody is near any end, so it stays open; but only one of the two logs is as long as what was read of 0_0."""
-    found = of_two(Thread("a", 1, sums={(0, 0): 100, (0, 1): 50, (1, 0): 50, (1, 1): 50}))
-    assert found.open
-    assert changelogs_of(found) == {(("app-s-changelog",), ("app-r-changelog",))}
+    topology = of_two(Thread("a", 1, sums={(0, 0): 100, (0, 1): 50, (1, 0): 50, (1, 1): 50}))
+    assert topology.open
+    assert changelogs_of(topology) == {(("app-s-changelog",), ("app-r-changelog",))}
 
 
 def test_a_changelog_may_be_left_over_from_an_older_version() -> None:
@@ -119,24 +119,24 @@ def test_a_changelog_may_be_left_over_from_an_older_version() -> None:
     topology = replace(TWO, undecided=three)
     running = Thread("a", 1, (T, U), sums={(s, p): LATEST_OFFSET for s in (0, 1) for p in (0, 1)})
     counts = dict.fromkeys((T, U, *three), 2)
-    found = changelogs_of(settle(topology, group(running), StreamsMemory.empty(), cluster_of(counts), NOTHING))
-    assert found >= BOTH_WAYS
-    assert (("app-q-changelog", "app-s-changelog"), ("app-r-changelog",)) in found
-    assert len(found) == 12
-    assert all(all(way) for way in found), "all state has a changelog"
+    changelogs = changelogs_of(settle(topology, group(running), StreamsMemory.empty(), cluster_of(counts), NOTHING))
+    assert changelogs >= BOTH_WAYS
+    assert (("app-q-changelog", "app-s-changelog"), ("app-r-changelog",)) in changelogs
+    assert len(changelogs) == 12
+    assert all(all(way) for way in changelogs), "all state has a changelog"
 
 
 def test_a_source_topic_may_serve_as_a_changelog() -> None:
     counts = {"t": 2, "u": 2, "app-s-changelog": 2, "app-r-changelog": 2}
     topology = replace(TWO, subtopologies=(Subtopology(0, ("t",)), Subtopology(1, ("u",))))
     running = Thread("a", 1, ("t", "u"), sums={(s, p): LATEST_OFFSET for s in (0, 1) for p in (0, 1)})
-    found = changelogs_of(settle(topology, group(running), StreamsMemory.empty(), cluster_of(counts), ENDS))
-    assert (("app-r-changelog", "app-s-changelog"), ("u",)) in found
+    changelogs = changelogs_of(settle(topology, group(running), StreamsMemory.empty(), cluster_of(counts), ENDS))
+    assert (("app-r-changelog", "app-s-changelog"), ("u",)) in changelogs
 
 
 def test_a_member_that_cannot_be_read_says_nothing() -> None:
-    found = settle(OPEN, group(A.with_user_data(b"\x00")), StreamsMemory.empty(), cluster_of(SHOP_COUNTS), NOTHING)
-    assert found.open == (CHANGELOG,)
+    settled = settle(OPEN, group(A.with_user_data(b"\x00")), StreamsMemory.empty(), cluster_of(SHOP_COUNTS), NOTHING)
+    assert settled.open == (CHANGELOG,)
 
 
 def test_state_that_fits_no_changelog_leaves_it_open() -> None:
@@ -146,13 +146,13 @@ def test_state_that_fits_no_changelog_leaves_it_open() -> None:
         "app", (Subtopology(0, ("t", "x")), Subtopology(1, ("u",))), "learned", undecided=("app-s-changelog",)
     )
     running = Thread("a", 1, ("t", "u", "x"), sums={(s, p): LATEST_OFFSET for s in (0, 1) for p in (0, 1)})
-    found = settle(topology, group(running), StreamsMemory.empty(), cluster_of(counts), NOTHING)
-    assert found.open == ("app-s-changelog",)
+    settled = settle(topology, group(running), StreamsMemory.empty(), cluster_of(counts), NOTHING)
+    assert settled.open == ("app-s-changelog",)
 
 
 def open_app() -> App:
-    app = App(known=Known(OPEN))
-    app.known.learned_from_members = frozenset({"a", "b"})
+    app = App(topology_source=TopologySource(OPEN))
+    app.topology_source.learned_from_members = frozenset({"a", "b"})
     return app
 
 
@@ -168,12 +168,12 @@ def test_one_process_is_led_all_the_same_and_what_it_says_later_is_kept() -> Non
         assert not decision.plan.lags_known
         assert (decision.plan.target.active == 0).all()
         app.planner.delivered(1)
-        assert app.known.topology is OPEN, "nothing has been said yet"
+        assert app.topology_source.topology is OPEN, "nothing has been said yet"
         planned = await app.planner.plan(order(app, 2, A.after(decision)))
         assert planned.chosen.decision.plan.lags_known
         app.planner.delivered(2)
-        assert app.known.topology is not None
-        assert app.known.topology.digest == SHOP.digest
+        assert app.topology_source.topology is not None
+        assert app.topology_source.topology.digest == SHOP.digest
 
     run(scenario())
 
@@ -191,8 +191,13 @@ class Ends(Log):
 
 def app_of_two(ends: Mapping[str, int]) -> App:
     """Two subtopologies, both with state, and two changelogs of equal size; lags and standbys count."""
-    app = App(known=Known(replace(TWO, application_id="app")), log=Ends(ends), assignors=STOCK, num_standby_replicas=1)
-    app.known.learned_from_members = frozenset({"a", "b"})
+    app = App(
+        topology_source=TopologySource(replace(TWO, application_id="app")),
+        log=Ends(ends),
+        assignors=STOCK,
+        num_standby_replicas=1,
+    )
+    app.topology_source.learned_from_members = frozenset({"a", "b"})
     app.cluster.counts = dict(EQUAL)
     return app
 
@@ -218,8 +223,10 @@ def test_several_processes_are_led_where_every_way_gives_the_same_plan() -> None
         assert decision.plan.lags_known
         assert decision.plan.target.active.tolist() == [0, 1, 0, 1], "everybody goes on with what runs there"
         app.planner.delivered(1)
-        assert app.known.topology is not None
-        assert app.known.topology.undecided == TWO.undecided, "it stays open, and is looked at again in each round"
+        assert app.topology_source.topology is not None
+        assert app.topology_source.topology.undecided == TWO.undecided, (
+            "it stays open, and is looked at again in each round"
+        )
 
     run(scenario())
 
@@ -231,8 +238,8 @@ def test_several_processes_are_left_to_java_where_the_ways_differ() -> None:
         app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
         with pytest.raises(RefusalError, match="which subtopology these belong to: app-r-changelog, app-s-changelog"):
             await app.planner.plan(order(app, 1, *(replace(t, sums={}) for t in pair(0))))
-        assert app.known.topology is not None
-        assert app.known.topology.undecided
+        assert app.topology_source.topology is not None
+        assert app.topology_source.topology.undecided
 
     run(scenario())
 
@@ -259,7 +266,7 @@ def test_a_leader_may_be_removed_to_read_what_it_reports() -> None:
 
 def test_what_a_person_left_open_in_a_file_is_not_led() -> None:
     async def scenario() -> None:
-        app = App(known=Known(replace(OPEN, source="file")))
+        app = App(topology_source=TopologySource(replace(OPEN, source="file")))
         with pytest.raises(RefusalError, match="does not say which subtopology"):
             await app.planner.plan(order(app, 1, A))
 

@@ -53,8 +53,8 @@ class Admin:
 
     def describe_configs(self, resources: Any, **_: float) -> dict[Any, "Future[Any]"]:
         denied = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
-        found = denied if self.default is None else {DEFAULT_CONFIG: SimpleNamespace(value=str(self.default))}
-        return {one: answered(found) for one in resources}
+        configs = denied if self.default is None else {DEFAULT_CONFIG: SimpleNamespace(value=str(self.default))}
+        return {resource: answered(configs) for resource in resources}
 
     def create_topics(self, topics: Any, **_: float) -> dict[str, "Future[None]"]:
         self.created = {topic.topic: topic.config for topic in topics}
@@ -75,23 +75,23 @@ def answered(value: object) -> "Future[Any]":
 
 
 def test_a_topology_is_learned_from_a_settled_group() -> None:
-    found = keeper()
-    assert found.topology is None
-    run(found.observe(shown()))
-    assert found.topology is not None
-    assert found.topology.source == "learned"
-    assert found.topology.changelogs == (CHANGELOG,)
-    assert found.learned_from_members == {"a", "b"}
-    assert found.mismatch == ""
+    topology_keeper = keeper()
+    assert topology_keeper.topology is None
+    run(topology_keeper.observe(shown()))
+    assert topology_keeper.topology is not None
+    assert topology_keeper.topology.source == "learned"
+    assert topology_keeper.topology.changelogs == (CHANGELOG,)
+    assert topology_keeper.learned_from_members == {"a", "b"}
+    assert topology_keeper.mismatch == ""
 
 
 def test_what_cannot_be_learned_leaves_everything_as_it_was() -> None:
-    found = keeper()
+    topology_keeper = keeper()
     (first, second) = shown()
-    run(found.observe((first, replace(second, assignment=b""))))
-    assert found.topology is None
-    run(found.observe(()))
-    assert found.learned_from_members == frozenset()
+    run(topology_keeper.observe((first, replace(second, assignment=b""))))
+    assert topology_keeper.topology is None
+    run(topology_keeper.observe(()))
+    assert topology_keeper.learned_from_members == frozenset()
 
 
 def test_what_is_open_is_refreshed_again_after_a_while_and_may_be_settled() -> None:
@@ -101,17 +101,17 @@ def test_what_is_open_is_refreshed_again_after_a_while_and_may_be_settled() -> N
         learned.append(now[0])
         return Learned(replace(SHOP, source="learned", undecided=("shop-x-changelog",)))
 
-    found = TopologyKeeper("shop", None, None, None, learn=learner, clock=lambda: now[0])  # type: ignore[arg-type]  # not asked
+    topology_keeper = TopologyKeeper("shop", None, None, None, learn=learner, clock=lambda: now[0])  # type: ignore[arg-type]  # not asked
     members = shown()
     for at_s in (0.0, RETRY_S / 2, RETRY_S, RETRY_S * 1.5):
         now[0] = at_s
-        run(found.observe(members))
+        run(topology_keeper.observe(members))
     assert learned == [0.0, RETRY_S], "by the same members"
-    found.settle(replace(SHOP, source="learned"))
+    topology_keeper.settle(replace(SHOP, source="learned"))
     now[0] = RETRY_S * 3
-    run(found.observe(members))
+    run(topology_keeper.observe(members))
     assert learned == [0.0, RETRY_S]
-    assert found.topology == replace(SHOP, source="learned")
+    assert topology_keeper.topology == replace(SHOP, source="learned")
 
 
 def test_other_members_are_learned_from_at_once() -> None:
@@ -122,25 +122,25 @@ def test_other_members_are_learned_from_at_once() -> None:
         learned.append({m.member_id for m in members})
         return Learned(replace(SHOP, source="learned", undecided=("shop-x-changelog",)))
 
-    found = TopologyKeeper("shop", None, None, None, learn=learner, clock=lambda: 0.0)  # type: ignore[arg-type]  # not asked
+    topology_keeper = TopologyKeeper("shop", None, None, None, learn=learner, clock=lambda: 0.0)  # type: ignore[arg-type]  # not asked
     (first, second) = shown()
-    run(found.observe((first, second)))
-    found.settle(replace(SHOP, source="learned"))
-    run(found.observe((first, replace(second, member_id="b'"))))
+    run(topology_keeper.observe((first, second)))
+    topology_keeper.settle(replace(SHOP, source="learned"))
+    run(topology_keeper.observe((first, replace(second, member_id="b'"))))
     assert learned == [{"a", "b"}, {"a", "b'"}]
-    assert found.learned_from_members == {"a", "b'"}
+    assert topology_keeper.learned_from_members == {"a", "b'"}
 
 
 def test_what_could_not_be_learned_is_tried_again_after_a_while() -> None:
     now = [0.0]
-    found = keeper(clock=lambda: now[0])
+    topology_keeper = keeper(clock=lambda: now[0])
     (first, second) = shown()
-    run(found.observe((first, replace(second, assignment=b""))))
-    run(found.observe(shown()))
-    assert found.topology is None
+    run(topology_keeper.observe((first, replace(second, assignment=b""))))
+    run(topology_keeper.observe(shown()))
+    assert topology_keeper.topology is None
     now[0] += RETRY_S
-    run(found.observe(shown()))
-    assert found.topology is not None
+    run(topology_keeper.observe(shown()))
+    assert topology_keeper.topology is not None
 
 
 def test_a_file_wins_and_a_live_group_that_contradicts_it_is_reported() -> None:
@@ -149,8 +149,8 @@ def test_a_file_wins_and_a_live_group_that_contradicts_it_is_reported() -> None:
         run(fitting.observe(shown()))
     assert (fitting.topology, fitting.mismatch) == (SHOP, "")
     assert [entry["event"] for entry in logs] == ["topology_confirmed"], "there is nothing to learn and nothing to do"
-    zero, one = SHOP.subtopologies
-    other = Topology("shop", (zero, replace(one, changelogs=("shop-sums-changelog",))), "file")
+    first, second = SHOP.subtopologies
+    other = Topology("shop", (first, replace(second, changelogs=("shop-sums-changelog",))), "file")
     reported = keeper(other)
     run(reported.observe(shown()))
     assert (
@@ -160,10 +160,10 @@ def test_a_file_wins_and_a_live_group_that_contradicts_it_is_reported() -> None:
 
 
 def test_contradictions_name_the_subtopology_and_the_topic() -> None:
-    zero, one = SHOP.subtopologies
+    first, second = SHOP.subtopologies
     assert contradiction(SHOP, SHOP) == ""
-    assert "has a subtopology 1" in contradiction(Topology("shop", (zero,), "file"), SHOP)
-    more = Topology("shop", (replace(zero, sources=("orders", "clicks")), one), "learned")
+    assert "has a subtopology 1" in contradiction(Topology("shop", (first,), "file"), SHOP)
+    more = Topology("shop", (replace(first, sources=("orders", "clicks")), second), "learned")
     assert "subtopology 0 of the application reads clicks" in contradiction(SHOP, more)
     assert contradiction(replace(SHOP, patterns=((0, "cl.*"),)), more) == ""
 
@@ -174,20 +174,20 @@ DESCRIBED = replace(SHOP, internal_topics=(InternalTopic(CHANGELOG, configs=(("c
 INTERNAL = (CHANGELOG, "shop-by-user-repartition")
 
 
-def completed(found: TopologyKeeper) -> frozenset[str] | None:
+def completed(topology_keeper: TopologyKeeper) -> frozenset[str] | None:
     """What it creates where only the source topic exists."""
-    asked = found.topology
+    asked = topology_keeper.topology
     assert asked is not None
     created: frozenset[str] | None = run(
-        found.complete(asked, run(Cluster({"orders": 4}).snapshot(asked.topics, 0)), 1.0)
+        topology_keeper.complete(asked, run(Cluster({"orders": 4}).snapshot(asked.topics, 0)), 1.0)
     )
     return created
 
 
 def test_missing_internal_topics_are_created_with_streams_configs() -> None:
     admin = Admin()
-    found = keeper(DESCRIBED, admin)
-    assert completed(found) == {CHANGELOG, "shop-by-user-repartition"}
+    topology_keeper = keeper(DESCRIBED, admin)
+    assert completed(topology_keeper) == {CHANGELOG, "shop-by-user-repartition"}
     assert admin.created[CHANGELOG]["cleanup.policy"] == "compact"
 
 
@@ -242,16 +242,16 @@ def test_what_a_file_says_of_a_topic_wins_over_what_is_set_for_all() -> None:
 )
 def test_otherwise_nothing_is_created(topology: Topology, counts: Mapping[str, int]) -> None:
     admin = Admin()
-    found = keeper(topology, admin)
-    assert run(found.complete(topology, run(Cluster(counts).snapshot(topology.topics, 0)), 1.0)) is None
+    topology_keeper = keeper(topology, admin)
+    assert run(topology_keeper.complete(topology, run(Cluster(counts).snapshot(topology.topics, 0)), 1.0)) is None
     assert admin.created == {}
 
 
 def test_a_topic_that_may_not_be_read_is_not_taken_for_missing() -> None:
     brokers = Cluster({"orders": 4, "shop-by-user-repartition": 4})
     brokers.unreadable = frozenset({CHANGELOG})
-    found = keeper(DESCRIBED)
-    assert run(found.complete(DESCRIBED, run(brokers.snapshot(DESCRIBED.topics, 0)), 1.0)) is None
+    topology_keeper = keeper(DESCRIBED)
+    assert run(topology_keeper.complete(DESCRIBED, run(brokers.snapshot(DESCRIBED.topics, 0)), 1.0)) is None
 
 
 @pytest.mark.parametrize("hidden", ["orders", "shop-by-user-repartition"])
@@ -262,8 +262,8 @@ def test_nothing_is_sized_by_a_topic_that_may_not_be_read(hidden: str) -> None:
     brokers = Cluster({"orders": 4} if hidden != "orders" else {})
     brokers.unreadable = frozenset({hidden})
     with capture_logs() as lines:
-        found = keeper(DESCRIBED, admin).complete(DESCRIBED, run(brokers.snapshot(DESCRIBED.topics, 0)), 1.0)
-        assert run(found) is None
+        completed = keeper(DESCRIBED, admin).complete(DESCRIBED, run(brokers.snapshot(DESCRIBED.topics, 0)), 1.0)
+        assert run(completed) is None
     assert admin.created == {}
     assert lines[0]["reasons"] == [f"topic {hidden} cannot be read, and sizes depend on it"]
 

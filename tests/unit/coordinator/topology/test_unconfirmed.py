@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator.topology.given_topology import UNCONFIRMED, co
 from tests.unit.assignors.streams.world import CHANGELOG, SHOP
 from tests.unit.coordinator.topology.live_groups import keeper, run, shown
 
-ZERO, ONE = SHOP.subtopologies
+FIRST, SECOND = SHOP.subtopologies
 
 
 NEW = "shop-sums-changelog"
@@ -23,24 +23,24 @@ def parts(*subtopologies: Subtopology, undecided: tuple[str, ...] = (), source: 
 @pytest.mark.parametrize(
     ("given", "learned", "unconfirmed"),
     [
-        (SHOP, parts(ZERO, ONE), ""),
-        (SHOP, parts(ZERO, replace(ONE, changelogs=())), f"1 of the application has no changelog {CHANGELOG}"),
-        (SHOP, parts(ZERO, replace(ONE, changelogs=()), undecided=(CHANGELOG,)), ""),
-        (SHOP, parts(ZERO, ONE, undecided=(NEW,)), f"the application has the changelog {NEW}"),
-        (SHOP, parts(ZERO, replace(ONE, changelogs=(CHANGELOG, NEW))), f"has the changelog {NEW}"),
-        (SHOP, parts(replace(ZERO, changelogs=(NEW,)), ONE), f"0 of the application has the changelog {NEW}"),
+        (SHOP, parts(FIRST, SECOND), ""),
+        (SHOP, parts(FIRST, replace(SECOND, changelogs=())), f"1 of the application has no changelog {CHANGELOG}"),
+        (SHOP, parts(FIRST, replace(SECOND, changelogs=()), undecided=(CHANGELOG,)), ""),
+        (SHOP, parts(FIRST, SECOND, undecided=(NEW,)), f"the application has the changelog {NEW}"),
+        (SHOP, parts(FIRST, replace(SECOND, changelogs=(CHANGELOG, NEW))), f"has the changelog {NEW}"),
+        (SHOP, parts(replace(FIRST, changelogs=(NEW,)), SECOND), f"0 of the application has the changelog {NEW}"),
     ],
     ids=["alike", "a store fewer", "not known whose", "not known whose, and in no file", "a store more", "elsewhere"],
 )
 def test_what_contradicts_a_topology_that_is_unconfirmed(given: Topology, learned: Topology, unconfirmed: str) -> None:
-    found = contradiction(given, learned, unconfirmed=True)
-    assert bool(found) == bool(unconfirmed)
-    assert unconfirmed in found
+    reason = contradiction(given, learned, unconfirmed=True)
+    assert bool(reason) == bool(unconfirmed)
+    assert unconfirmed in reason
 
 
 def test_what_only_a_unconfirmed_topology_is_reproached_with() -> None:
     """Before there is a doubt these are the traces of a member that restarts, or of an older version."""
-    for learned in (parts(ZERO, replace(ONE, changelogs=())), parts(ZERO, ONE, undecided=(NEW,))):
+    for learned in (parts(FIRST, replace(SECOND, changelogs=())), parts(FIRST, SECOND, undecided=(NEW,))):
         assert contradiction(SHOP, learned) == ""
 
 
@@ -48,51 +48,51 @@ def test_what_only_a_unconfirmed_topology_is_reproached_with() -> None:
 def test_a_source_topic_is_not_taken_for_a_changelog(unconfirmed: bool) -> None:
     """It is concluded from there being no other one, where the changelog has not been made yet; and an application that
     is optimised does use it."""
-    file = parts(replace(ZERO, changelogs=(NEW,)), ONE, source="file")
-    concluded = parts(replace(ZERO, changelogs=("orders",)), ONE)
+    file = parts(replace(FIRST, changelogs=(NEW,)), SECOND, source="file")
+    concluded = parts(replace(FIRST, changelogs=("orders",)), SECOND)
     assert "orders" not in contradiction(file, concluded, unconfirmed=unconfirmed)
-    optimised = parts(replace(ZERO, changelogs=("orders",)), ONE, source="file")
-    assert contradiction(optimised, parts(ZERO, ONE), unconfirmed=unconfirmed) == ""
+    optimised = parts(replace(FIRST, changelogs=("orders",)), SECOND, source="file")
+    assert contradiction(optimised, parts(FIRST, SECOND), unconfirmed=unconfirmed) == ""
     assert contradiction(optimised, concluded, unconfirmed=unconfirmed) == ""
 
 
 def test_a_source_topic_of_a_subtopology_without_state_by_the_file_is_a_contradiction() -> None:
     """Only a subtopology that keeps state gets one."""
-    assert "has the changelog orders" in contradiction(SHOP, parts(replace(ZERO, changelogs=("orders",)), ONE))
+    assert "has the changelog orders" in contradiction(SHOP, parts(replace(FIRST, changelogs=("orders",)), SECOND))
 
 
 def test_a_topology_that_was_unconfirmed_counts_again_when_a_group_agrees_with_it() -> None:
-    found = keeper(SHOP)
-    found.distrust()
-    assert found.mismatch == UNCONFIRMED
+    topology_keeper = keeper(SHOP)
+    topology_keeper.distrust()
+    assert topology_keeper.mismatch == UNCONFIRMED
     (first, second) = shown()
-    run(found.observe((first, replace(second, assignment=b""))))
-    assert found.mismatch == UNCONFIRMED, "nothing was learned"
-    run(found.observe(shown()))
-    assert found.mismatch == UNCONFIRMED, "the same members are asked again after a while"
+    run(topology_keeper.observe((first, replace(second, assignment=b""))))
+    assert topology_keeper.mismatch == UNCONFIRMED, "nothing was learned"
+    run(topology_keeper.observe(shown()))
+    assert topology_keeper.mismatch == UNCONFIRMED, "the same members are asked again after a while"
 
 
 def test_members_that_were_learned_from_before_are_asked_again_after_a_contradiction() -> None:
-    found = keeper(SHOP)
-    run(found.observe(shown()))
-    found.distrust()
-    run(found.observe(shown()))
-    assert found.mismatch == ""
+    topology_keeper = keeper(SHOP)
+    run(topology_keeper.observe(shown()))
+    topology_keeper.distrust()
+    run(topology_keeper.observe(shown()))
+    assert topology_keeper.mismatch == ""
 
 
 def test_a_topology_that_is_unconfirmed_and_wrong_stays_out() -> None:
-    found = keeper(parts(ZERO, replace(ONE, changelogs=(CHANGELOG, NEW)), source="file"))
-    run(found.observe(shown()))
-    assert found.mismatch == "", "a changelog that has not been made yet is no contradiction"
-    found.distrust()
-    run(found.observe(shown()))
-    assert f"has no changelog {NEW}" in found.mismatch
+    topology_keeper = keeper(parts(FIRST, replace(SECOND, changelogs=(CHANGELOG, NEW)), source="file"))
+    run(topology_keeper.observe(shown()))
+    assert topology_keeper.mismatch == "", "a changelog that has not been made yet is no contradiction"
+    topology_keeper.distrust()
+    run(topology_keeper.observe(shown()))
+    assert f"has no changelog {NEW}" in topology_keeper.mismatch
 
 
 def test_a_learned_topology_that_is_unconfirmed_is_learned_anew() -> None:
-    found = keeper()
-    run(found.observe(shown()))
-    found.distrust()
-    assert found.mismatch == UNCONFIRMED
-    run(found.observe(shown()))
-    assert (found.mismatch, found.learned_from_members) == ("", {"a", "b"})
+    topology_keeper = keeper()
+    run(topology_keeper.observe(shown()))
+    topology_keeper.distrust()
+    assert topology_keeper.mismatch == UNCONFIRMED
+    run(topology_keeper.observe(shown()))
+    assert (topology_keeper.mismatch, topology_keeper.learned_from_members) == ("", {"a", "b"})

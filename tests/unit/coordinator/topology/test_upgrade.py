@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.topology.upgrade import Mixture, TopologyChang
 from tests.unit.assignors.streams.world import SHOP
 from tests.unit.coordinator.cli.in_process import bellwether
 
-ZERO, ONE = SHOP.subtopologies
+FIRST, SECOND = SHOP.subtopologies
 REPARTITION = SHOP.repartition_topics[0]
 TOTALS, SUMS = "shop-totals-changelog", "shop-sums-changelog"
 
@@ -23,13 +23,13 @@ def with_parts(*subtopologies: Subtopology, patterns: tuple[tuple[int, str], ...
     return Topology("shop", subtopologies, "file", patterns=patterns)
 
 
-MORE_STORES = with_parts(ZERO, replace(ONE, changelogs=(TOTALS, SUMS)))
-RENAMED = with_parts(ZERO, replace(ONE, changelogs=(SUMS,)))
-ANOTHER_TOPIC = with_parts(replace(ZERO, sources=(*ZERO.sources, "returns")), ONE)
-SWAPPED = with_parts(replace(ONE, id=0), replace(ZERO, id=1))
-A_PART_MORE = with_parts(ZERO, ONE, Subtopology(2, ("users",), changelogs=("users",)))
-BY_PATTERN = with_parts(ZERO, ONE, patterns=((0, "orders-.*"),))
-IN_FRONT = with_parts(Subtopology(0, ("users",)), replace(ZERO, id=1), replace(ONE, id=2))
+MORE_STORES = with_parts(FIRST, replace(SECOND, changelogs=(TOTALS, SUMS)))
+RENAMED = with_parts(FIRST, replace(SECOND, changelogs=(SUMS,)))
+ANOTHER_TOPIC = with_parts(replace(FIRST, sources=(*FIRST.sources, "returns")), SECOND)
+SWAPPED = with_parts(replace(SECOND, id=0), replace(FIRST, id=1))
+A_PART_MORE = with_parts(FIRST, SECOND, Subtopology(2, ("users",), changelogs=("users",)))
+BY_PATTERN = with_parts(FIRST, SECOND, patterns=((0, "orders-.*"),))
+IN_FRONT = with_parts(Subtopology(0, ("users",)), replace(FIRST, id=1), replace(SECOND, id=2))
 
 
 @pytest.mark.parametrize(
@@ -61,22 +61,22 @@ def test_a_renamed_store_loses_its_state() -> None:
 
 
 def test_tasks_that_change_their_number_are_restored() -> None:
-    found = upgrade(SHOP, IN_FRONT)
-    assert [(c.id, c.was, c.change) for c in found.subtopologies] == [
+    effects = upgrade(SHOP, IN_FRONT)
+    assert [(c.id, c.was, c.change) for c in effects.subtopologies] == [
         (0, None, TopologyChange.CHANGED),
         (1, 0, TopologyChange.CHANGED),
         (2, 1, TopologyChange.NEW),
     ]
-    assert found.subtopologies[2].restored == (TOTALS,)
-    assert not any(c.begins_empty or (c.loses and c.id == 2) for c in found.subtopologies)
-    assert "subtopology 2 was subtopology 1: its tasks are not those that had the number before" in sentences(found)
+    assert effects.subtopologies[2].restored == (TOTALS,)
+    assert not any(c.begins_empty or (c.loses and c.id == 2) for c in effects.subtopologies)
+    assert "subtopology 2 was subtopology 1: its tasks are not those that had the number before" in sentences(effects)
 
 
 def test_what_is_gone_is_named_with_its_repartition_topic() -> None:
-    found = upgrade(SHOP, with_parts(ZERO))
-    (change,) = found.subtopologies
-    assert (change.change, change.loses, found.repartition_gone) == (TopologyChange.GONE, (TOTALS,), (REPARTITION,))
-    assert "subtopology 1 is gone, and so are its tasks 1_*" in sentences(found)
+    effects = upgrade(SHOP, with_parts(FIRST))
+    (change,) = effects.subtopologies
+    assert (change.change, change.loses, effects.repartition_gone) == (TopologyChange.GONE, (TOTALS,), (REPARTITION,))
+    assert "subtopology 1 is gone, and so are its tasks 1_*" in sentences(effects)
 
 
 def test_nothing_differs() -> None:
@@ -100,8 +100,8 @@ def test_the_command_prints_the_differences_and_what_a_rolling_upgrade_does(tmp_
 
 def test_the_command_prints_json(tmp_path: Path) -> None:
     done = bellwether("topology", "diff", *files(tmp_path, SHOP, MORE_STORES), "-o", "json")
-    found = json.loads(done.stdout)
-    assert (found["mixture"], found["subtopologies"][0]["begins_empty"]) == ("stores", [SUMS])
+    document = json.loads(done.stdout)
+    assert (document["mixture"], document["subtopologies"][0]["begins_empty"]) == ("stores", [SUMS])
 
 
 def test_files_of_two_applications_are_not_compared(tmp_path: Path) -> None:

@@ -39,9 +39,9 @@ def test_a_file_is_read_once_each_time_it_changes(tmp_path: Path) -> None:
     file = WatchedFile(path, partial(topology_of_application, path, "shop"))
     assert file.newer() is None
     written(tmp_path / "shop.yaml", MORE_STORES)
-    found = file.newer()
-    assert found is not None
-    assert found.digest == MORE_STORES.digest
+    newest = file.newer()
+    assert newest is not None
+    assert newest.digest == MORE_STORES.digest
     assert file.newer() is None
 
 
@@ -72,10 +72,10 @@ def test_a_file_that_is_written_while_it_is_read_is_read_again(tmp_path: Path) -
     writes = iter([write_topology(MORE_STORES)])
 
     def read() -> Topology:
-        found = topology_of_application(path, "shop")
+        topology = topology_of_application(path, "shop")
         for rest in writes:
             path.write_text(rest)
-        return found
+        return topology
 
     file = WatchedFile(path, read)
     path.write_text(write_topology(SHOP) + "# the rest follows\n")
@@ -99,29 +99,29 @@ def test_a_file_that_is_gone_for_a_moment_changes_nothing(tmp_path: Path) -> Non
 
 def test_the_next_plan_is_made_by_the_new_file(tmp_path: Path) -> None:
     path = written(tmp_path / "shop.yaml", SHOP)
-    found = keeper(path)
+    topology_keeper = keeper(path)
     written(path, MORE_STORES)
-    asyncio.run(found.refresh())
-    assert found.topology is not None
-    assert (found.topology.digest, found.mismatch) == (MORE_STORES.digest, "")
+    asyncio.run(topology_keeper.refresh())
+    assert topology_keeper.topology is not None
+    assert (topology_keeper.topology.digest, topology_keeper.mismatch) == (MORE_STORES.digest, "")
 
 
 def test_members_that_contradicted_the_old_file_are_asked_about_the_new_one(tmp_path: Path) -> None:
     path = written(tmp_path / "shop.yaml", RENAMED)
-    found = keeper(path, RENAMED)
-    asyncio.run(found.observe(shown()))
-    assert "has the changelog" in found.mismatch
+    topology_keeper = keeper(path, RENAMED)
+    asyncio.run(topology_keeper.observe(shown()))
+    assert "has the changelog" in topology_keeper.mismatch
     written(path, SHOP)
-    asyncio.run(found.refresh())
-    assert found.mismatch, "nobody has shown yet that it is right"
-    asyncio.run(found.observe(shown()))
-    assert found.mismatch == ""
+    asyncio.run(topology_keeper.refresh())
+    assert topology_keeper.mismatch, "nobody has shown yet that it is right"
+    asyncio.run(topology_keeper.observe(shown()))
+    assert topology_keeper.mismatch == ""
 
 
 def test_a_file_whose_tasks_have_other_numbers_waits_for_a_group_that_agrees(tmp_path: Path) -> None:
     """Members of the old version would fail of its tasks, and nothing that they send shows their version."""
     path = written(tmp_path / "shop.yaml", SHOP)
-    found = keeper(path)
+    topology_keeper = keeper(path)
     written(path, SWAPPED)
-    asyncio.run(found.refresh())
-    assert found.mismatch == UNCONFIRMED
+    asyncio.run(topology_keeper.refresh())
+    assert topology_keeper.mismatch == UNCONFIRMED

@@ -162,14 +162,14 @@ def test_it_would_move_no_more_than_the_limit_after_the_first_rebalance() -> Non
     assert 0 < would_move(decision, POLICY, skewed) <= POLICY.load.rules.limit(60)
 
 
-@pytest.mark.parametrize("known", [0, 3], ids=["none", "too few"])
-def test_weights_that_are_not_known_any_more_move_nothing(known: int) -> None:
+@pytest.mark.parametrize("partitions_left", [0, 3], ids=["none", "too few"])
+def test_weights_that_are_not_known_any_more_move_nothing(partitions_left: int) -> None:
     """As after an outage of the pipeline, or just after the clock was set. The first plan balanced unequal weights."""
     skewed = Weights({TopicPartition("t", p): 100.0 if p == 0 else 10.0 for p in range(8)})
     decision = decided(POLICY.with_weights(skewed))
     counts = np.bincount(decision.plan.owner).tolist()
     assert counts != [4, 4], "by counts others would have the partitions"
-    lost = Weights(dict(list(skewed.of.items())[:known]))
+    lost = Weights(dict(list(skewed.of.items())[:partitions_left]))
     assert would_move(decision, POLICY, lost) == 0
 
 

@@ -211,11 +211,11 @@ def test_nothing_is_concluded_from_one_report_or_about_a_copy_known_to_be_behind
 def test_facts_come_from_a_decision() -> None:
     threads = (Thread("a", 1), Thread("b", 2, sums={(1, 0): 400}))
     decision = led(group(*threads), configs=AssignmentConfigs(num_standby_replicas=1))
-    found = ProbingFacts.of(decision)
-    assert (found.decided_at_ms, found.probing_at_ms, found.unsettled) == (NOW_MS, None, False)
-    copies = {(c.process_id, c.task): c for c in found.copies}
-    known = copies[P2, TaskId(1, 0)]
-    assert (known.position, known.end, known.reported_at_ms, known.warmup) == (400, 1000, NOW_MS, False)
+    period = ProbingFacts.of(decision)
+    assert (period.decided_at_ms, period.probing_at_ms, period.unsettled) == (NOW_MS, None, False)
+    copies = {(c.process_id, c.task): c for c in period.copies}
+    lag = copies[P2, TaskId(1, 0)]
+    assert (lag.position, lag.end, lag.reported_at_ms, lag.warmup) == (400, 1000, NOW_MS, False)
     nothing = copies[P2, TaskId(1, 2)]
     assert (nothing.position, nothing.reported_at_ms) == (0, None)
 

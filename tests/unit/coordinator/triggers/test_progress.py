@@ -15,12 +15,12 @@ A, B = Thread("a", 1), Thread("b", 2)
 
 
 def offsets(decision: Decision[TaskPlan], default: int, given: Mapping[tuple[str, int], int]) -> "np.ndarray":
-    found = np.full(decision.cluster.partition_total, default, dtype=np.int64)
+    by_partition = np.full(decision.cluster.partition_total, default, dtype=np.int64)
     for (topic, partition), offset in given.items():
         flat = decision.cluster.flat(topic, partition)
         assert flat is not None
-        found[flat] = offset
-    return found
+        by_partition[flat] = offset
+    return by_partition
 
 
 class Watched:

@@ -24,7 +24,7 @@ from bellwether_kafka.coordinator.topology.internal_topics import TopicCreationE
 from bellwether_kafka.coordinator.triggers.streams_watch import ENDS_INTERVAL_S, StreamsWatch
 from tests.unit.assignors.streams.world import SHOP_COUNTS, SIMPLE, Thread, always, placed
 from tests.unit.coordinator.membership.playbook import ME, Play, member
-from tests.unit.coordinator.planning.applications import App, Cluster, Known, Log
+from tests.unit.coordinator.planning.applications import App, Cluster, Log, TopologySource
 
 STARTED_S = 500.0  # by the monotonic clock, which has nothing in common with the wall clock
 A, B = Thread("a", 1), Thread("b", 2)
@@ -251,7 +251,12 @@ def test_a_standby_that_falls_behind_makes_a_rebalance() -> None:
 def test_alone_it_makes_the_internal_topics() -> None:
     async def scenario() -> None:
         fresh = Log(committed=-1)
-        app = App(cluster=Cluster({"orders": 4}), log=fresh, known=Known(creates=SHOP_COUNTS), attested=True)
+        app = App(
+            cluster=Cluster({"orders": 4}),
+            log=fresh,
+            topology_source=TopologySource(creates=SHOP_COUNTS),
+            attested=True,
+        )
         led = Led(app)
         led.play = Play(protocols=("stream",)).stable_alone()
         assert await led.later(0) == []

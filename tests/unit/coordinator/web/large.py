@@ -74,7 +74,7 @@ def application() -> Web:
     seen, groups = large_group(), [group_now(number) for number in range(GROUPS)]
 
     def rows(name: str) -> Sequence[Row]:
-        return overview(one for one in groups if name in ("", one.status.group))
+        return overview(group for group in groups if name in ("", group.status.group))
 
     def shown(name: str) -> Present | None:
         return present(seen) if name == LARGE else None

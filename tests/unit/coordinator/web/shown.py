@@ -34,8 +34,8 @@ REFRESHES = history(
     sample(0, {"orders": [0, 0, 0, 0]}, {"orders": [0, 7, 0, 90]}),
     sample(100, {"orders": [7, -1, 50, 60]}, {"orders": [14, 7, 50, 12_060]}),
 )
-FOUND = replace(group_lag(REFRESHES, None), notes=(f"{EVIL} is compacted",))
-READ = Lags(0.0, {"orders-0": 0, "orders-1": 7, "orders-2": 30_000, "0_0": 12, "1_1": 10_000}, FOUND)
+LAG = replace(group_lag(REFRESHES, None), notes=(f"{EVIL} is compacted",))
+READ = Lags(0.0, {"orders-0": 0, "orders-1": 7, "orders-2": 30_000, "0_0": 12, "1_1": 10_000}, LAG)
 FENCED = RoleStatus("fenced", "another process has our id", "Give each process an id.", 1_700_000_000_000, None)
 LEADING = RoleStatus("", "", "", 1_700_000_000_000, None)
 EMPTYING = (
@@ -58,7 +58,7 @@ REBALANCES = [
     SeenRebalance(1_700_000_000_000, "", 0, 10_000, False, Moves(4, 0, 0, 0)),
 ]
 OBSERVED = {
-    "seen": present(replace(SKEWED, obstacle="its broker assigns", group_lag=FOUND, lag_notes=FOUND.notes), REBALANCES),
+    "seen": present(replace(SKEWED, obstacle="its broker assigns", group_lag=LAG, lag_notes=LAG.notes), REBALANCES),
     "unplanned": present(observed_group(member_of("a-1", None, "orders-0"), shadow=False)),
     LONG: present(replace(observed_group(member_of(f"{'m' * 90}-1", None, "orders-0")), group_id=LONG)),
 }
@@ -69,7 +69,7 @@ CURVES = {
 
 
 def row_of(status: GroupStatus) -> GroupNow:
-    lag = FOUND.summary() if status.group in OBSERVED else None
+    lag = LAG.summary() if status.group in OBSERVED else None
     assigned_by = "Bellwether" if status.leading else "a member"
     return GroupNow(
         status, "classic", assigned_by, lag, CURVES.get(status.group), rebalances=4 * (status.group == "seen")
@@ -77,32 +77,32 @@ def row_of(status: GroupStatus) -> GroupNow:
 
 
 def example_rebalances() -> LedRebalances:
-    found = LedRebalances()
+    led_rebalances = LedRebalances()
     first = decided(member("a", "az1"), member("b", "az3"))
-    found.on_decision(planned(first))
-    found.on_decision(
+    led_rebalances.on_decision(planned(first))
+    led_rebalances.on_decision(
         planned(
             decided(member("a", "az3"), member(EVIL, "az2"), member("c", None), generation=2, memory=first.plan.memory)
         )
     )
     a, b, c = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
     warm = led(group(a, b), configs=ONE_STANDBY)
-    found.on_decision(tasks(warm))
+    led_rebalances.on_decision(tasks(warm))
     grown = group(a.after(warm), b.after(warm), c, generation=2)
-    found.on_decision(tasks(led(grown, configs=ONE_STANDBY, memory=warm.plan.memory, now_ms=NOW_MS + 5)))
-    return found
+    led_rebalances.on_decision(tasks(led(grown, configs=ONE_STANDBY, memory=warm.plan.memory, now_ms=NOW_MS + 5)))
+    return led_rebalances
 
 
 def pictured(led_rebalances: LedRebalances, name: str) -> Picture | None:
-    found = led_rebalances.picture(name)
-    return None if found is None else with_lags(found, READ, 2.0)
+    drawn = led_rebalances.picture(name)
+    return None if drawn is None else with_lags(drawn, READ, 2.0)
 
 
 def application() -> Web:
     led_rebalances = example_rebalances()
 
     def rows(name: str) -> Sequence[Row]:
-        return overview(row_of(one) for one in GROUPS if name in ("", one.group))
+        return overview(row_of(group) for group in GROUPS if name in ("", group.group))
 
     lags = (lambda: None, lambda: GROUPS, led_rebalances, lambda name: pictured(led_rebalances, name))
     return Web(CollectorRegistry(), *lags, OBSERVED.get, rows)

@@ -53,11 +53,11 @@ def test_what_changed_while_it_was_read_is_read_again() -> None:
     changes = iter([True, False])
 
     def read() -> list[str]:
-        known = dict.fromkeys("ab", 1)
-        for name in known:
+        by_name = dict.fromkeys("ab", 1)
+        for name in by_name:
             if next(changes, False):
-                known["c"] = 1
+                by_name["c"] = 1
             assert name
-        return list(known)
+        return list(by_name)
 
     assert asked(read, 1, lambda: 0.0) == [["a", "b"], ["a", "b"]]

@@ -21,8 +21,8 @@ Scheme = Mapping[str, str]
 def schemes() -> dict[str, Scheme]:
     """The variables of both blocks, by name."""
     light, dark = re.findall(r":root \{(.*?)\}", CSS, re.DOTALL)
-    found = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in (light, dark))
-    return dict(zip(("light", "dark"), found, strict=True))
+    colours = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in (light, dark))
+    return dict(zip(("light", "dark"), colours, strict=True))
 
 
 def luminance(colour: str) -> float:
@@ -34,8 +34,8 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
-    darker, lighter = sorted((luminance(one), luminance(other)))
+def contrast(colour: str, other: str) -> float:
+    darker, lighter = sorted((luminance(colour), luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
 

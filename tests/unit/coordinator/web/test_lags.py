@@ -40,25 +40,25 @@ def test_a_partition_without_a_commit_or_a_holder_has_no_lag() -> None:
     cluster = ClusterView.of({"a": [[], []], "t": [[], [], [], []]})
     holder = (None, None, "x", "x", "x", None)
     followed = Followed("g", cluster, holder, (None,) * 6, (None,) * 6)
-    found = refreshed_at({"t": [3, -1, 8, 0]}, {"t": [10, 10, 8, 5]})
-    assert lags_of_items(followed, found) == {"t-0": 7, "t-2": 0}
+    lags = refreshed_at({"t": [3, -1, 8, 0]}, {"t": [10, 10, 8, 5]})
+    assert lags_of_items(followed, lags) == {"t-0": 7, "t-2": 0}
     assert owners_of(followed) == {TopicPartition("t", p): "x" for p in (0, 1, 2)}
 
 
 def test_a_task_is_behind_by_all_that_it_reads() -> None:
     cluster = ClusterView.of({"a": [[], []], "b": [[], []]})
     followed = Followed("g", cluster, ("x",) * 4, (None,) * 4, ("0_0", "0_1", "0_0", "0_1"))
-    found = refreshed_at({"a": [1, 2], "b": [3, -1]}, {"a": [11, 2], "b": [8, 9]})
-    assert lags_of_items(followed, found) == {"0_0": 15}, "of 0_1 not all is known"
+    lags = refreshed_at({"a": [1, 2], "b": [3, -1]}, {"a": [11, 2], "b": [8, 9]})
+    assert lags_of_items(followed, lags) == {"0_0": 15}, "of 0_1 not all is known"
 
 
 def test_standbys_keep_the_lag_that_their_threads_show() -> None:
     decision = led(group(Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2")), configs=ONE_STANDBY)
-    found = rebalance_picture(tasks(decision))
-    lagging = with_lags(found, Lags(10.0, {"1_0": 77}), 12.5)
+    picture = rebalance_picture(tasks(decision))
+    lagging = with_lags(picture, Lags(10.0, {"1_0": 77}), 12.5)
     pairs = [
         (old, new)
-        for h, g in zip(found.holders, lagging.holders, strict=True)
+        for h, g in zip(picture.holders, lagging.holders, strict=True)
         for old, new in zip(h.items, g.items, strict=True)
     ]
     changed = [new for old, new in pairs if new != old]
@@ -110,8 +110,8 @@ async def unasked(brokers: EmbeddedCluster) -> None:
     rebalances.on_decision(rebalance_of_two)
     refreshed_at = asyncio.Event()
 
-    def receive(_: str, found: GroupLag) -> None:
-        received.append(found)
+    def receive(_: str, lag: GroupLag) -> None:
+        received.append(lag)
         refreshed_at.set()
 
     watch = LagWatch(rebalances, [receive])
@@ -161,5 +161,5 @@ async def refreshed(brokers: EmbeddedCluster) -> tuple[Picture | None, Picture |
 
 
 def test_the_rest_of_a_picture_stays() -> None:
-    found = rebalance_picture(planned(decided(member("a", "az1"))))
-    assert with_lags(found, Lags(0.0, {}), 1.0) == found
+    picture = rebalance_picture(planned(decided(member("a", "az1"))))
+    assert with_lags(picture, Lags(0.0, {}), 1.0) == picture

@@ -55,8 +55,8 @@ SKEWED = observed_group(
 )
 
 
-def items(found: Present) -> dict[str, tuple[str, str, int | None]]:
-    return {item.name: (holder.name, item.state, item.lag) for holder in found.holders for item in holder.items}
+def items(page: Present) -> dict[str, tuple[str, str, int | None]]:
+    return {item.name: (holder.name, item.state, item.lag) for holder in page.holders for item in holder.items}
 
 
 def test_holders_have_what_they_have_now_and_not_what_they_would_get() -> None:
@@ -72,13 +72,13 @@ def test_holders_have_what_they_have_now_and_not_what_they_would_get() -> None:
 
 
 def test_moves_lead_from_what_is_to_bellwethers_plan_and_agree_with_its_counts() -> None:
-    found = present(SKEWED)
+    page = present(SKEWED)
     assert SKEWED.shadow is not None
-    assert len(found.moves) == SKEWED.shadow.moves.moved == found.observed["shadow"]["moves"]["moved"] > 0
+    assert len(page.moves) == SKEWED.shadow.moves.moved == page.observed["shadow"]["moves"]["moved"] > 0
     planned = dict(zip(SKEWED.shadow.decision.plan.names(np.arange(4)), SKEWED.shadow.decision.plan.owner, strict=True))
     owners = SKEWED.shadow.decision.plan.owners
-    for move in found.moves:
-        assert items(found)[move.item][0] == move.source != move.target == owners[planned[move.item]].name
+    for move in page.moves:
+        assert items(page)[move.item][0] == move.source != move.target == owners[planned[move.item]].name
 
 
 RACKLESS = observed_group(member("a-1", None, "orders-0", "orders-1"), member("b-1", None, "orders-2", "orders-3"))
@@ -101,35 +101,35 @@ def test_what_is_known_of_racks_is_reported_with_how_much_is_not() -> None:
 
 
 def test_unknown_lags_are_counted_and_never_zero() -> None:
-    found = present(SKEWED).observed
-    assert (found["lag"], found["unknown_lags"]) == (12_007, 1)
+    observation = present(SKEWED).observed
+    assert (observation["lag"], observation["unknown_lags"]) == (12_007, 1)
     unread = present(replace(SKEWED, lags={}))
     assert (unread.observed["lag"], {lag for *_, lag in items(unread).values()}) == (None, {None})
 
 
 def test_without_a_plan_members_are_shown_and_nothing_is_reported_of_racks() -> None:
-    found = present(observed_group(member("a-1", "az1", "orders-0"), member("b-1", None, "orders-1"), shadow=False))
-    assert items(found) == {"orders-0": ("a-1", NEUTRAL, 7), "orders-1": ("b-1", NEUTRAL, None)}
-    assert (found.racks, found.moves, found.observed["shadow"]) == (("az1",), (), None)
-    assert found.observed["trouble"] == "no shadow plan: the brokers are silent"
+    page = present(observed_group(member("a-1", "az1", "orders-0"), member("b-1", None, "orders-1"), shadow=False))
+    assert items(page) == {"orders-0": ("a-1", NEUTRAL, 7), "orders-1": ("b-1", NEUTRAL, None)}
+    assert (page.racks, page.moves, page.observed["shadow"]) == (("az1",), (), None)
+    assert page.observed["trouble"] == "no shadow plan: the brokers are silent"
 
 
 def test_a_member_whose_bytes_cannot_be_read_is_shown_with_its_trouble() -> None:
     bad = DescribedMember("bad", None, b"\0", b"", "app", "/h")
-    found = present(observed_group(bad, shadow=False))
-    assert [(holder.name, bool(holder.degraded)) for holder in found.holders] == [("bad", True)]
+    page = present(observed_group(bad, shadow=False))
+    assert [(holder.name, bool(holder.degraded)) for holder in page.holders] == [("bad", True)]
 
 
 def test_it_is_json_with_members_and_the_rebalances_that_were_seen() -> None:
     line = SeenRebalance(8_000, "b joined", 0, 10_000, False, None)
-    found = json.loads(json.dumps(asdict(present(SKEWED, [line]))))
-    assert found["observed"]["rebalances"] == [asdict(line)]
-    assert found["observed"]["verdict"] == "can be led"
-    assert found["observed"]["members"][1] == {
+    document = json.loads(json.dumps(asdict(present(SKEWED, [line]))))
+    assert document["observed"]["rebalances"] == [asdict(line)]
+    assert document["observed"]["verdict"] == "can be led"
+    assert document["observed"]["members"][1] == {
         "member_id": "b-1", "instance_id": None, "client_id": "b", "client_host": "/10.0.0.3", "rack": "az2",
         "lag": None, "unknown_lags": 0, "trouble": "",
     }  # fmt: skip
-    assert "lags" not in found["observed"], "items have them"
+    assert "lags" not in document["observed"], "items have them"
 
 
 @pytest.mark.parametrize("shadow", [True, False])
@@ -151,7 +151,7 @@ def observed_application(*, reported: bool = False) -> Observation:
         given = dict(planned.chosen.decision.assignments)
         members = tuple(
             DescribedMember(t.member_id, None, t.raw.metadata, given[t.member_id], f"shop-{t.member_id}", "/h")
-            for t in (one.after(planned.chosen.decision) if reported else one for one in (first, second))
+            for t in (decision.after(planned.chosen.decision) if reported else decision for decision in (first, second))
         )
         answer = DescribeAnswer(0, 0, "Stable", "consumer", "stream", members)
         joined = tuple(JoinedMember(m.member_id, None, m.metadata) for m in members)
@@ -164,8 +164,8 @@ def observed_application(*, reported: bool = False) -> Observation:
 
 
 def test_standbys_are_shown_with_the_lag_that_their_process_has_reported() -> None:
-    held = [item for holder in present(observed_application(reported=True)).holders for item in holder.items]
-    standbys = [item for item in held if item.state == STANDBY]
+    copies = [item for holder in present(observed_application(reported=True)).holders for item in holder.items]
+    standbys = [item for item in copies if item.state == STANDBY]
     assert standbys
     assert None not in {item.lag for item in standbys}
 
@@ -174,17 +174,17 @@ def test_tasks_of_an_application_are_shown_at_their_processes_with_standbys_and_
     seen = observed_application()
     assert seen.shadow is not None
     plan = seen.shadow.decision.plan
-    known = {topic: (3,) * int(plan.cluster.counts[i]) for i, topic in enumerate(plan.cluster.topics)}
-    found = present(replace(seen, lags=known))
-    assert found.kind == "streams"
-    held = [item for holder in found.holders for item in holder.items]
-    active = [item for item in held if item.state != STANDBY]
+    lags = {topic: (3,) * int(plan.cluster.counts[i]) for i, topic in enumerate(plan.cluster.topics)}
+    page = present(replace(seen, lags=lags))
+    assert page.kind == "streams"
+    copies = [item for holder in page.holders for item in holder.items]
+    active = [item for item in copies if item.state != STANDBY]
     assert sorted(item.name for item in active) == sorted(name for m in seen.members for name in m.active)
     assert (
-        sorted(i.name for i in held if i.state == STANDBY) == sorted(t for m in seen.members for t in m.standby) != []
+        sorted(i.name for i in copies if i.state == STANDBY) == sorted(t for m in seen.members for t in m.standby) != []
     )
-    assert {item.lag for item in held if item.state == STANDBY} == {None}
+    assert {item.lag for item in copies if item.state == STANDBY} == {None}
     assert all(item.lag is not None and item.lag % 3 == 0 and item.lag > 0 for item in active)
-    topic = next(iter(known))
-    partly = present(replace(seen, lags=known | {topic: (None,) * len(known[topic])}))
+    topic = next(iter(lags))
+    partly = present(replace(seen, lags=lags | {topic: (None,) * len(lags[topic])}))
     assert None in {item.lag for h in partly.holders for item in h.items if item.state != STANDBY}, "not all is known"

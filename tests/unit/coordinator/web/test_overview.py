@@ -86,11 +86,11 @@ def test_nothing_is_wrong_with_a_group_that_reads() -> None:
 
 @pytest.mark.parametrize("reason", [None, *NotLeading])
 def test_every_reason_not_to_lead_is_somebodys_work_or_passes_or_needs_nothing(reason: NotLeading | None) -> None:
-    found = {problem.reason for problem in problems_of(to_lead(reason))}
+    reasons = {problem.reason for problem in problems_of(to_lead(reason))}
     if reason is None or reason in NO_PROBLEM:
-        assert found == set()
+        assert reasons == set()
     else:
-        assert found == {OverviewReason.WAITS if reason in PASSING else OverviewReason.NOT_LED}
+        assert reasons == {OverviewReason.WAITS if reason in PASSING else OverviewReason.NOT_LED}
 
 
 def test_a_group_that_should_be_led_and_is_not_says_why_and_what_to_do() -> None:
@@ -121,8 +121,13 @@ def test_a_group_with_several_reasons_is_shown_at_its_worst() -> None:
 
 
 def test_values_keep_the_unknown_apart_from_zero() -> None:
-    known, unknown = (values_of_row(row) for row in overview([WELL, named("h", replace(WELL, lag=None))]))
-    assert (known["lag"], known["lag_ms"], known["lag_at_least"], known["verdict"]) == (100, 5_000, False, "ok")
+    complete, unknown = (values_of_row(row) for row in overview([WELL, named("h", replace(WELL, lag=None))]))
+    assert (complete["lag"], complete["lag_ms"], complete["lag_at_least"], complete["verdict"]) == (
+        100,
+        5_000,
+        False,
+        "ok",
+    )
     assert {unknown[name] for name in ("lag", "lag_ms", "unknown_lags", "verdict", "curve", "cross_rack")} == {None}
     least = values_of_row(*overview([replace(WELL, lag=replace(LAG, unknown_ms=1))]))
     assert least["lag_at_least"]

@@ -59,8 +59,8 @@ def opened(browser: Browser, page: str, name: str, drawn: str) -> str:
 def squares(browser: Browser) -> list[dict[str, str]]:
     """Of partitions and copies, in the order of the document."""
     script = "[...document.querySelectorAll('#racks .item')].map(i => ({...i.dataset, kind: i.className}))"
-    found: list[dict[str, str]] = browser.run(script)
-    return found
+    squares_drawn: list[dict[str, str]] = browser.run(script)
+    return squares_drawn
 
 
 @pytest.mark.parametrize("name", ["g", "shop"])
@@ -70,12 +70,12 @@ def test_the_page_draws_what_the_api_says(browser: Browser, page: str, name: str
     items = [item for holder in picture["holders"] for item in holder["items"]]
     drawn = squares(browser)
     kinds = sorted(f"item {i['state']}{' pending' * i['pending']} {i['name']}" for i in items)
-    assert sorted(f"{one['kind']} {one['item']}" for one in drawn) == kinds != []
+    assert sorted(f"{cell['kind']} {cell['item']}" for cell in drawn) == kinds != []
     lags = sorted((i["name"], str(i["lag"])) for i in items if i["lag"] is not None)
-    assert sorted((one["item"], one["lag"]) for one in drawn if "lag" in one) == lags
+    assert sorted((cell["item"], cell["lag"]) for cell in drawn if "lag" in cell) == lags
     active = {(o["item"], o["behind"]) for o in drawn if "lag" in o and not re.search("standby|warm-up", o["kind"])}
     assert active == BEHIND[name], "what members read is marked by its lag, beside local and cross-rack"
-    assert any("standby" in one["kind"] for one in drawn) == (name == "shop")
+    assert any("standby" in cell["kind"] for cell in drawn) == (name == "shop")
     racks = browser.run("[...document.querySelectorAll('.rack')].map(r => r.dataset.rack)")
     assert set(racks) == {*picture["racks"], ""}
     assert browser.run("document.querySelectorAll('.holder').length") == len(picture["holders"])
@@ -190,17 +190,17 @@ def test_a_group_is_found_and_opened_by_keyboard_alone(browser: Browser, page: s
     browser.open(page, f"{DRAWN} === 'overview'")
     browser.press("/", *"observe")
     browser.until("document.querySelectorAll('#groups tbody tr').length === 4")
-    found = listed(browser)
-    assert sorted(found) == sorted(group.group for group in GROUPS if group.mode == "observe")
+    rows = listed(browser)
+    assert sorted(rows) == sorted(group.group for group in GROUPS if group.mode == "observe")
     assert "4 of 7 groups fit “observe”" in browser.text("#summary")
     browser.press("ArrowDown", "ArrowDown", "ArrowUp")
-    assert browser.run("document.activeElement.id") == f"row-{found[0]}"
+    assert browser.run("document.activeElement.id") == f"row-{rows[0]}"
     browser.press("ArrowDown", "Enter")
     browser.until(f"{DRAWN} !== 'overview'")
-    assert browser.run("document.querySelector('h1').innerText") == found[1]
+    assert browser.run("document.querySelector('h1').innerText") == rows[1]
     browser.press("Escape")
     browser.until(f"{DRAWN} === 'overview'")
-    assert listed(browser) == found, "the search is still there"
+    assert listed(browser) == rows, "the search is still there"
     browser.press("/", "Escape")
     browser.until(f"document.querySelectorAll('#groups tbody tr').length === {len(GROUPS)}")
 

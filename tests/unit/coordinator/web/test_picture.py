@@ -60,22 +60,22 @@ def tasks(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = No
     )
 
 
-def items(found: Picture) -> dict[str, tuple[str, str]]:
-    return {item.name: (holder.name, item.state) for holder in found.holders for item in holder.items}
+def items(picture: Picture) -> dict[str, tuple[str, str]]:
+    return {item.name: (holder.name, item.state) for holder in picture.holders for item in holder.items}
 
 
 def test_a_consumer_group() -> None:
-    found = rebalance_picture(planned(decided(member("a", "az1"), member("b", None))))
-    assert items(found) == {
+    picture = rebalance_picture(planned(decided(member("a", "az1"), member("b", None))))
+    assert items(picture) == {
         "orders-0": ("a", LOCAL),
         "orders-1": ("b", NEUTRAL),
         "orders-2": ("b", NEUTRAL),
         "orders-3": ("a", CROSS_RACK),
     }
-    assert (found.total, found.unowned, found.cross_rack, found.new) == (4, 0, 1, 4)
-    assert found.racks == ("az1", "az2", "az3")
-    assert found.took_ms == {"metadata": 200.0, "plan": 4.0, "sync": 10.0}
-    assert json.loads(json.dumps(asdict(found)))["cause"] == "first plan, for 2 members"
+    assert (picture.total, picture.unowned, picture.cross_rack, picture.new) == (4, 0, 1, 4)
+    assert picture.racks == ("az1", "az2", "az3")
+    assert picture.took_ms == {"metadata": 200.0, "plan": 4.0, "sync": 10.0}
+    assert json.loads(json.dumps(asdict(picture)))["cause"] == "first plan, for 2 members"
 
 
 def test_what_crosses_racks_is_not_0_where_no_rack_is_known() -> None:
@@ -88,17 +88,17 @@ def test_a_move_names_the_stage_that_made_it() -> None:
     swapped = decided(
         member("a", "az3"), member("b", "az1"), generation=2, policy="rack-first", memory=first.plan.memory
     )
-    found = rebalance_picture(planned(swapped, first))
-    assert found.moved == len(found.moves) > 0
-    assert {move.reason for move in found.moves} == {"by rack locality"}
-    for move in found.moves:
-        assert items(found)[move.item][0] == move.target != move.source
+    picture = rebalance_picture(planned(swapped, first))
+    assert picture.moved == len(picture.moves) > 0
+    assert {move.reason for move in picture.moves} == {"by rack locality"}
+    for move in picture.moves:
+        assert items(picture)[move.item][0] == move.target != move.source
 
 
 def test_a_long_list_is_cut_and_says_so(monkeypatch: object) -> None:
     monkeypatch.setattr(picture, "ITEMS_MAX", 3)  # type: ignore[attr-defined]
-    found = rebalance_picture(planned(decided(member("a", "az1"))))
-    assert (len(items(found)), found.total, found.truncated) == (3, 4, True)
+    drawn = rebalance_picture(planned(decided(member("a", "az1"))))
+    assert (len(items(drawn)), drawn.total, drawn.truncated) == (3, 4, True)
 
 
 def test_an_application() -> None:
@@ -107,15 +107,15 @@ def test_an_application() -> None:
         group(A.after(first), B.after(first), C, generation=2),
         configs=ONE_STANDBY, memory=first.plan.memory, now_ms=NOW_MS + 5,
     )  # fmt: skip
-    found = rebalance_picture(tasks(grown, first))
-    held = [item for holder in found.holders for item in holder.items]
-    assert found.total == grown.plan.view.tasks.size
-    assert sum(item.state not in (STANDBY, picture.WARMUP) for item in held) == found.total
-    assert sum(item.state in (STANDBY, picture.WARMUP) for item in held) == len(grown.plan.target.standby_task)
-    assert sum(item.pending for item in held) == found.pending > 0
-    assert {holder.rack for holder in found.holders} == {"az1", "az2", None}
-    assert "joined" in found.cause
-    json.dumps(asdict(found))
+    drawn = rebalance_picture(tasks(grown, first))
+    copies = [item for holder in drawn.holders for item in holder.items]
+    assert drawn.total == grown.plan.view.tasks.size
+    assert sum(item.state not in (STANDBY, picture.WARMUP) for item in copies) == drawn.total
+    assert sum(item.state in (STANDBY, picture.WARMUP) for item in copies) == len(grown.plan.target.standby_task)
+    assert sum(item.pending for item in copies) == drawn.pending > 0
+    assert {holder.rack for holder in drawn.holders} == {"az1", "az2", None}
+    assert "joined" in drawn.cause
+    json.dumps(asdict(drawn))
 
 
 def test_rebalances_remember_the_newest_in_full_and_the_others_in_a_line() -> None:
@@ -140,5 +140,5 @@ def test_rebalances_remember_the_newest_in_full_and_the_others_in_a_line() -> No
 
 
 def test_a_dry_run_has_no_generation_and_is_nobodys_first_plan() -> None:
-    found = picture.picture_of(decided(member("a", "az1"), generation=2**31 - 1))
-    assert (found.generation, found.source, found.cause) == (None, "dry run", "if a rebalance began now")
+    drawn = picture.picture_of(decided(member("a", "az1"), generation=2**31 - 1))
+    assert (drawn.generation, drawn.source, drawn.cause) == (None, "dry run", "if a rebalance began now")

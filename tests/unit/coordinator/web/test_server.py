@@ -114,8 +114,8 @@ def test_head_has_no_body() -> None:
 
 def test_groups_are_json() -> None:
     async def talk(ask: Ask) -> None:
-        (found,) = json.loads((await ask(request("GET /api/groups"))).split("\r\n\r\n", 1)[1])
-        assert found == {
+        (row,) = json.loads((await ask(request("GET /api/groups"))).split("\r\n\r\n", 1)[1])
+        assert row == {
             "group": "orders", "mode": "lead", "state": "stable", "leading": False, "generation": 7, "members": 1,
             "role": {
                 "reason": "empty", "detail": "no other member is in the group", "remedy": REMEDIES[NotLeading.EMPTY],
@@ -272,7 +272,7 @@ def test_a_body_of_many_chunks_arrives_whole() -> None:
         writer.close()
         await server.stop()
         assert f"content-length: {len(body)}\r\n".encode() in head
-        assert [found["group"] for found in json.loads(body)] == [status.group for status in groups]
+        assert [row["group"] for row in json.loads(body)] == [status.group for status in groups]
 
     asyncio.run(run())
 

@@ -16,17 +16,17 @@ BEGAN_MS = 1_700_000_003_000
 
 def trend(*refreshes: tuple[int, int | None]) -> Trend:
     """By time since the beginning, in milliseconds."""
-    found = Trend()
+    new_trend = Trend()
     for after_ms, lag in refreshes:
-        found.add(BEGAN_MS + after_ms, lag)
-    return found
+        new_trend.add(BEGAN_MS + after_ms, lag)
+    return new_trend
 
 
 def test_each_refresh_is_a_value_at_first() -> None:
-    found = trend((0, 5), (10_000, 7), (20_000, 0)).curve()
-    assert found.values == (5, 7, 0)
-    assert found.step_ms == STEP_MS_MIN
-    assert found.from_ms <= BEGAN_MS < found.from_ms + STEP_MS_MIN
+    curve = trend((0, 5), (10_000, 7), (20_000, 0)).curve()
+    assert curve.values == (5, 7, 0)
+    assert curve.step_ms == STEP_MS_MIN
+    assert curve.from_ms <= BEGAN_MS < curve.from_ms + STEP_MS_MIN
 
 
 def test_what_nobody_knew_is_a_gap_and_never_zero() -> None:
@@ -43,22 +43,22 @@ def test_refreshes_that_are_far_apart_are_no_gap_but_a_silence_is() -> None:
 @pytest.mark.parametrize("hours", [0.1, 1, 5, 24])
 def test_it_never_grows_and_reaches_back_six_hours(hours: float) -> None:
     last_ms = int(hours * HOUR_MS)
-    found = trend(*((at, at) for at in range(0, last_ms + 1, 10_000))).curve()
-    assert len(found.values) <= POINTS
-    assert STEP_MS_MIN <= found.step_ms <= STEP_MS_MAX
-    reach_ms = BEGAN_MS + last_ms - found.from_ms
+    curve = trend(*((at, at) for at in range(0, last_ms + 1, 10_000))).curve()
+    assert len(curve.values) <= POINTS
+    assert STEP_MS_MIN <= curve.step_ms <= STEP_MS_MAX
+    reach_ms = BEGAN_MS + last_ms - curve.from_ms
     assert reach_ms >= min(last_ms, 6 * HOUR_MS - STEP_MS_MAX)
-    assert found.values[-1] == last_ms
-    assert None not in found.values[1:-1]
+    assert curve.values[-1] == last_ms
+    assert None not in curve.values[1:-1]
 
 
 def test_a_peak_outlives_thinning_at_its_time() -> None:
     refreshes = [(at, 1_000_000 if at == HOUR_MS else 3) for at in range(0, 4 * HOUR_MS, 10_000)]
-    found = trend(*refreshes).curve()
-    place = found.values.index(1_000_000)
-    begin_ms = found.from_ms + place * found.step_ms
-    assert begin_ms <= BEGAN_MS + HOUR_MS < begin_ms + found.step_ms
-    assert found.values.count(1_000_000) == 1
+    curve = trend(*refreshes).curve()
+    place = curve.values.index(1_000_000)
+    begin_ms = curve.from_ms + place * curve.step_ms
+    assert begin_ms <= BEGAN_MS + HOUR_MS < begin_ms + curve.step_ms
+    assert curve.values.count(1_000_000) == 1
 
 
 def test_a_clock_that_goes_back_begins_anew() -> None:
@@ -75,9 +75,9 @@ def test_a_day_of_silence_begins_anew_too() -> None:
 
 
 def test_a_thousand_groups_take_less_than_a_megabyte_and_a_half() -> None:
-    found = trend(*((at, 10**12 + at) for at in range(0, 12 * HOUR_MS, 10_000)))
-    size = sys.getsizeof(found) + sys.getsizeof(found._values) + 2 * sys.getsizeof(2**40)
-    assert len(found.curve().values) == POINTS
+    curve = trend(*((at, 10**12 + at) for at in range(0, 12 * HOUR_MS, 10_000)))
+    size = sys.getsizeof(curve) + sys.getsizeof(curve._values) + 2 * sys.getsizeof(2**40)
+    assert len(curve.curve().values) == POINTS
     assert size * 1_000 < 1_500_000
 
 

@@ -36,9 +36,9 @@ def test_partitions_are_grouped_by_topic() -> None:
 
 
 def test_the_table_shows_before_after_and_change() -> None:
-    held = {"a": (TopicPartition("orders", 0), TopicPartition("orders", 1))}
+    owned = {"a": (TopicPartition("orders", 0), TopicPartition("orders", 1))}
     members = {"a": ("orders",), "b": ("orders",)}
-    text = drawn(None, decided(members, {"orders": 2}, protocol="cooperative-sticky", owned=held))
+    text = drawn(None, decided(members, {"orders": 2}, protocol="cooperative-sticky", owned=owned))
     row = next(line for line in text.splitlines() if "<a>" in line)
     assert "orders 0-1" in row
     assert "- orders 1" in row

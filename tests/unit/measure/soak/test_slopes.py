@@ -17,8 +17,8 @@ def samples(run_s: float, mb_per_hour: float = 0.0, noise_mb: float = 0.5, files
 
 
 def test_what_stays_flat_holds() -> None:
-    found = slopes(samples(HOUR_S), HOUR_S)
-    assert [(line.flat, line.judged) for line in found] == [(True, True)] * 3
+    lines = slopes(samples(HOUR_S), HOUR_S)
+    assert [(line.flat, line.judged) for line in lines] == [(True, True)] * 3
 
 
 def test_memory_that_grows_faster_than_its_limit_is_a_violation() -> None:

@@ -52,23 +52,23 @@ def read_sticky_user_data(data: bytes | None) -> StickyUserData:
 
 def rows(names: tuple[str, ...], size: int, *columns: IntArray) -> list[tuple[TopicPartition, ...]]:
     """The partitions of each member in order, from (member, topic, partition) columns."""
-    found: list[list[TopicPartition]] = [[] for _ in range(size)]
+    by_row: list[list[TopicPartition]] = [[] for _ in range(size)]
     for member, topic, partition in zip(*(column.tolist() for column in columns), strict=True):
-        found[member].append(TopicPartition(names[topic], partition))
+        by_row[member].append(TopicPartition(names[topic], partition))
     assert (np.diff(columns[0]) >= 0).all()
-    return [tuple(partitions) for partitions in found]
+    return [tuple(partitions) for partitions in by_row]
 
 
 def plain(decode: Callable[[bytes], Message], blobs: Sequence[bytes]) -> tuple[dict[int, Message], dict[int, str]]:
     """What the plain decoder makes of each blob, and what it says of the others."""
-    found: dict[int, Message] = {}
+    by_index: dict[int, Message] = {}
     errors: dict[int, str] = {}
     for m, blob in enumerate(blobs):
         try:
-            found[m] = decode(blob)
+            by_index[m] = decode(blob)
         except RemoteProtocolError as error:
             errors[m] = str(error)
-    return found, errors
+    return by_index, errors
 
 
 def subscriptions_agree(blobs: list[bytes], reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
@@ -102,9 +102,9 @@ def claims_agree(blobs: list[bytes], protocol: str, reader: Callable[[list[bytes
             expected = read_sticky_user_data(message.user_data)
             assert (partitions[m], claims.generation[m]) == (expected.partitions, expected.generation)
             continue
-        known = message.generation_id >= 0
+        has_generation = message.generation_id >= 0
         assert partitions[m] == message.owned_partitions
-        assert claims.generation[m] == (message.generation_id if known else read_generation(message.user_data))
+        assert claims.generation[m] == (message.generation_id if has_generation else read_generation(message.user_data))
 
 
 def assignments_agree(blobs: list[bytes]) -> None:
@@ -176,8 +176,8 @@ def _assigned(columns: AssignedColumns) -> list[tuple[object, ...]]:
         pairs[i].append((columns.topic_names[topic], int(partition)))
     standby: list[list[object]] = [[] for _ in columns.rest]
     each = zip(columns.standby_member, columns.standby_subtopology, columns.standby_partition, pairs, strict=True)
-    for member, subtopology, partition, held in each:
-        standby[member].append(((int(subtopology), int(partition)), tuple(held)))
+    for member, subtopology, partition, partitions in each:
+        standby[member].append(((int(subtopology), int(partition)), tuple(partitions)))
     active = [*zip(columns.active_subtopology.tolist(), columns.active_partition.tolist(), strict=True)]
     first = columns.active_first.tolist()
     return [(tuple(active[first[m] : first[m + 1]]), tuple(standby[m]), rest) for m, rest in enumerate(columns.rest)]
@@ -195,4 +195,4 @@ def _tasks_and_rest(info: AssignmentInfo) -> tuple[object, ...]:
         info.next_rebalance_ms,
     )
     active = tuple(task[:2] for task in info.active_tasks)
-    return active, tuple((task[:2], tuple(map(tuple, held))) for task, held in info.standby_tasks), rest
+    return active, tuple((task[:2], tuple(map(tuple, partitions))) for task, partitions in info.standby_tasks), rest

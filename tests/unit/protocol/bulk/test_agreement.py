@@ -68,14 +68,14 @@ def test_assignments_with_one_thing_wrong() -> None:
 def test_groups_whose_lists_have_few_or_many_shapes(version: int, members: int, shapes: int) -> None:
     """One shape is one list of names and counts; numbers differ. Some members are cut, some have a byte wrong."""
     random = Random(f"{members} {shapes}")
-    known = [
+    listed = [
         [(random.choice(["t", "u", f"topic-{shape}", "é"]), random.randrange(4)) for _ in range(random.randrange(5))]
         for shape in range(shapes)
     ]
     for harm in (0, 0, 0.1, 0.5):
         blobs = []
         for _ in range(members):
-            shape = random.choice(known)
+            shape = random.choice(listed)
             owned = b"".join(
                 struct.pack(f">H{len(name.encode())}si", len(name.encode()), name.encode(), items)
                 + random.randbytes(4 * items)

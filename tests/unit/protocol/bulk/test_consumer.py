@@ -105,8 +105,8 @@ def test_names_that_differ_only_in_the_middle(members: int, reader: Reader) -> N
     columns = reader([ConsumerProtocolSubscription(1, (), None, owned).encode()] * members)
     assert not columns.errors
     assert columns.topic_names == tuple(sorted(names))
-    found = {columns.topic_names[t]: p for t, p in zip(columns.owned_topic, columns.owned_partition, strict=True)}
-    assert found == dict(owned)
+    by_topic = {columns.topic_names[t]: p for t, p in zip(columns.owned_topic, columns.owned_partition, strict=True)}
+    assert by_topic == dict(owned)
     assert len(columns.owned_member) == members * len(names)
 
 

@@ -54,10 +54,10 @@ def test_assignments_of_which_no_two_are_alike_are_read_as_well() -> None:
         ConsumerProtocolAssignment(partitions=tuple(TopicPartition(f"t{n}-{'x' * n}", p) for p in range(n % 7 + 1)))
         for n in range(80)
     ]
-    columns = read_assignments([one.encode() for one in each])
+    columns = read_assignments([part.encode() for part in each])
     assert not columns.errors
     assert len(columns.topic_names) == len(each)
-    assert np.bincount(columns.member).tolist() == [len(one.partitions) for one in each]
+    assert np.bincount(columns.member).tolist() == [len(part.partitions) for part in each]
 
 
 # ---- Streams -------------------------------------------------------------------------------------------------------

@@ -68,8 +68,8 @@ def test_a_member_that_cannot_be_read_does_not_make_all_others_slow(calls: Calla
 
 
 def assignment(random: Random, shape: tuple[tuple[str, int], ...]) -> bytes:
-    held = tuple(TopicPartition(topic, random.randrange(1 << 31)) for topic, items in shape for _ in range(items))
-    return ConsumerProtocolAssignment(1, held).encode()
+    owned = tuple(TopicPartition(topic, random.randrange(1 << 31)) for topic, items in shape for _ in range(items))
+    return ConsumerProtocolAssignment(1, owned).encode()
 
 
 @pytest.mark.parametrize("shapes", [1, 2, 3, 4])
@@ -107,15 +107,15 @@ def test_few_lists_are_walked_one_by_one(
 def test_members_that_send_the_same_bytes_are_read_as_one(calls: Callable[[Any, str], list[object]]) -> None:
     kinds = [subscribed(3), subscribed(4), ConsumerProtocolSubscription(3, ("t",), b"", (), 5, "az1").encode(), b"bad"]
     read = calls(consumer_subscriptions, "_read_distinct")
-    found = read_subscriptions(kinds * 8)
+    columns = read_subscriptions(kinds * 8)
     ((distinct,),) = read
     assert distinct == kinds
-    assert found.topic_list.tolist() == [0, 1, 2, -1] * 8
-    assert found.version.tolist() == [1, 1, 3, -1] * 8
-    assert found.generation.tolist() == [-1, -1, 5, -1] * 8
-    assert found.rack == (None, None, "az1", None) * 8
-    assert found.user_data == [None, None, b"", None] * 8
-    assert found.errors.keys() == set(range(3, 32, 4))
+    assert columns.topic_list.tolist() == [0, 1, 2, -1] * 8
+    assert columns.version.tolist() == [1, 1, 3, -1] * 8
+    assert columns.generation.tolist() == [-1, -1, 5, -1] * 8
+    assert columns.rack == (None, None, "az1", None) * 8
+    assert columns.user_data == [None, None, b"", None] * 8
+    assert columns.errors.keys() == set(range(3, 32, 4))
 
 
 @pytest.mark.parametrize("version", range(7, 12))
@@ -134,11 +134,11 @@ def test_what_current_streams_clients_send_needs_no_plain_reader(
         for some in ((), tags, tags)
     ]
     monkeypatch.setattr(streams_subscriptions, "SubscriptionInfo", None)
-    found = read_infos(blobs)
-    assert found.latest.tolist() == [version] * 3 + [12] * 3
-    assert found.tags == ((), tags, tags) * 2
-    assert found.end_point == (end_point,) * 6
-    assert found.sum_value.tolist() == [value for _, value in sums] * 6
+    columns = read_infos(blobs)
+    assert columns.latest.tolist() == [version] * 3 + [12] * 3
+    assert columns.tags == ((), tags, tags) * 2
+    assert columns.end_point == (end_point,) * 6
+    assert columns.sum_value.tolist() == [value for _, value in sums] * 6
 
 
 def test_what_is_beside_the_tasks_is_decoded_once_for_all(calls: Callable[[Any, str], list[object]]) -> None:
@@ -153,10 +153,10 @@ def test_standby_tasks_of_one_subtopology_have_one_form(calls: Callable[[Any, st
         AssignmentInfo(standby_tasks=tuple((TaskId(2, p), both(p)) for p in range(m, m + 5))).encode() for m in range(9)
     ]
     forms = calls(streams_assignments._Standbys, "_new_form")
-    found = read_assigned(blobs)
+    columns = read_assigned(blobs)
     assert len(forms) == 1
-    assert found.standby_partition.tolist() == [p for m in range(9) for p in range(m, m + 5)]
-    assert found.pair_partition.tolist() == [p for m in range(9) for p in range(m, m + 5) for _ in range(2)]
+    assert columns.standby_partition.tolist() == [p for m in range(9) for p in range(m, m + 5)]
+    assert columns.pair_partition.tolist() == [p for m in range(9) for p in range(m, m + 5) for _ in range(2)]
 
 
 def both(partition: int) -> tuple[TopicPartition, ...]:

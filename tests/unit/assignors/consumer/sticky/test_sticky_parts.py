@@ -32,15 +32,15 @@ def test_components() -> None:
 def test_a_long_chain_is_one_component() -> None:
     order = np.random.default_rng(3).permutation(200)
     wanted = {f"m{i}": f"t{order[i]} t{order[i + 1]}" for i in range(199)}
-    (found,) = split(wanted)
-    assert found == (set(wanted), {f"t{i}" for i in range(200)}, False)
+    (part,) = split(wanted)
+    assert part == (set(wanted), {f"t{i}" for i in range(200)}, False)
 
 
 def test_members_of_a_component_are_in_member_id_order() -> None:
     cluster = cluster_of({"t": 1})
     group = group_of(cluster, {name: Who("t") for name in ("c", "a", "b")})
-    (found,) = components(group, 1)
-    assert found.members.tolist() == [1, 2, 0]
+    (component,) = components(group, 1)
+    assert component.members.tolist() == [1, 2, 0]
 
 
 def test_compare_claims() -> None:

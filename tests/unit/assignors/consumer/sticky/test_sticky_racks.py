@@ -180,13 +180,13 @@ def test_jvm_greedy_rack_pass_misses_a_local_plan() -> None:
 
 
 def test_rack_quotas_reroute_and_share_the_spare_places() -> None:
-    held = np.array([[True, True], [True, False], [False, False]])
-    whole = rack_quotas(np.array([2, 1, 4]), held, np.array([1, 1]), np.array([1, 1]), 1)
+    owner = np.array([[True, True], [True, False], [False, False]])
+    whole = rack_quotas(np.array([2, 1, 4]), owner, np.array([1, 1]), np.array([1, 1]), 1)
     # Three local places at most: one per rack and one spare; what only rack 0 holds finds its place.
     assert whole.sum() == 3
     assert whole[1].tolist() == [1, 0]
     assert whole[2].tolist() == [0, 0]
-    none = rack_quotas(np.array([2, 1, 4]), held, np.array([0, 0]), np.array([1, 1]), 0)
+    none = rack_quotas(np.array([2, 1, 4]), owner, np.array([0, 0]), np.array([1, 1]), 0)
     assert none.sum() == 0
 
 

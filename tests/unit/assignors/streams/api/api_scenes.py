@@ -179,11 +179,11 @@ def validate_task_assignment(application_state: ApplicationState, task_assignmen
 def from_plan(state: ApplicationState, plan: StreamsPlan) -> dict[ProcessId, KafkaStreamsAssignment]:
     """The assignment that a plan describes, by process: what an assignor starts from that refines a stock one."""
     tasks = tuple(state.all_tasks)
-    held: list[list[AssignedTask]] = [[] for _ in state.view.processes]
+    by_process: list[list[AssignedTask]] = [[] for _ in state.view.processes]
     for number, row in enumerate(plan.active.tolist()):
         if row != NOBODY:
-            held[row].append(AssignedTask.active(tasks[number]))
+            by_process[row].append(AssignedTask.active(tasks[number]))
     for number, row in zip(plan.standby_task.tolist(), plan.standby_process.tolist(), strict=True):
-        held[row].append(AssignedTask.standby(tasks[number]))
+        by_process[row].append(AssignedTask.standby(tasks[number]))
     ids = [process.process_id for process in state.view.processes]
-    return {process: KafkaStreamsAssignment.of(process, mine) for process, mine in zip(ids, held, strict=True)}
+    return {process: KafkaStreamsAssignment.of(process, mine) for process, mine in zip(ids, by_process, strict=True)}

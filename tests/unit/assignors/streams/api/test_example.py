@@ -29,13 +29,13 @@ CONFIGS = AssignmentConfigs(num_standby_replicas=1, rack_aware_assignment_strate
 
 def documented() -> dict[str, TaskAssignor]:
     """Executes every Python block of the document; the assignors in it by name."""
-    found: dict[str, TaskAssignor] = {}
+    by_name: dict[str, TaskAssignor] = {}
     for block in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL):
         names: dict[str, object] = {}
         exec(block, names)  # noqa: S102 - that the code in the document works is what is tested
         classes = [c for c in names.values() if isinstance(c, type) and TaskAssignor in c.__mro__[1:]]
-        found |= {c.__name__: c() for c in classes}
-    return found
+        by_name |= {c.__name__: c() for c in classes}
+    return by_name
 
 
 @pytest.mark.parametrize("name", ["RoundRobin", "KeepAndSpread", "StateFirst"])

@@ -29,20 +29,20 @@ TWO_TASKS = Application(stateful=(2,), stateless=(1,))
 
 def test_tasks_come_by_lag() -> None:
     state = TWO_TASKS.state(Process(1, lags={"0_0": 700, "0_1": 300}))
-    one = state.kafka_streams_states(compute_task_lags=True)[process_id(1)]
-    assert one.lag_for(task("0_0")) == 700
-    assert one.lag_for(task("0_1")) == 300
-    assert one.prev_tasks_by_lag("1-0") == tasks("0_1", "0_0")
-    assert one.prev_tasks_by_lag("nobody") == ()
-    assert one.stateful_tasks_to_lag_sums() == {task("0_0"): 700, task("0_1"): 300}
+    process = state.kafka_streams_states(compute_task_lags=True)[process_id(1)]
+    assert process.lag_for(task("0_0")) == 700
+    assert process.lag_for(task("0_1")) == 300
+    assert process.prev_tasks_by_lag("1-0") == tasks("0_1", "0_0")
+    assert process.prev_tasks_by_lag("nobody") == ()
+    assert process.stateful_tasks_to_lag_sums() == {task("0_0"): 700, task("0_1"): 300}
 
 
 def test_equal_lags_go_by_task_and_running_tasks_come_first() -> None:
     app = Application(stateful=(3,))
     state = app.state(Process(1, active=("0_2",), lags={"0_0": 5, "0_1": 5}))
-    one = state.kafka_streams_states(True)[process_id(1)]
-    assert one.lag_for(task("0_2")) == LATEST_OFFSET
-    assert one.prev_tasks_by_lag("1-0") == tasks("0_2", "0_0", "0_1")
+    process = state.kafka_streams_states(True)[process_id(1)]
+    assert process.lag_for(task("0_2")) == LATEST_OFFSET
+    assert process.prev_tasks_by_lag("1-0") == tasks("0_2", "0_0", "0_1")
 
 
 def test_each_thread_has_its_own_tasks() -> None:
@@ -64,18 +64,22 @@ def test_a_process_without_state_restores_everything() -> None:
 
 
 def test_lag_operations_need_lags() -> None:
-    one = TWO_TASKS.state(Process(1, active=("0_0",))).kafka_streams_states(compute_task_lags=False)[process_id(1)]
-    for ask in (lambda: one.lag_for(task("0_0")), lambda: one.prev_tasks_by_lag("1-0"), one.stateful_tasks_to_lag_sums):
+    process = TWO_TASKS.state(Process(1, active=("0_0",))).kafka_streams_states(compute_task_lags=False)[process_id(1)]
+    for ask in (
+        lambda: process.lag_for(task("0_0")),
+        lambda: process.prev_tasks_by_lag("1-0"),
+        process.stateful_tasks_to_lag_sums,
+    ):
         with pytest.raises(LagsNotComputedError, match="compute_task_lags=True"):
             ask()
-    assert one.previous_active_tasks == tasks("0_0")
+    assert process.previous_active_tasks == tasks("0_0")
 
 
 @pytest.mark.parametrize("unknown_task", [TaskId(0, 7), TaskId(1, 0), TaskId(0, 0, "named")])
 def test_only_stateful_tasks_of_the_application_have_a_lag(unknown_task: TaskId) -> None:
-    one = TWO_TASKS.state(Process(1)).kafka_streams_states(True)[process_id(1)]
+    process = TWO_TASKS.state(Process(1)).kafka_streams_states(True)[process_id(1)]
     with pytest.raises(UnknownTaskError, match="not a stateful task of app"):
-        one.lag_for(unknown_task)
+        process.lag_for(unknown_task)
 
 
 def test_lags_that_could_not_be_read_raise_where_java_answers_minus_three() -> None:
@@ -89,15 +93,15 @@ def test_a_process_shows_what_it_is() -> None:
     busy = Process(
         3, threads=2, rack="az1", tags={"zone": "a"}, active=("0_0", "1_0"), standby=("0_1",), endpoint=HostInfo("h", 9)
     )
-    one = TWO_TASKS.state(busy).kafka_streams_states(False)[process_id(3)]
-    assert one.process_id == process_id(3)
-    assert one.num_processing_threads == 2
-    assert one.consumer_client_ids == ("3-0", "3-1")
-    assert one.previous_active_tasks == tasks("0_0", "1_0")
-    assert one.previous_standby_tasks == tasks("0_1")
-    assert one.host_info == HostInfo("h", 9)
-    assert one.client_tags == {"zone": "a"}
-    assert one.rack_id == "az1"
+    process = TWO_TASKS.state(busy).kafka_streams_states(False)[process_id(3)]
+    assert process.process_id == process_id(3)
+    assert process.num_processing_threads == 2
+    assert process.consumer_client_ids == ("3-0", "3-1")
+    assert process.previous_active_tasks == tasks("0_0", "1_0")
+    assert process.previous_standby_tasks == tasks("0_1")
+    assert process.host_info == HostInfo("h", 9)
+    assert process.client_tags == {"zone": "a"}
+    assert process.rack_id == "az1"
     bare = TWO_TASKS.state(Process(4)).kafka_streams_states(False)[process_id(4)]
     assert (bare.host_info, bare.client_tags, bare.rack_id) == (None, {}, None)
 
@@ -127,8 +131,8 @@ def test_a_task_knows_its_stores_and_partitions() -> None:
     first, stateless = infos[task("0_1")], infos[task("1_0")]
     assert (first.is_stateful, first.state_store_names) == (True, ("store-0",))
     assert (stateless.is_stateful, stateless.state_store_names) == (False, ())
-    found = {p.topic_partition: (p.is_source, p.is_changelog, p.rack_ids) for p in first.topic_partitions}
-    assert found == {
+    partitions = {p.topic_partition: (p.is_source, p.is_changelog, p.rack_ids) for p in first.topic_partitions}
+    assert partitions == {
         TopicPartition(changelog(0), 1): (False, True, frozenset({"az3"})),
         TopicPartition(source(0), 1): (True, False, frozenset({"az3"})),
     }

@@ -67,8 +67,8 @@ def solve(
     state = app.state(*processes, configs=configs)
     answer = (assignor or StickyTaskAssignor()).assign(state)
     assert validate_task_assignment(state, answer) is AssignmentError.NONE
-    found = {a.process_id: (active_of(a), standby_of(a)) for a in answer.assignment}
-    return {p.number: found[process_id(p.number)] for p in processes}
+    by_process = {a.process_id: (active_of(a), standby_of(a)) for a in answer.assignment}
+    return {p.number: by_process[process_id(p.number)] for p in processes}
 
 
 def fresh(count: int, threads: int = 1) -> tuple[Process, ...]:
@@ -87,10 +87,10 @@ def test_subtopologies_spread_evenly(strategy: str, standbys: int) -> None:
 
 
 def test_running_tasks_stay_wherever_they_run(strategy: str) -> None:
-    for one, two in (("0_0", "0_1"), ("0_1", "0_0")):
-        placed = solve(THREE, (Process(1, active=(one,)), Process(2, active=(two,))), strategy)
-        assert one in placed[1][0]
-        assert two in placed[2][0]
+    for first, second in (("0_0", "0_1"), ("0_1", "0_0")):
+        placed = solve(THREE, (Process(1, active=(first,)), Process(2, active=(second,))), strategy)
+        assert first in placed[1][0]
+        assert second in placed[2][0]
 
 
 def test_a_new_process_takes_a_task_and_the_rest_stays(strategy: str) -> None:
@@ -172,8 +172,8 @@ def test_only_stateful_tasks_have_standbys(strategy: str) -> None:
 def test_no_two_processes_hold_the_same_tasks(strategy: str, owned: tuple[tuple[str, ...], ...]) -> None:
     processes = tuple(Process(n, active=mine) for n, mine in enumerate(owned, 1))
     placed = solve(Application(stateful=(4,)), processes, strategy, standbys=1)
-    for (one, _), (two, _) in combinations([(sorted(a + s), n) for n, (a, s) in placed.items()], 2):
-        assert one != two
+    for (tasks, _), (two, _) in combinations([(sorted(a + s), n) for n, (a, s) in placed.items()], 2):
+        assert tasks != two
 
 
 def test_racks_pull_tasks_only_as_far_as_costs_say(strategy: str) -> None:

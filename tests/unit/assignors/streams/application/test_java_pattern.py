@@ -53,8 +53,11 @@ from bellwether_kafka.assignors.streams.application.topology import Topology, To
     ],
 )
 def test_a_pattern_takes_what_java_takes(pattern: str, takes: str, leaves: str) -> None:
-    found = translated(pattern)
-    assert (found.fullmatch(takes) is not None, found.fullmatch(leaves) is not None) == (True, False), found.pattern
+    translated_sums = translated(pattern)
+    assert (translated_sums.fullmatch(takes) is not None, translated_sums.fullmatch(leaves) is not None) == (
+        True,
+        False,
+    ), translated_sums.pattern
 
 
 @pytest.mark.parametrize(

@@ -177,13 +177,13 @@ def test_copartitioning_makes_up_no_size_for_an_external_topic_that_is_missing()
 
 
 def test_end_sums_and_lags() -> None:
-    one = Subtopology(0, ("t", "w"), changelogs=("c", "t"))
+    subtopology = Subtopology(0, ("t", "w"), changelogs=("c", "t"))
     ends = EndOffsets({"c": np.array([5, PINNED, 7]), "t": np.array([1, 2])})
-    found = end_sums(one, 3, ends)
-    assert not isinstance(found, str)
-    assert found.tolist() == [6, PINNED, 7]
-    assert end_sums(one, 4, ends) == "no end offset of c-3"
-    assert end_sums(one, 3, EndOffsets({"c": np.array([1, 2, -1])})) == "no end offset of c-2"
+    sums = end_sums(subtopology, 3, ends)
+    assert not isinstance(sums, str)
+    assert sums.tolist() == [6, PINNED, 7]
+    assert end_sums(subtopology, 4, ends) == "no end offset of c-3"
+    assert end_sums(subtopology, 3, EndOffsets({"c": np.array([1, 2, -1])})) == "no end offset of c-2"
     own = np.array([-2, -3, 0, 5, 10, 11, -1, -(2**63)])
     end = np.full(8, 10)
     assert lags(own, end, ends_known=True).tolist() == [-2, -3, 10, 5, 0, 10, 10, 10]

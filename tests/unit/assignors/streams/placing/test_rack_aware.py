@@ -34,9 +34,15 @@ def kafka_case(active: Mapping[int, Tasks], standby: Mapping[int, Tasks] | None 
     processes = list(active)
     place = {task: n for n, process in enumerate(processes) for task in active[process]}
     copies = [[n for n, p in enumerate(processes) if task in (standby or {}).get(p, ())] for task in tasks]
-    held = [[list(HELD_IN[task])] for task in tasks]
+    replica_racks = [[list(HELD_IN[task])] for task in tasks]
     return RackProblem(
-        [RACK_OF[p] for p in processes], tasks, held, held, [place[t] for t in tasks], copies, list(range(len(tasks)))
+        [RACK_OF[p] for p in processes],
+        tasks,
+        replica_racks,
+        replica_racks,
+        [place[t] for t in tasks],
+        copies,
+        list(range(len(tasks))),
     )
 
 
@@ -152,19 +158,21 @@ def test_kip925_cost_counts_partitions_without_a_replica_in_the_rack() -> None:
     sources = [[["a"], ["a", "b"], ["a", "c"]]]
     problem = RackProblem(["a", "b"], [(0, 0)], sources, sources, [0], [[]], [0])
     view = problem.view()
-    one = np.array([0], dtype=np.int32)
+    only_task = np.array([0], dtype=np.int32)
     here, there = np.array([0], dtype=np.int32), np.array([1], dtype=np.int32)
     price = {"traffic_cost": 10, "non_overlap_cost": 1}
-    assert active_cost(view, here, one, **price, before=here) == 0
-    assert active_cost(view, there, one, **price, before=here) == 21
-    assert active_cost(view, there, one, **price) == 20
+    assert active_cost(view, here, only_task, **price, before=here) == 0
+    assert active_cost(view, there, only_task, **price, before=here) == 21
+    assert active_cost(view, there, only_task, **price) == 20
 
 
 def kip925_three_clients(actives: Sequence[int]) -> RackProblem:
     """The KIP's example: clients with 1, 2 and 3 threads, two subtopologies of three tasks, each of its own rack."""
     tasks = [(s, p) for s in (1, 2) for p in (1, 2, 3)]
-    held = [[["x"]], [["y"]], [["z"]], [["z"]], [["z"]], [["z"]]]
-    return RackProblem(["x", "y", "z"], tasks, held, held, list(actives), [[] for _ in tasks], list(range(6)))
+    replica_racks = [[["x"]], [["y"]], [["z"]], [["z"]], [["z"]], [["z"]]]
+    return RackProblem(
+        ["x", "y", "z"], tasks, replica_racks, replica_racks, list(actives), [[] for _ in tasks], list(range(6))
+    )
 
 
 def test_kip925_balanced_subtopologies_keep_to_ceil_of_share() -> None:
@@ -208,9 +216,15 @@ def test_a_task_that_is_not_chosen_stays() -> None:
 
 
 def test_the_current_owner_keeps_its_task_among_equals() -> None:
-    held = [[["x"]], [["x"]], [["y"]], [["y"]]]
+    replica_racks = [[["x"]], [["x"]], [["y"]], [["y"]]]
     problem = RackProblem(
-        ["x", "x", "y", "y"], [(0, p) for p in range(4)], held, held, [2, 3, 0, 1], [[] for _ in held], [0, 1, 2, 3]
+        ["x", "x", "y", "y"],
+        [(0, p) for p in range(4)],
+        replica_racks,
+        replica_racks,
+        [2, 3, 0, 1],
+        [[] for _ in replica_racks],
+        [0, 1, 2, 3],
     )
     for current in ([1, 0, 3, 2], [0, 1, 2, 3], [1, 0, 2, 3]):
         before, after, owners = optimised(problem, 10, 1, current=current)
@@ -218,8 +232,8 @@ def test_the_current_owner_keeps_its_task_among_equals() -> None:
 
 
 def test_a_rack_without_a_broker_costs_every_partition() -> None:
-    held = [[["x"], ["x"]], [["x"]]]
-    problem = RackProblem(["x", "nowhere"], [(0, 0), (0, 1)], held, held, [1, 0], [[], []], [0, 1])
+    replica_racks = [[["x"], ["x"]], [["x"]]]
+    problem = RackProblem(["x", "nowhere"], [(0, 0), (0, 1)], replica_racks, replica_racks, [1, 0], [[], []], [0, 1])
     assert problem.view().rack.tolist() == [0, FOREIGN_RACK]
     before, after, owners = optimised(problem, 10, 1)
     assert (before, after, owners) == (20, 12, [0, 1])

@@ -47,9 +47,9 @@ def test_replicas_are_in_different_zones() -> None:
 def test_replicas_differ_in_both_tags_where_that_is_possible() -> None:
     """Three zones and two clusters: the first standby can differ in both, the second only in its zone."""
     tags = [{"zone": zone, "cluster": cluster} for cluster in "xy" for zone in "abc"]
-    one = plan_of(tagged(tags), 1, BOTH)
+    plan = plan_of(tagged(tags), 1, BOTH)
     for task in range(6):
-        active, standby = holders(one, task)
+        active, standby = holders(plan, task)
         assert tags[active]["zone"] != tags[standby]["zone"]
         assert tags[active]["cluster"] != tags[standby]["cluster"]
     two = plan_of(tagged(tags), 2, BOTH)

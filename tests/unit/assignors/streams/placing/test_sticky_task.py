@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.streams.sending.validate import validate_plan
 from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, random_application, standbys
 
 NONE = AssignmentConfigs()
-ONE = AssignmentConfigs(num_standby_replicas=1)
+ONE_STANDBY = AssignmentConfigs(num_standby_replicas=1)
 
 
 def group(tasks: int, *members: tuple[list[int], list[int], int]) -> Application:
@@ -60,17 +60,17 @@ def test_an_overloaded_owner_gives_way() -> None:
 
 
 def test_standbys_stay_with_the_member_that_has_them() -> None:
-    plan = assign_sticky(group(3, ([0], [1], 1), ([1], [2], 1), ([2], [0], 1)).view(), ONE)
+    plan = assign_sticky(group(3, ([0], [1], 1), ([1], [2], 1), ([2], [0], 1)).view(), ONE_STANDBY)
     assert standbys(plan, 3) == [[1], [2], [0]]
 
 
 def test_an_owner_that_lost_its_task_may_keep_a_standby() -> None:
-    plan = assign_sticky(group(4, ([0, 1, 2, 3], [], 1), ([], [], 1)).view(), ONE)
+    plan = assign_sticky(group(4, ([0, 1, 2, 3], [], 1), ([], [], 1)).view(), ONE_STANDBY)
     assert sorted(actives(plan, 2)[0] + standbys(plan, 2)[0]) == [0, 1, 2, 3]
 
 
 def test_too_few_processes_for_the_standbys_are_noted() -> None:
-    plan = assign_sticky(group(2, ([0, 1], [], 1)).view(), ONE)
+    plan = assign_sticky(group(2, ([0, 1], [], 1)).view(), ONE_STANDBY)
     assert len(plan.standby_task) == 0
     assert plan.notes == ("2 tasks have fewer than 1 standbys, because there are too few processes (first: 0_0)",)
 
@@ -85,7 +85,7 @@ def test_the_internal_class_makes_way_for_more_threads_and_the_public_one_does_n
 
 
 def test_it_never_asks_for_a_probing_rebalance() -> None:
-    assert not assign_sticky(group(4, ([0, 1, 2, 3], [], 1), ([], [], 1)).view(), ONE).probing
+    assert not assign_sticky(group(4, ([0, 1, 2, 3], [], 1), ([], [], 1)).view(), ONE_STANDBY).probing
 
 
 def test_the_fallback_keeps_everything_and_asks_for_a_probing_rebalance() -> None:
@@ -98,10 +98,10 @@ def test_the_fallback_keeps_everything_and_asks_for_a_probing_rebalance() -> Non
 
 def test_the_fallback_ignores_lags() -> None:
     application = group(4, ([0, 1], [2], 1), ([2, 3], [0], 1))
-    expected = assign_fallback_prior(application.view(), ONE)
+    expected = assign_fallback_prior(application.view(), ONE_STANDBY)
     for instance in application.instances:
         instance.lags = dict.fromkeys(instance.lags, -3)
-    plan = assign_fallback_prior(application.view(), ONE)
+    plan = assign_fallback_prior(application.view(), ONE_STANDBY)
     assert (plan.active == expected.active).all()
     assert (plan.standby_process == expected.standby_process).all()
 

@@ -47,8 +47,8 @@ def test_tasks_are_evened_out_further_where_errors_of_weights_are_small() -> Non
     instances = [Instance(process_id(n), active=list(range(4 * n, 4 * n + 4))) for n in range(3)]
     view, load = view_of(instances), load_of(sizes)
     kept = assign_streams(view, CONFIGS, "load-aware", load=load)
-    known = replace(load, weights=replace(load.weights, errors=dict.fromkeys(load.weights.of, 0.1)))
-    plan = assign_streams(view, CONFIGS, "load-aware", load=known)
+    certain = replace(load, weights=replace(load.weights, errors=dict.fromkeys(load.weights.of, 0.1)))
+    plan = assign_streams(view, CONFIGS, "load-aware", load=certain)
     assert imbalance(kept.active, sizes, [1, 1, 1]) > 1.05
     assert imbalance(plan.active, sizes, [1, 1, 1]) < 1.02
 
@@ -62,8 +62,8 @@ def test_a_process_gets_load_by_its_cores() -> None:
 
 
 def test_stateful_tasks_stay_within_the_band_and_move_through_warmups_beyond_it() -> None:
-    held = [[0, 3, 6, 9], [1, 4, 7, 10], [2, 5, 8, 11]]
-    instances = [Instance(process_id(n), active=mine, lags=dict.fromkeys(mine, -2)) for n, mine in enumerate(held)]
+    tasks = [[0, 3, 6, 9], [1, 4, 7, 10], [2, 5, 8, 11]]
+    instances = [Instance(process_id(n), active=mine, lags=dict.fromkeys(mine, -2)) for n, mine in enumerate(tasks)]
     view = view_of(instances, end_sum=100_000)
     still = assign_streams(view, CONFIGS, "load-aware", load=load_of([100.0 + n % 5 for n in range(12)]))
     assert still.active.tolist() == [0, 1, 2] * 4

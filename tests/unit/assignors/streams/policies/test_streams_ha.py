@@ -292,7 +292,9 @@ class TestWhereKafkasOwnTestsWantAnotherPlan:
         """shouldAssignToMostCaughtUpIfActiveTasksWasNotOnCaughtUpClient."""
         application = Application([(1, 100_000)])
         lags = ({}, {0: 1_000}, {0: 500})
-        application.instances = [Instance(process_id(n), lags=dict(known)) for n, known in enumerate(lags, start=1)]
+        application.instances = [
+            Instance(process_id(n), lags=dict(lags_of_process)) for n, lags_of_process in enumerate(lags, start=1)
+        ]
         plan = plan_of(application, replace(CONFIGS, num_standby_replicas=1))
         assert actives(plan, 3) == [[], [], [0]]
         assert plan.standby_process.tolist() == [1]

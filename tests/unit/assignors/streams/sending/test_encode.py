@@ -67,16 +67,16 @@ def random_plan(random: Random) -> tuple[StreamsView, StreamsPlan]:
 
 def by_host(view: StreamsView, tasks: list[tuple[int, int]]) -> dict[HostInfo, list[TopicPartition]]:
     """(process, task) pairs as the partitions of each endpoint, endpoints in the order of processes."""
-    found: dict[HostInfo, list[TopicPartition]] = {p.endpoint: [] for p in view.processes if p.endpoint}
+    hosts: dict[HostInfo, list[TopicPartition]] = {p.endpoint: [] for p in view.processes if p.endpoint}
     for process, task in tasks:
         endpoint = view.processes[process].endpoint if process != NOBODY else None
         if endpoint:
-            found[endpoint] += partitions_of(task)
-    return {host: sorted(held) for host, held in found.items()}
+            hosts[endpoint] += partitions_of(task)
+    return {host: sorted(partitions) for host, partitions in hosts.items()}
 
 
-def frozen(found: dict[HostInfo, list[TopicPartition]]) -> ByHost:
-    return tuple((host, tuple(held)) for host, held in found.items())
+def frozen(hosts: dict[HostInfo, list[TopicPartition]]) -> ByHost:
+    return tuple((host, tuple(partitions)) for host, partitions in hosts.items())
 
 
 def outgoing(random: Random, plan: StreamsPlan, version: int) -> Outgoing:
@@ -136,8 +136,8 @@ def active_pairs(plan: StreamsPlan) -> list[tuple[int, int]]:
 def test_without_endpoints_there_are_no_hosts() -> None:
     view, plan = random_plan(Random(1))
     bare = replace(view, processes=tuple(replace(process, endpoint=None) for process in view.processes))
-    found = host_maps(bare, plan, TASKS)
-    assert (found.hosts, found.active, found.standby) == ((), (), ())
+    hosts = host_maps(bare, plan, TASKS)
+    assert (hosts.hosts, hosts.active, hosts.standby) == ((), (), ())
 
 
 def test_bellwethers_own_member_gets_nothing_and_waits_for_nothing() -> None:

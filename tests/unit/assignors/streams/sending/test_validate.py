@@ -62,25 +62,25 @@ def test_a_plan_of_another_application_is_refused(view: StreamsView, plan: Strea
 
 
 def test_arrays_of_standbys_belong_together(view: StreamsView, plan: StreamsPlan) -> None:
-    found = validate_plan(view, replace(plan, warmup=plan.warmup[:-1]))
-    assert found == ("the arrays of standbys have different lengths",)
+    findings = validate_plan(view, replace(plan, warmup=plan.warmup[:-1]))
+    assert findings == ("the arrays of standbys have different lengths",)
 
 
 @pytest.mark.parametrize("process", [-2, 2])
 def test_a_process_that_is_not_there_runs_nothing(view: StreamsView, plan: StreamsPlan, process: int) -> None:
-    found = validate_plan(view, replace(plan, active=changed(plan.active, 3, process)))
-    assert found == ("an active task is given to a process that is not there",)
+    findings = validate_plan(view, replace(plan, active=changed(plan.active, 3, process)))
+    assert findings == ("an active task is given to a process that is not there",)
 
 
 @pytest.mark.parametrize(("task", "process"), [(8, 0), (-1, 0), (4, 2), (4, -1)])
 def test_a_standby_is_of_something_and_somewhere(view: StreamsView, plan: StreamsPlan, task: int, process: int) -> None:
-    found = validate_plan(view, standbys(plan, ints(task), ints(process)))
-    assert found == ("a standby is of a task or on a process that is not there",)
+    findings = validate_plan(view, standbys(plan, ints(task), ints(process)))
+    assert findings == ("a standby is of a task or on a process that is not there",)
 
 
 def test_standbys_are_in_order(view: StreamsView, plan: StreamsPlan) -> None:
-    found = validate_plan(view, standbys(plan, plan.standby_task[::-1], plan.standby_process[::-1]))
-    assert found == ("standbys are not sorted by task and process",)
+    findings = validate_plan(view, standbys(plan, plan.standby_task[::-1], plan.standby_process[::-1]))
+    assert findings == ("standbys are not sorted by task and process",)
 
 
 def test_a_task_that_runs_nowhere_is_named(view: StreamsView, plan: StreamsPlan) -> None:
@@ -89,15 +89,15 @@ def test_a_task_that_runs_nowhere_is_named(view: StreamsView, plan: StreamsPlan)
 
 def test_many_findings_of_a_kind_are_counted(view: StreamsView) -> None:
     many = Application([(30, None)], [Instance(process_id(1))]).view()
-    found = validate_plan(many, StreamsPlan.of_active(np.full(30, NOBODY, dtype=np.int32)))
-    assert len(found) == MAX_FINDINGS + 1
-    assert found[-1] == "and 20 more like the last one"
+    findings = validate_plan(many, StreamsPlan.of_active(np.full(30, NOBODY, dtype=np.int32)))
+    assert len(findings) == MAX_FINDINGS + 1
+    assert findings[-1] == "and 20 more like the last one"
 
 
 def test_a_copy_beside_the_active_one_protects_nothing(view: StreamsView, plan: StreamsPlan) -> None:
     here = plan.active[plan.standby_task[0]]
-    found = validate_plan(view, replace(plan, standby_process=changed(plan.standby_process, 0, here)))
-    assert found == ("task 1_0 has a standby beside its active copy",)
+    findings = validate_plan(view, replace(plan, standby_process=changed(plan.standby_process, 0, here)))
+    assert findings == ("task 1_0 has a standby beside its active copy",)
 
 
 def test_two_copies_on_one_process_are_one_too_many(view: StreamsView, plan: StreamsPlan) -> None:
@@ -125,8 +125,8 @@ def test_bellwethers_own_member_gets_bytes_and_no_work() -> None:
 
 @pytest.mark.parametrize("blob", [b"", own()[:-1], ConsumerProtocolSubscription(version=3, topics=("t",)).encode()[:5]])
 def test_own_bytes_that_nobody_can_read_are_found(blob: bytes) -> None:
-    (found,) = validate_own(blob)
-    assert "does not read back" in found
+    (finding,) = validate_own(blob)
+    assert "does not read back" in finding
 
 
 # ---- threads and bytes -----------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_threads_belong_to_the_process_of_the_plan(decision: Decision[TaskPlan])
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "sentence"),
     [
         (
             lambda info: replace(info, active_tasks=info.active_tasks[1:]),
@@ -223,9 +223,9 @@ def test_threads_belong_to_the_process_of_the_plan(decision: Decision[TaskPlan])
     ],
 )
 def test_bytes_that_say_something_else_are_found(
-    decision: Decision[TaskPlan], change: Callable[[AssignmentInfo], AssignmentInfo], found: str
+    decision: Decision[TaskPlan], change: Callable[[AssignmentInfo], AssignmentInfo], sentence: str
 ) -> None:
-    assert found in read_back(decision, decision.plan.out, edited(decision, change))
+    assert sentence in read_back(decision, decision.plan.out, edited(decision, change))
 
 
 def test_a_partition_for_another_member_is_named(decision: Decision[TaskPlan]) -> None:

@@ -27,9 +27,9 @@ def test_a_task_that_followed_its_anchor_says_so() -> None:
     decision = rebalance_with(StageConfigs(colocate=((0, 1),)))
     assert decision.plan.target.active.tolist() == [1, 1, 0, 0, 1, 1, 0, 0]
     reported = [explain(decision, task) for task in range(8)]
-    assert [one.stage for one in reported[:4]] == ["co-location, stateless tasks"] * 4
+    assert [sentence.stage for sentence in reported[:4]] == ["co-location, stateless tasks"] * 4
     assert "co-location" in reported[0].sentence
-    assert all(one.stage.startswith("placement by") for one in reported[4:])
+    assert all(sentence.stage.startswith("placement by") for sentence in reported[4:])
 
 
 def test_a_task_that_waits_for_the_budget_says_so() -> None:

@@ -235,9 +235,9 @@ def test_no_stage_may_break_the_placement_or_the_balance(owner: list[int], reaso
     tasks = np.arange(3, dtype=np.int32)
     problem = TaskProblem(view, TaskLags.of(view, 0), tasks, nobody, nobody, racks=False)
     start = np.array([0, 0, 1, 1], dtype=np.int32)
-    found, (report,) = run([Wild(owner)], problem, start)
+    placed, (report,) = run([Wild(owner)], problem, start)
     assert report.reason == reason
-    assert found.tolist() == (owner if report.taken else start.tolist())
+    assert placed.tolist() == (owner if report.taken else start.tolist())
 
 
 @pytest.mark.parametrize(
@@ -264,8 +264,8 @@ def test_a_path_longer_than_the_budget_begins_with_a_task_that_goes_all_the_way(
     problem = TaskProblem(view, TaskLags.of(view, 0), np.arange(4, dtype=np.int32), live, nobody, racks=False)
     wanted = np.array([0, 0, 1, 2], dtype=np.int32)
     assert choose(problem, wanted, 2, 2).now == [2, 3]
-    found, (report,) = run([MoveBudget(1, 1)], problem, wanted)
-    assert found.tolist() == [0, 0, 2, 1]
+    placed, (report,) = run([MoveBudget(1, 1)], problem, wanted)
+    assert placed.tolist() == [0, 0, 2, 1]
     assert (report.before, report.after) == (1, 0)
 
 
@@ -296,8 +296,8 @@ def test_a_plan_that_is_no_better_by_its_own_score_is_not_taken() -> None:
     view = running([(2, 0)], [[0], [1]]).view()
     nobody = np.full(2, NOBODY, dtype=np.int32)
     problem = TaskProblem(view, TaskLags.of(view, 0), np.arange(2, dtype=np.int32), nobody, nobody, racks=False)
-    found, (report,) = run([Contrary()], problem, np.array([0, 1], dtype=np.int32))
-    assert found.tolist() == [0, 1]
+    placed, (report,) = run([Contrary()], problem, np.array([0, 1], dtype=np.int32))
+    assert placed.tolist() == [0, 1]
     assert (report.taken, report.reason) == (False, "Its plan was no better: 0 to 1.")
 
 
@@ -370,13 +370,13 @@ class TestOperatorRules:
         assert plan_of(application, StageConfigs(rules=(*rules, Rule("pin", "0_0", "rack:moon")))).placed
 
     def test_what_only_evacuated_processes_have_a_caught_up_copy_of_is_known(self) -> None:
-        one, two = (Rule("ban", "*", f"member:{process_id(n)}") for n in (1, 2))
+        first, second = (Rule("ban", "*", f"member:{process_id(n)}") for n in (1, 2))
         bare, copied = (running([(4, 100_000)], [[0, 1], [2, 3], []]) for _ in range(2))
-        assert last_copies(bare.view(), (one,), 0).tolist() == [0, 1]
-        assert last_copies(bare.view(), (one, two), 0).tolist() == [0, 1, 2, 3]
-        in_part = replace(one, item="0")
+        assert last_copies(bare.view(), (first,), 0).tolist() == [0, 1]
+        assert last_copies(bare.view(), (first, second), 0).tolist() == [0, 1, 2, 3]
+        in_part = replace(first, item="0")
         assert last_copies(bare.view(), (in_part,), 0).tolist() == []
-        assert last_copies(with_copies(copied).view(), (one, two), 0).tolist() == []
+        assert last_copies(with_copies(copied).view(), (first, second), 0).tolist() == []
 
 
 def test_configs_are_equal_whatever_clock_measures_the_stages() -> None:

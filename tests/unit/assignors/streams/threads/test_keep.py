@@ -54,10 +54,10 @@ def test_stateful_tasks_stay_too_though_their_lags_change() -> None:
 
 
 def test_stateful_tasks_are_even_among_themselves() -> None:
-    found = threads(view_of([2], [0, 0, 0, 0, 1, 1, 1, 1], stateful=4), [0] * 8)
-    assert sorted(found[:4]) == [0, 0, 1, 1]
-    assert sorted(found) == [0] * 4 + [1] * 4
-    assert sum(a == b for a, b in zip(found, [0, 0, 0, 0, 1, 1, 1, 1], strict=True)) == 4
+    by_thread = threads(view_of([2], [0, 0, 0, 0, 1, 1, 1, 1], stateful=4), [0] * 8)
+    assert sorted(by_thread[:4]) == [0, 0, 1, 1]
+    assert sorted(by_thread) == [0] * 4 + [1] * 4
+    assert sum(a == b for a, b in zip(by_thread, [0, 0, 0, 0, 1, 1, 1, 1], strict=True)) == 4
 
 
 def view_with_copies(copies: list[list[int]]) -> StreamsView:
@@ -142,10 +142,10 @@ def test_nothing_is_lost_and_threads_are_even(seed: int) -> None:
     stateful = int(random.integers(0, count + 1))
     view = view_of(capacities, random.integers(NOBODY, sum(capacities), size=count).tolist(), stateful)
     active = random.integers(0, len(capacities), size=count)
-    found = np.array(threads(view, active.tolist()))
+    owner = np.array(threads(view, active.tolist()))
     process = np.repeat(np.arange(len(capacities)), capacities)
-    assert (process[found] == active).all()
-    tasks = np.bincount(found, minlength=sum(capacities))
+    assert (process[owner] == active).all()
+    tasks = np.bincount(owner, minlength=sum(capacities))
     for p in range(len(capacities)):
         assert np.ptp(tasks[process == p]) <= 1
-        assert np.ptp(np.bincount(found[:stateful], minlength=sum(capacities))[process == p]) <= 1
+        assert np.ptp(np.bincount(owner[:stateful], minlength=sum(capacities))[process == p]) <= 1

@@ -51,8 +51,10 @@ def test_yaml_holds_what_json_holds_and_wide_is_for_people(
 ) -> None:
     monkeypatch.setattr(kafka, "Transport", Described)
     monkeypatch.setattr("bellwether_kafka.coordinator.cli.cost.TIMEOUT_S", 0.5)
-    ended = {one: printed(name, "stable", "orders", brokers.bootstrap, files, one) for one in ("json", "yaml", "wide")}
-    assert len({one.returncode for one in ended.values()}) == 1, ended
+    ended = {
+        form: printed(name, "stable", "orders", brokers.bootstrap, files, form) for form in ("json", "yaml", "wide")
+    }
+    assert len({run.returncode for run in ended.values()}) == 1, ended
     if ended["json"].returncode not in WITH_A_DOCUMENT:
         return
     as_json, as_yaml = json.loads(ended["json"].stdout), yaml.safe_load(ended["yaml"].stdout)
@@ -65,5 +67,5 @@ def shape(document: Any) -> Any:
     if isinstance(document, dict):
         return {name: shape(value) for name, value in document.items()}
     if isinstance(document, list):
-        return [shape(one) for one in document]
+        return [shape(part) for part in document]
     return type(document)

@@ -11,13 +11,13 @@ from bellwether_kafka.coordinator.cli.init.choices import (
     rack_of,
 )
 
-KNOWN = ("orders", "billing")
+LISTED = ("orders", "billing")
 
 
 def test_properties_are_names_and_values() -> None:
     given = ["security.protocol=SASL_SSL", "sasl.password.file = /run/p", "sasl.username=a=b"]
-    found = {"security.protocol": "SASL_SSL", "sasl.password.file": "/run/p", "sasl.username": "a=b"}
-    assert properties_of(given) == found
+    properties = {"security.protocol": "SASL_SSL", "sasl.password.file": "/run/p", "sasl.username": "a=b"}
+    assert properties_of(given) == properties
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_names_have_commas_between() -> None:
 
 
 def test_groups_to_observe_need_not_exist_yet_and_groups_to_lead_do() -> None:
-    assert chosen(["team-*", "later", "later"], ["orders"], KNOWN) == ChosenGroups(("team-*", "later"), ("orders",))
+    assert chosen(["team-*", "later", "later"], ["orders"], LISTED) == ChosenGroups(("team-*", "later"), ("orders",))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_groups_to_observe_need_not_exist_yet_and_groups_to_lead_do() -> None:
 )
 def test_a_choice_that_cannot_be_is_a_sentence(observe: list[str], lead: list[str], message: str) -> None:
     with pytest.raises(AnswerError, match=message):
-        chosen(observe, lead, KNOWN)
+        chosen(observe, lead, LISTED)
 
 
 def test_a_rack_is_one_of_the_brokers() -> None:

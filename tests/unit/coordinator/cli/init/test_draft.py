@@ -24,7 +24,7 @@ def test_a_draft_loads_and_says_what_was_chosen(tmp_path: Path) -> None:
     draft = Draft({**BROKER, "client.id": "bw"}, ("team-*", "billing"), (ORDERS,), ("az1", "az2"), "az2")
     settings = loaded(draft, tmp_path)
     assert settings.properties == {"bootstrap.servers": "b-1:9092", "client.id": "bw", "client.rack": "az2"}
-    assert [(one.called, one.mode) for one in settings.groups] == [
+    assert [(group.called, group.mode) for group in settings.groups] == [
         ("team-*", "observe"),
         ("billing", "observe"),
         ("orders", "lead"),
@@ -47,4 +47,4 @@ def test_properties_of_the_environment_are_named_and_not_written() -> None:
 @pytest.mark.parametrize("name", ['a "b" \\c', "two\nlines\n[x]", "emoji \U0001f600", "tab\there", "\U000e0001"])
 def test_a_group_may_have_any_name(name: str, tmp_path: Path) -> None:
     settings = loaded(Draft(BROKER, (name,), (DraftedGroup(f"{name}: classic", ORDERS.configuration),)), tmp_path)
-    assert [one.name for one in settings.groups] == [name, "orders"]
+    assert [group.name for group in settings.groups] == [name, "orders"]

@@ -57,9 +57,9 @@ def test_a_secret_is_not_taken_and_its_value_not_repeated(
 ) -> None:
     name = "sasl.oauthbearer.client.secret"
     answering(monkeypatch, "sasl", "no", "oauthbearer", f"{name}=hunter2", "nonsense", f"{name}.file=/run/s", "")
-    found = ASKING.login("--property")
-    assert found[f"{name}.file"] == "/run/s"
-    assert {name, "nonsense"}.isdisjoint(found)
+    properties = ASKING.login("--property")
+    assert properties[f"{name}.file"] == "/run/s"
+    assert {name, "nonsense"}.isdisjoint(properties)
     shown = capsys.readouterr()
     assert f"use {name}.file=PATH" in shown.err
     assert "nonsense is not" in shown.err

@@ -79,7 +79,7 @@ def process_without_a_topic(bootstrap: str) -> Iterator[Group]:
     thread.start()
     limit = time.monotonic() + LIMIT_S
     try:
-        while not any(one.serves("orders") for one in local_processes(bootstrap)):
+        while not any(process.serves("orders") for process in local_processes(bootstrap)):
             assert time.monotonic() < limit
         yield group
     finally:

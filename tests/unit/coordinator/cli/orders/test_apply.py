@@ -90,7 +90,7 @@ def test_describe_and_explain_name_it_while_it_is_in_force(led: Channel, tmp_pat
     described = json.loads(led.configured("describe", "stable", "--config", str(config), "-o", "json").stdout)
     assert described["shadow"]["orders"] == [sentence]
     explained = json.loads(led.configured("explain", "stable", "m1", "--config", str(config), "-o", "json").stdout)
-    assert {tuple(one["orders"]) for one in explained} == {(sentence,)}
+    assert {tuple(entry["orders"]) for entry in explained} == {(sentence,)}
 
 
 NEW = PlannedMember(member_id="m2", instance_id=None, client_id="app", topics=("orders",))

@@ -33,10 +33,10 @@ def test_orders_are_written_listed_and_withdrawn(channel: Channel) -> None:
     ended = channel.ordered("leave", "orders", "--for", "30m", "--reason", "reset")
     assert "stays out for 30m" in ended.stdout
     assert ended.stderr == ""
-    found = channel.read()["leave/orders"]
-    assert isinstance(found, Order)
-    assert found.expires_ms - found.at_ms == 30 * 60_000
-    assert found.reason == "reset"
+    record = channel.read()["leave/orders"]
+    assert isinstance(record, Order)
+    assert record.expires_ms - record.at_ms == 30 * 60_000
+    assert record.reason == "reset"
     assert "ordered leave of 'orders' (reset), until " in channel.ordered("orders").stdout
     channel.ordered("resume", "orders")
     assert list(channel.read()) == ["beat/pod-1"]

@@ -65,9 +65,9 @@ def test_hints_are_commands_that_a_shell_takes() -> None:
 
 
 def evacuation(channel: Channel, where: str) -> PlacementOrder:
-    found = channel.read()[f"evacuate/orders/*/{where}"]
-    assert isinstance(found, PlacementOrder)
-    return found
+    record = channel.read()[f"evacuate/orders/*/{where}"]
+    assert isinstance(record, PlacementOrder)
+    return record
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_an_evacuation_of_a_member_ends_when_it_is_back_and_that_of_a_rack_when_
     assert "until it is back, at most until" in listed
     assert listed.count("; it is away now") == 1
     documents = json.loads(channel.ordered("orders", "-o", "json").stdout)["orders"]
-    assert [(one["until"], one["absence"]) for one in documents] == [("back", "away"), ("expiry", None)]
+    assert [(document["until"], document["absence"]) for document in documents] == [("back", "away"), ("expiry", None)]
 
 
 @pytest.mark.embedded
@@ -139,10 +139,10 @@ def test_several_evacuations_that_leave_a_task_without_a_caught_up_copy_are_refu
     first = led(group(Thread("a", 1), Thread("b", 2)))
     running = (Thread("a", 1).after(first), Thread("b", 2).after(first))
     plan = led(group(*running, generation=2), memory=first.plan.memory).plan
-    one, two, rack = (Rule("ban", "*", where) for where in ("member:a", "member:b", "rack:az9"))
-    assert left_alone(plan, (), one) == "", "one alone waits for warm-ups"
-    assert left_alone(plan, (replace(two, item="1_0"),), one) == "", "what is banned in part is not empty"
-    refusal = left_alone(plan, (rack,), one)
+    of_a, two, rack = (Rule("ban", "*", where) for where in ("member:a", "member:b", "rack:az9"))
+    assert left_alone(plan, (), of_a) == "", "one alone waits for warm-ups"
+    assert left_alone(plan, (replace(two, item="1_0"),), of_a) == "", "what is banned in part is not empty"
+    refusal = left_alone(plan, (rack,), of_a)
     assert refusal.startswith("outside rack:az9 and member:a no member has a caught-up copy of 1_")
     assert refusal.endswith("; wait until one of them is back")
 

@@ -66,8 +66,8 @@ def test_a_group_without_members_is_released_until_members_join(
 
 def test_the_order_as_a_document_has_no_expiry(monkeypatch: pytest.MonkeyPatch, group: Group) -> None:
     shown(monkeypatch)
-    found = json.loads(release("-o", "json").stdout)["order"]
-    assert (found["kind"], found["target"], found["expires_ms"]) == ("release", "orders", NO_END_MS)
+    document = json.loads(release("-o", "json").stdout)["order"]
+    assert (document["kind"], document["target"], document["expires_ms"]) == ("release", "orders", NO_END_MS)
     assert ordered(group)
 
 

@@ -47,7 +47,7 @@ def test_members_are_known_by_what_outlives_a_restart() -> None:
     application = led(group(Thread("a", 1), Thread("b", 1), Thread("c", 2)))
     plan = application.plan
     streams = replace(named, shadow=shadow_of(application, plan.owner))
-    assert restart.members_of(streams, None) == sorted(one.name for one in plan.owners)
+    assert restart.members_of(streams, None) == sorted(owner.name for owner in plan.owners)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_each_member_is_evacuated_restarted_and_back_before_the_next_one(
     assert all(order.expires_ms > time.time() * 1000 for order in channel.given)
     printed = capfd.readouterr()
     document = json.loads(printed.out)
-    assert [one["member"] for one in document["members"]] == ["one", "two"]
+    assert [entry["member"] for entry in document["members"]] == ["one", "two"]
     assert not undocumented("command-roll", document)
     assert "[2/2] two" in printed.err
     assert encode(channel.given[0])

@@ -45,7 +45,7 @@ SEEN = Observation(
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "members_meant"),
     [
         (PROCESS, ["t1_1", "t2_1"]),
         ("app-1-1", ["app-1-1_9"]),
@@ -54,8 +54,8 @@ SEEN = Observation(
         ("nobody", []),
     ],
 )
-def test_a_process_is_named_by_its_id_and_all_its_members_are_meant(name: str, found: list[str]) -> None:
-    assert [m.member_id for m in members_of(SEEN, name)] == found
+def test_a_process_is_named_by_its_id_and_all_its_members_are_meant(name: str, members_meant: list[str]) -> None:
+    assert [m.member_id for m in members_of(SEEN, name)] == members_meant
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ GROUP_MAX_SIZE_REACHED = 81
 
 def ids(bucket: int, count: int, *, prefix: str = "m") -> list[str]:
     """Ids in this bucket of any table of up to 256, whatever the order: their hashes are small and positive."""
-    found = (f"{prefix}-{i}" for i in range(100_000) if spread_hash(f"{prefix}-{i}") & 255 == bucket)
-    return list(islice(found, count))
+    candidates = (f"{prefix}-{i}" for i in range(100_000) if spread_hash(f"{prefix}-{i}") & 255 == bucket)
+    return list(islice(candidates, count))
 
 
 GOOD, (BAD, ALSO_BAD, WORSE) = ids(0, 1, prefix="bellwether")[0], ids(15, 3, prefix="bellwether")
@@ -42,7 +42,7 @@ def stable(play: Play, *members: e.DescribedMember, protocol: str = "range") -> 
 
 
 def seeing(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
-    return stable(Play(adopt="take-over", **settings).found(), *members, protocol=protocol)
+    return stable(Play(adopt="take-over", **settings).coordinator_found(), *members, protocol=protocol)
 
 
 def dry_run_done(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
@@ -139,5 +139,5 @@ def has_waited(play: Play) -> Play:
 
 def before_removal(**settings: object) -> Play:
     """The leader is proven to be dead, and is to be removed once Bellwether is in front."""
-    found = e.DescribeAnswer(0, 0, "PreparingRebalance", "consumer", members=GROUP)
-    return stable(Play(**settings).found()).send(e.DeathsProven(found, (LEADER,)))
+    answer = e.DescribeAnswer(0, 0, "PreparingRebalance", "consumer", members=GROUP)
+    return stable(Play(**settings).coordinator_found()).send(e.DeathsProven(answer, (LEADER,)))

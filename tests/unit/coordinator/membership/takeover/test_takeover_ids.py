@@ -66,7 +66,9 @@ def test_an_id_must_sort_first_in_the_table_that_bellwethers_coming_makes_grow()
     """Twelve members fill a table of sixteen buckets; the thirteenth doubles it, and bucket 0 becomes two."""
     crowd = tuple(client(member_id, member_id) for bucket in range(3, 15) for member_id in ids(bucket, 1))
     late = ids(16, 1, prefix="late")[0]
-    play = stable(Play(adopt="take-over").found(), *crowd).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    play = stable(Play(adopt="take-over").coordinator_found(), *crowd).send(
+        e.ComparisonReady(DRY_RUN, worth_moving=False)
+    )
     assert given(play, late).sent(c.Join).member_id == "", "another one is asked for"
     assert evicted(given(play, GOOD)).sent(c.Join).member_id == GOOD
 

@@ -24,7 +24,9 @@ CROWD = crowd()
 
 
 def watching(**settings: object) -> Play:
-    return Play(adopt="take-over", instance_id="bellwether", size_limit=SizeLimit(1_000), **settings).found()
+    return Play(
+        adopt="take-over", instance_id="bellwether", size_limit=SizeLimit(1_000), **settings
+    ).coordinator_found()
 
 
 def answered_after(play: Play, seconds: float) -> list[str]:

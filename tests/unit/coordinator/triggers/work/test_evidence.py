@@ -31,8 +31,8 @@ A = Thread("a", 1)
 def test_what_contradicts_the_topology(
     stateful: bool, end: int | None, value: int | None, certain: bool | None
 ) -> None:
-    found = contradiction(stateful=stateful, end=end, value=value)
-    assert (found[1] if found is not None else None) is certain
+    reason = contradiction(stateful=stateful, end=end, value=value)
+    assert (reason[1] if reason is not None else None) is certain
 
 
 class Reported:
@@ -48,8 +48,8 @@ class Reported:
         self.at_ms += after_ms
         thread = A.after(self.last)
         message = {tuple(int(n) for n in name[1:].split("_")): value for name, value in sums.items()}
-        known = {task: value for task, value in {**thread.sums, **message}.items() if value is not None}
-        thread = replace(thread, sums=known, unique=self.last.raw.generation)
+        present = {task: value for task, value in {**thread.sums, **message}.items() if value is not None}
+        thread = replace(thread, sums=present, unique=self.last.raw.generation)
         self.last = self._led(thread, self.last.raw.generation + 1)
         return self.evidence.planned(self.last)
 

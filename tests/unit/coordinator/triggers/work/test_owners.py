@@ -33,9 +33,9 @@ def test_a_topic_that_nobody_has_asks_for_a_plan_once_and_is_a_fact_after_it() -
     watched = Watched().plan()
     assert watched.shows(member("t u", "t")) == Unserved(("u",), lasting=False)
     assert watched.shows(member("t u", "t")) is None
-    found = watched.plan().shows(member("t u", "t"))
-    assert found == Unserved(("u",), lasting=True)
-    assert found.reason == "no member has a partition of u, which members subscribe to"
+    update = watched.plan().shows(member("t u", "t"))
+    assert update == Unserved(("u",), lasting=True)
+    assert update.reason == "no member has a partition of u, which members subscribe to"
     assert watched.shows(member("t u", "t")) is None, "once for each plan"
 
 

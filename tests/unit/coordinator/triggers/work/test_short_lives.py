@@ -58,8 +58,8 @@ def test_an_application_of_which_nobody_lives_on_is_a_fact_the_third_time() -> N
 
 def test_new_processes_that_follow_one_another_count_like_one_that_starts_again() -> None:
     app = Application()
-    found = [app.planned(app.fresh(process)) for process in range(1, 5)]
-    assert found == [(), (), (), (0, 1)]
+    plans = [app.planned(app.fresh(process)) for process in range(1, 5)]
+    assert plans == [(), (), (), (0, 1)]
 
 
 def test_the_last_ones_are_seen_to_end_when_no_member_is_left() -> None:
@@ -128,8 +128,8 @@ def test_threads_that_were_fenced_and_join_under_other_ids_have_not_ended() -> N
 
 def test_what_may_restore_state_says_nothing_of_its_subtopology() -> None:
     app = Application(end=1000)
-    found = [app.planned(app.fresh()) for _ in range(PLANS_MIN + 1)]
-    assert found[-1] == (0,), "subtopology 0 keeps no state"
+    plans = [app.planned(app.fresh()) for _ in range(PLANS_MIN + 1)]
+    assert plans[-1] == (0,), "subtopology 0 keeps no state"
 
 
 def test_without_input_or_after_a_while_the_end_of_a_process_says_nothing() -> None:
