@@ -11,10 +11,8 @@ import pytest
 import yaml
 
 from tests.command_lines import bare, understood
-from tests.deploy.test_kubernetes import checked, run, schemas
+from tests.deploy.test_kubernetes import checked, run
 from tests.paths import ROOT
-
-__all__ = ["schemas"]  # a fixture
 
 FOLDER = ROOT / "deploy" / "no-pause"
 MANIFESTS = sorted(FOLDER.glob("*.yaml"))
