@@ -114,17 +114,9 @@ def table(every: Sequence[Settled]) -> Table:
         for what in ("join", "leave", "kill"):
             changes = [change for change in settled_group.changes if change.what == what]
             seconds, across = [c.settled_s for c in changes], [c.crossing for c in changes]
-            shown.add_row(
-                settled_group.release,
-                settled_group.group.kind,
-                settled_group.group.assignor,
-                what,
-                f"{median(seconds):.1f}",
-                f"{max(seconds):.1f}",
-                f"{median(across):g}",
-                str(max(across)),
-                f"{median(c.optimum for c in changes):g}",
-            )
+            names = settled_group.release, settled_group.group.kind, settled_group.group.assignor, what
+            figures = f"{median(seconds):.1f}", f"{max(seconds):.1f}", f"{median(across):g}", str(max(across))
+            shown.add_row(*names, *figures, f"{median(c.optimum for c in changes):g}")
     return shown
 
 

@@ -136,15 +136,9 @@ class Prometheus:
         for job in config["scrape_configs"]:
             job["static_configs"] = [{"targets": [self._target]}]
         (self._folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-        self._process = subprocess.Popen(
-            [
-                "prometheus",
-                f"--config.file={self._folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={self._folder / 'data'}",
-                f"--web.listen-address={LOOPBACK}:{self._lease.port}",
-                "--log.level=warn",
-            ]
-        )
+        files = f"--config.file={self._folder / 'prometheus.yml'}", f"--storage.tsdb.path={self._folder / 'data'}"
+        address = f"--web.listen-address={LOOPBACK}:{self._lease.port}"
+        self._process = subprocess.Popen(["prometheus", *files, address, "--log.level=warn"])
         try:
             wait_until(self._up, 60, lambda: "prometheus does not scrape")
         except AssertionError:

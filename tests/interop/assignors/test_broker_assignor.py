@@ -72,8 +72,8 @@ def test_a_broker_with_an_empty_rack_is_one_without_a_rack(path: Path) -> None:
     harness = Harness(f"unix:{path}", deadline_ms=PATIENT_MS, racks=("az1", "", "az3"))
     with serving(f"unix:{path}"), harness:
         harness.until_served(SIZE_SMALL)
-        found = harness.call(SIZE_SMALL, CALLS)
-        assert (found.served, found.faults) == (CALLS, 0), found
+        called = harness.call(SIZE_SMALL, CALLS)
+        assert (called.served, called.faults) == (CALLS, 0), called
 
 
 def shown(request: wire.Request) -> list[str]:

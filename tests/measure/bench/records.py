@@ -51,12 +51,8 @@ def consumers(members: int, topics: int, each: int) -> Figures:
 def streams(threads: int, tasks: int) -> Figures:
     """An application with an endpoint and one standby of each task, one thread in each process, started cold."""
     topology, cluster, ends = application(tasks)
-    raw = group(
-        *(
-            Thread(f"shop-{n:05d}-StreamThread-1-consumer", n + 1, topology.source_topics, endpoint=f"shop-{n}.shop:80")
-            for n in range(threads)
-        )
-    )
+    member, sources = "shop-{:05d}-StreamThread-1-consumer", topology.source_topics
+    raw = group(*(Thread(member.format(n), n + 1, sources, endpoint=f"shop-{n}.shop:80") for n in range(threads)))
     configs = AssignmentConfigs(num_standby_replicas=1)
     full = decide_streams(raw, cluster, ends, topology, StreamsMemory.empty(), configs, "kafka", 0)
     assert isinstance(full, Decision), full.reason

@@ -96,9 +96,6 @@ def _group(processes: int, settled: int, tasks: int, standbys: int, topology: To
         owned = tuple(TopicPartition(f"orders-{t // each:04d}", t % each) for t in active)
         rack = RACKS[p % len(RACKS)]
         generation = 5 if p < settled else -1
-        members.append(
-            Thread(
-                f"shop-{p:05d}-StreamThread-1-consumer", p + 1, topology.source_topics, sums, owned, generation, rack
-            )
-        )
+        name = f"shop-{p:05d}-StreamThread-1-consumer"
+        members.append(Thread(name, p + 1, topology.source_topics, sums, owned, generation, rack))
     return group(*members, generation=6)

@@ -66,15 +66,10 @@ def show_tasks(console: Console, app: StreamsApp) -> None:
     for instance in app.instances.values():
         tasks = sorted(instance.running)
         foreign, total = foreign_partitions(app, dict.fromkeys(tasks, instance.name))
-        shown.add_row(
-            instance.name,
-            instance.rack or "",
-            instance.state if instance.alive else "[red]DEAD[/]",
-            " ".join(task for task in tasks if task.split("_")[0] in stateful),
-            " ".join(task for task in tasks if task.split("_")[0] not in stateful),
-            " ".join(sorted(instance.standbys)),
-            f"{foreign}/{total}",
-        )
+        state = instance.state if instance.alive else "[red]DEAD[/]"
+        kinds = (" ".join(task for task in tasks if (task.split("_")[0] in stateful) is kind) for kind in (True, False))
+        standbys = " ".join(sorted(instance.standbys))
+        shown.add_row(instance.name, instance.rack or "", state, *kinds, standbys, f"{foreign}/{total}")
     console.print(shown)
 
 

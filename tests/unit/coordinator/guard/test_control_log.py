@@ -25,8 +25,8 @@ class Paged(Brokers):
     """A log that is answered in parts, as a broker does."""
 
     def _read(self, request: ReadLog, code: int) -> ReadRecords:
-        found = self.log[request.offset : request.offset + 100]
-        return ReadRecords(code, tuple(found), request.offset + len(found), len(self.log))
+        batch = self.log[request.offset : request.offset + 100]
+        return ReadRecords(code, tuple(batch), request.offset + len(batch), len(self.log))
 
 
 def an_evacuation(*, by: str = "operator", reason: str = "disk", at_ms: int = 0) -> control.PlacementOrder:
@@ -50,9 +50,9 @@ def with_many_heartbeats(*first: control.Record) -> Paged:
 
 def test_an_order_of_the_day_before_is_seen_behind_any_number_of_heartbeats() -> None:
     order = an_evacuation()
-    found = asyncio.run(a_log(with_many_heartbeats(order)).newest())
-    assert found[order.key] == order
-    assert len(found) == 2
+    record = asyncio.run(a_log(with_many_heartbeats(order)).newest())
+    assert record[order.key] == order
+    assert len(record) == 2
 
 
 def test_an_operators_evacuation_is_neither_overwritten_nor_withdrawn() -> None:
@@ -94,9 +94,9 @@ def test_what_concerns_other_groups_is_not_kept() -> None:
         brokers.echo(replace(an_evacuation(), target=f"other-{number}", reason="x" * 900))
         brokers.echo(replace(heartbeat(), instance=f"s-{number}", leads=("other",), orders_for=()))
     brokers.echo(heartbeat(policies={GROUP: "streams-ha", "other": "range"}))
-    (found,) = asyncio.run(a_log(brokers).newest()).values()
-    assert isinstance(found, control.InstanceHeartbeat)
-    assert (found.leads, found.policies) == ((GROUP,), {GROUP: "streams-ha"})
+    (record,) = asyncio.run(a_log(brokers).newest()).values()
+    assert isinstance(record, control.InstanceHeartbeat)
+    assert (record.leads, record.policies) == ((GROUP,), {GROUP: "streams-ha"})
 
 
 def test_more_than_a_guard_can_keep_is_refused_with_a_remedy() -> None:
@@ -142,8 +142,8 @@ class Bounded(Paged):
     """Refuses offsets that the log does not have."""
 
     def _read(self, request: ReadLog, code: int) -> ReadRecords:
-        found = self.starts_at <= request.offset <= len(self.log)
-        return super()._read(request, code) if found else ReadRecords(1)
+        in_log = self.starts_at <= request.offset <= len(self.log)
+        return super()._read(request, code) if in_log else ReadRecords(1)
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:
@@ -183,14 +183,14 @@ def test_a_topic_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 def test_an_instance_that_is_to_lead_the_group_is_seen() -> None:
     brokers = Paged()
     brokers.echo(heartbeat(leads=("other",), claims=(GROUP, "more"), orders_for=()))
-    (found,) = asyncio.run(a_log(brokers).newest()).values()
-    assert isinstance(found, control.InstanceHeartbeat)
-    assert (found.leads, found.claims) == ((), (GROUP,))
+    (record,) = asyncio.run(a_log(brokers).newest()).values()
+    assert isinstance(record, control.InstanceHeartbeat)
+    assert (record.leads, record.claims) == ((), (GROUP,))
 
 
 def test_an_instance_that_gives_the_broker_plans_is_seen() -> None:
     brokers = Paged()
     brokers.echo(heartbeat(leads=("other",), serves=(GROUP, "more"), orders_for=(GROUP, "more")))
-    (found,) = asyncio.run(a_log(brokers).newest()).values()
-    assert isinstance(found, control.InstanceHeartbeat)
-    assert (found.leads, found.serves, found.orders_for) == ((), (GROUP,), (GROUP,))
+    (record,) = asyncio.run(a_log(brokers).newest()).values()
+    assert isinstance(record, control.InstanceHeartbeat)
+    assert (record.leads, record.serves, record.orders_for) == ((), (GROUP,), (GROUP,))

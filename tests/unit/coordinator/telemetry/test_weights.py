@@ -224,27 +224,27 @@ def test_weights_are_read_while_certificate_files_hang(tmp_path: Path, monkeypat
 @pytest.mark.embedded
 def test_weights_are_sorted_by_the_thread_that_reads_them_and_not_for_each_plan() -> None:
     """A broker waits for 20 ms, and the weights of a cluster with 20,000 partitions took longer."""
-    one = TopicPartition("orders", 0)
+    partition = TopicPartition("orders", 0)
     with EmbeddedCluster(brokers=1) as brokers:
         brokers.create_topic("weights", 1)
         read = WeightReader(brokers.properties, WeightSettings(topic="weights", create_topic=False))
         read.start()
         producer = Producer({"bootstrap.servers": brokers.bootstrap})
         for rate in (5.0, 7.0):
-            producer.produce("weights", record(one, rate, int(time.time() * 1000)), key_of(one))
+            producer.produce("weights", record(partition, rate, int(time.time() * 1000)), key_of(partition))
             producer.flush(30)
-            until(lambda rate=rate: read.usable().of == {one: rate})  # type: ignore[misc]  # default
+            until(lambda rate=rate: read.usable().of == {partition: rate})  # type: ignore[misc]  # default
         assert read.usable() is read.usable()
         read.close()
 
 
 def test_what_was_sorted_by_a_thread_that_is_silent_is_sorted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    weights, one = reader(), TopicPartition("t", 1)
+    weights, partition = reader(), TopicPartition("t", 1)
     weights._sort_again(changed=True)
-    weights.take(key_of(one), record(one, 5.0))
+    weights.take(key_of(partition), record(partition, 5.0))
     assert not weights.usable().of
     monkeypatch.setattr(weight_reader, "SORTED_S_MAX", 0.0)
-    assert weights.usable().of == {one: 5.0}
+    assert weights.usable().of == {partition: 5.0}
 
 
 @pytest.mark.embedded
