@@ -196,8 +196,8 @@ def back_s(cluster: KafkaCluster, group: str, began: float) -> tuple[float, ...]
 
 def _seconds_after(began: float, line: str) -> float | None:
     """The broker writes local time without a date, so a time before is almost a day after."""
-    found, local = TIME.match(line), time.localtime(began)
-    if found is None:
+    hit, local = TIME.match(line), time.localtime(began)
+    if hit is None:
         return None
-    of_day = int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3])
+    of_day = int(hit[1]) * 3600 + int(hit[2]) * 60 + float(hit[3])
     return (of_day - (local.tm_hour * 3600 + local.tm_min * 60 + local.tm_sec)) % DAY_S
