@@ -88,7 +88,9 @@ def state_file(kind: str, bootstrap: str, folder: Path | None = None) -> Path:
 def write_state(path: Path, text: str) -> None:
     """Writes a state file atomically, since another process may read it meanwhile, and waits until it is on the disk:
     it is for a restart, perhaps of the machine. Raises OSError."""
-    aside = path.with_suffix(f".{os.getpid()}")
+    aside = path.with_suffix(
+        f".{secrets.token_hex(8)}"
+    )  # processes of containers that share a volume have one process id
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with aside.open("w", encoding="utf-8") as file:
@@ -98,12 +100,12 @@ def write_state(path: Path, text: str) -> None:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)  # of a write that failed, as on a full disk
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some file systems refuse this of a folder
+    with suppress(OSError):  # some file systems refuse this of a folder, and one may be written but not read
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
             os.fsync(folder)
-    finally:
-        os.close(folder)
+        finally:
+            os.close(folder)
 
 
 def state_folder() -> Path:

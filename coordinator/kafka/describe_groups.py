@@ -14,7 +14,7 @@ CLASSIC_MEMBER = 0  # the MemberType of a member of the classic protocol in a gr
 JOINS, LEAVES = 0, -1  # the epochs of a member that joins or leaves
 BrokerProtocol = Literal["consumer", "streams"]
 BROKER_PROTOCOLS: tuple[BrokerProtocol, ...] = ("consumer", "streams")
-OWN_ASSIGNORS = "bellwether"  # how the names of the assignors of deploy/broker-assignor begin
+OWN_ASSIGNORS = "bellwether"  # an assignor of deploy/broker-assignor; the others are bellwether-POLICY
 AssignedPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 
 
@@ -44,7 +44,7 @@ class StreamsGroupHeartbeatResponse(ApiMessage, load_json=schemas):  # type: ign
 
 def asks_bellwether(assignor: str) -> bool:
     """Returns whether a broker with this assignor asks the Bellwether beside it for plans."""
-    return assignor.startswith(OWN_ASSIGNORS)
+    return assignor == OWN_ASSIGNORS or assignor.startswith(f"{OWN_ASSIGNORS}-")
 
 
 def policy_in(assignor: str) -> str:

@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -235,4 +236,15 @@ def test_a_state_file_is_on_the_disk_before_it_replaces_the_last_one_and_so_is_i
     monkeypatch.setattr(os, "fsync", fsync)
     write_state(path, "{}")
     assert path.read_text() == "{}"
-    assert synced == [(f"handed-back.{os.getpid()}", False), (tmp_path.name, True)]
+    (aside, _), _ = synced
+    assert (aside != path.name, synced) == (True, [(aside, False), (tmp_path.name, True)])
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_processes_with_one_process_id_do_not_write_into_one_state_file(tmp_path: Path) -> None:
+    """Each is process 1 of its container, and they share a volume: one failed, or the file had parts of both."""
+    path, texts = tmp_path / "rhythms.json", [str(number) * 1_000_000 for number in range(4)]
+    with ThreadPoolExecutor(len(texts)) as containers:
+        for _ in range(5):
+            list(containers.map(write_state, [path] * len(texts), texts))
+            assert path.read_text() in texts

@@ -3,6 +3,7 @@
 import uuid
 from typing import Any
 
+import pytest
 from kafka.protocol.admin.groups import DescribeGroupsResponse
 
 from bellwether_kafka.coordinator.kafka.describe_groups import (
@@ -10,6 +11,7 @@ from bellwether_kafka.coordinator.kafka.describe_groups import (
     DescribeByBroker,
     RemoveStreamsMember,
     StreamsGroupDescribeResponse,
+    asks_bellwether,
 )
 from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
@@ -134,3 +136,17 @@ def test_many_classic_groups_are_one_request() -> None:
         ),
         "b": DescribeAnswer(0, 16, "", "consumer"),
     }
+
+
+@pytest.mark.parametrize(
+    ("assignor", "asks"),
+    [
+        ("bellwether", True),
+        ("bellwether-load-aware", True),
+        ("bellwethers", False),
+        ("bellwether_v2", False),
+        ("", False),
+    ],
+)
+def test_only_the_assignors_of_the_jar_ask_bellwether(assignor: str, *, asks: bool) -> None:
+    assert asks_bellwether(assignor) is asks
