@@ -3,13 +3,13 @@
 The library has its own coroutine loop. One IO thread runs it for all groups; asyncio callers hand a request over and
 get a frozen answer back. There is one connection for each broker for short requests, shared by all groups, and one for
 each group for JoinGroup and SyncGroup, because brokers park these together with all requests that follow on the
-connection (docs/reference/broker-behaviour.md#parked-requests). Of the library's cluster metadata only the bootstrap
-list is used; all other nodes come from FindCoordinator.
+connection (docs/reference/broker-behaviour.md#parked-requests). The library's bootstrap list is used only at the start.
 """
 
 import asyncio
 import logging
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -128,6 +128,11 @@ class Transport:
         if isinstance(reply, RequestFailed) and reply.failure is Failure.DISCONNECTED:
             why = "the connection was closed at the first request"
             raise UnreachableError(Failure.AUTHENTICATION, self._unreachable(why, Failure.AUTHENTICATION))
+
+    @property
+    def thread(self) -> threading.Thread | None:
+        """The I/O thread since `start`. No request is answered after it has ended."""
+        return cast("threading.Thread | None", self._net._io_thread)  # noqa: SLF001 - not shown otherwise
 
     async def request(self, command: membership.Request) -> membership.Answer | RequestFailed:
         """Sends one request on its connection. Never raises for errors of a broker or the network. Cancelling it does

@@ -288,11 +288,13 @@ def present_of(observer: GroupObserver | None, newest: Kept[Present]) -> Present
 
 
 def not_ready(service: Service) -> str | None:
-    """Returns why the service is not ready, or None: it has not connected yet, or has given up all of its groups. If
-    only some are given up the process stays ready, because it serves the others; so does one whose patterns match no
-    group."""
+    """Returns why the service is not ready, or None: it has not connected yet, is stuck, or has given up all of its
+    groups. If only some are given up the process stays ready, because it serves the others; so does one whose patterns
+    match no group."""
     if not (service.connected or service.runners):
         return "not connected yet"
+    if stuck := service.loop_watch.stuck():
+        return stuck
     given_up = sorted(group for group, runner in list(service.runners.items()) if runner.fatal is not None)
     all_given_up = len(given_up) == len(service.runners) and not service.observed
     return f"given up: {', '.join(given_up)}" if given_up and all_given_up else None

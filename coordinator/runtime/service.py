@@ -157,6 +157,7 @@ class Service:
         transports = {transport, heartbeats}
         try:
             await asyncio.gather(*(started.start(CONNECT_TIMEOUT_MS) for started in transports))
+            self.loop_watch.threads = tuple(each.thread for each in transports if each.thread is not None)
             async with membership_loop(self.loop_watch.run()) as loop:
                 drivers = partial(MembershipDriver, transport=heartbeats, loop=loop)
                 return await self._run(transport, drivers, handle_signals=handle_signals)

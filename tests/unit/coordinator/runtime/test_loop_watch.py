@@ -9,6 +9,8 @@ import pytest
 
 from bellwether_kafka.coordinator.runtime.loop_watch import STUCK_S, LoopWatch
 from tests.paths import ROOT
+from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.embedded_transport import EmbeddedTransport
 
 
 class Clock:
@@ -41,6 +43,32 @@ def test_a_loop_that_does_not_turn_is_late_now_and_stuck_later() -> None:
     assert watch.stuck() is None
     clock.now += STUCK_S
     assert watch.stuck() == "the event loop has not run for 35 s"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_loop_whose_requests_are_never_answered_again_is_stuck() -> None:
+    """The thread of the brokers' connections ended by an error of its library. All loops ran, the probes passed, and no
+    heartbeat was sent any more."""
+
+    def broken() -> None:
+        raise ValueError("Invalid file descriptor: -1")
+
+    async def scenario() -> None:
+        with EmbeddedCluster(brokers=1) as brokers:
+            transport = EmbeddedTransport({"bootstrap.servers": brokers.bootstrap})
+            await transport.start()
+            watch, thread = LoopWatch(), transport.thread
+            assert thread is not None
+            watch.threads = (thread,)
+            assert watch.stuck() is None
+            transport._net._poll_once = broken
+            transport._net.wakeup()
+            await asyncio.to_thread(thread.join, 10.0)
+            assert watch.stuck() == f"the thread {thread.name} has ended; its error is on stderr"
+            del transport._net._poll_once
+            await transport.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_call_that_blocks_the_loop_is_seen() -> None:
