@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.interop.support.absences import LEAD_LIMIT_S, SESSION_S, Stage, consumers, to_restart
+from tests.interop.support.absences import LEAD_LIMIT_S, SESSION_S, Stage, consumers
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.members import Flock, wait_until
+from tests.interop.support.groups import until_led
+from tests.interop.support.members import Flock
+from tests.interop.support.raw import GroupMember
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.broker
@@ -28,23 +30,13 @@ def readme() -> dict[str, Any]:
 
 
 def leads_in_the_end(stage: Stage) -> None:
-    """Waits for the lead, and restarts a member as often as Bellwether asks for it: where one sorts before whatever
-    member id Bellwether may get (of groups of three that is one in a hundred, docs/guides/adoption.md), or where a slow
-    machine has not let it try enough ids."""
-    followed: set[str] = set()
+    named = {member.name: member for member in stage.members}
 
-    def led() -> bool:
-        for message in stage.bellwether.log("role", reason="blocked"):
-            advice = message["detail"]
-            if "restart" in advice and advice not in followed and not stage.leads():
-                followed.add(advice)
-                members = {member.name: member for member in stage.members}
-                restarted = members[to_restart([*members], advice)]
-                restarted.stop()
-                restarted.start()
-        return stage.leads()
+    def restart(member: GroupMember) -> None:
+        named[member.client_id].stop()
+        named[member.client_id].start()
 
-    wait_until(led, LEAD_LIMIT_S, stage.bellwether.tail)
+    until_led(stage.kafka, stage.group, stage.bellwether, restart, LEAD_LIMIT_S)
 
 
 @pytest.mark.smoke

@@ -84,12 +84,6 @@ def consumers(flock: Flock, group: str, count: int = MEMBERS) -> list[Member]:
     return [flock.member("confluent", group, [group], ["cooperative-sticky"]) for _ in range(count)]
 
 
-def to_restart(client_ids: Sequence[str], advice: str) -> str:
-    """Returns the client id of the member that a blocked take-over names first, the first of all if it names none."""
-    named = [client_id for client_id in client_ids if f"{client_id}-" in advice]
-    return min(named, key=lambda client_id: advice.index(f"{client_id}-"), default=client_ids[0])
-
-
 def losses(members: Sequence[Member], since_ms: int) -> tuple[float, int]:
     """(the longest time in seconds that a partition had no owner, members that lost one)."""
     events = sorted((e for m in members for e in list(m.events) if e.t_ms >= since_ms), key=lambda e: e.t_ms)
