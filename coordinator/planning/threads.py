@@ -28,14 +28,16 @@ class Urgency(Enum):
 
     MEMBERS_WAIT = auto()
     COMPARISON = auto()  # its time limit may pass
-    LAST_CHANCE = auto()  # a cheaper plan after one that was late: it takes no turn, because the group is lost without
+    LAST_CHANCE = auto()  # a cheaper plan after one that was late, without which the group is lost
 
 
 class Turns:
-    """The turns of all groups. For one event loop."""
+    """The turns of all groups. For one event loop. Cheaper plans have as many of their own: they do not wait behind the
+    plans that were late, and those of many groups do not start at once."""
 
     def __init__(self, plans: int = TURNS, comparisons: int = COMPARISONS) -> None:
         self._plans, self._comparisons = asyncio.Semaphore(plans), asyncio.Semaphore(comparisons)
+        self._cheaper = asyncio.Semaphore(plans)
 
     @asynccontextmanager
     async def taken(self, urgency: Urgency) -> AsyncIterator[None]:
@@ -48,7 +50,8 @@ class Turns:
                 async with self._comparisons, self._plans:
                     yield
             case Urgency.LAST_CHANCE:
-                yield
+                async with self._cheaper:
+                    yield
 
 
 class PlanThreads:

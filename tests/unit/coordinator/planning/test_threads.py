@@ -101,7 +101,23 @@ def test_a_plan_that_members_wait_for_is_not_late_because_all_groups_are_compare
     run(scenario())
 
 
-def test_a_cheaper_plan_after_a_late_one_takes_no_turn() -> None:
+def test_cheaper_plans_of_many_groups_take_turns() -> None:
+    """All started at once where the plans of many groups were late, and kept the loop from its events."""
+
+    async def scenario() -> None:
+        work, turns = Work(), Turns()
+        cheaper = [
+            asyncio.create_task(PlanThreads(turns).run(work.of(n), LIMIT_S, Urgency.LAST_CHANCE)) for n in range(GROUPS)
+        ]
+        await work.wait_for(TURNS)
+        work.let_go.set()
+        assert await asyncio.gather(*cheaper) == list(range(GROUPS))
+        assert work.most == TURNS
+
+    run(scenario())
+
+
+def test_a_cheaper_plan_does_not_wait_behind_plans_that_are_late() -> None:
     """It waited behind the same plans as the one that was late."""
 
     async def scenario() -> None:
