@@ -112,8 +112,7 @@ class GroupObserver:
         # Only `load-aware` uses those of the offsets; for other policies the plan may be reused.
         self._weights = weights or (lags.weights if policy.name == LOAD_AWARE else None)
         self._assignors = application.weighed_by(self.weights).assignors
-        by_load = LOAD_AWARE in (policy.name, application.config.policy)
-        self._logs = partial(read_logs, sources.transport, sources.reader.admin) if by_load and not weights else None
+        self._logs = None if weights else partial(read_logs, sources.transport, sources.reader.admin)
         self._unsubscribed = unsubscribed
         self._lag_partitions_max = lag_partitions_max
         self._solver = solver
@@ -232,8 +231,9 @@ class GroupObserver:
             if self._lag_partitions_max is not None and sum(counts.values()) > self._lag_partitions_max:
                 return replace(seen, lag_notes=(f"no lags: more than {self._lag_partitions_max:,} partitions",))
             memberless = not (seen.members or seen.bellwether_members)
+            logs = self._logs if self._by_load(described.by_broker) else None
             lag = await self._lags.refresh(
-                offsets, reader.admin, counts, described.owners, LIMIT_S, memberless=memberless, logs=self._logs
+                offsets, reader.admin, counts, described.owners, LIMIT_S, memberless=memberless, logs=logs
             )
         except (kafka.OffsetsError, ClusterUnreachableError, TransportError) as error:
             log.info("lags_unknown", group=self.group_id, reason=str(error))
@@ -319,6 +319,10 @@ class GroupObserver:
     def _policy_of(self, group: BrokerGroup | None) -> Policy:
         """Returns the policy for plain consumers: the configured one, or that in the name of a broker's assignor."""
         return self._policy if group is None else planning.served_policy(group, self._policy)
+
+    def _by_load(self, group: BrokerGroup | None) -> bool:
+        """Returns whether plans depend on weights."""
+        return LOAD_AWARE in (self._policy_of(group).name, self._streams.policy)
 
     def _rules(self, group: BrokerGroup | None) -> tuple[Rule, ...]:
         """Returns the orders in a group whose broker asks Bellwether."""

@@ -9,16 +9,19 @@ import pytest
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared import EVERYTHING, Rule
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology, Counts
 from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.observation import observer as observing
+from bellwether_kafka.coordinator.observation.log_bounds import LogBytes
 from bellwether_kafka.coordinator.observation.observer import GroupObserver
 from bellwether_kafka.coordinator.planning.applications import load_application
 from tests.unit.coordinator.observation.test_observer import Shared, SharedApplication, of_fleet, refreshed
 from tests.unit.coordinator.planning.applications import App
 
 A, B, C = (f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2, 3))
+MEMBER = BrokerMember("a", "a", "az1", "a", "/h", ("t",), (("t", (0,)),))
 
 
 class ByBroker(SharedApplication):
@@ -122,3 +125,30 @@ def test_a_command_plans_an_application_that_is_not_configured_by_its_orders() -
     shadow = refreshed(of_fleet(shared, policy=Policy().with_rules((EMPTY_B,)))).shadow
     assert shadow is not None
     assert not len(shadow.decision.plan.against((EMPTY_B,), shadow.decision.plan.owner))
+
+
+@pytest.mark.parametrize(
+    ("assignor", "configured", "read"),
+    [
+        ("bellwether-load-aware", "kafka", True),
+        ("bellwether", "load-aware", True),
+        ("bellwether-rack-first", "load-aware", False),
+        ("bellwether", "kafka", False),
+    ],
+)
+def test_sizes_of_logs_are_read_for_a_group_that_is_planned_by_load(
+    assignor: str, configured: str, read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group of which only the assignor's name says so had weights without bytes."""
+    shared, asked = Shared(), list[Counts]()
+
+    async def log_sizes(_transport: object, _admin: object, counts: Counts) -> LogBytes:
+        asked.append(counts)
+        return {}
+
+    shared.by_broker = BrokerGroup(
+        "g", "consumer", 0, state="Stable", assignor=assignor, members=(MEMBER, replace(MEMBER, member_id="b"))
+    )
+    monkeypatch.setattr(observing, "read_logs", log_sizes)
+    refreshed(of_fleet(shared, policy=Policy(configured)))
+    assert bool(asked) is read
