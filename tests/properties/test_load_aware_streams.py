@@ -67,11 +67,11 @@ def test_tasks_are_placed_no_worse_than_by_counts(seed: int, cored: bool) -> Non
     plan = assign_streams(view, CONFIGS, "load-aware", load=load)
     counted = assign_streams(view, CONFIGS, "streams-ha")
     assert validate_plan(view, plan) == ()
-    weight, reason = task_weights(view, load)
-    assert weight is not None, reason
+    weights = task_weights(view, load)
+    assert weights.of is not None, weights.reason
     before = previous_owners(view)
     items = Items(
-        weight, cores(view), np.zeros(processes), load.rules, terms_of(view, np.arange(tasks, dtype=np.int32))
+        weights.of, cores(view), np.zeros(processes), load.rules, terms_of(view, np.arange(tasks, dtype=np.int32))
     )
     assert items.score(before, plan.active)[0] <= items.score(before, counted.active)[0] + 1e-9
 

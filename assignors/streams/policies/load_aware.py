@@ -126,18 +126,28 @@ def cores(view: StreamsView) -> FloatArray:
     return per_process
 
 
-def task_weights(view: StreamsView, load: LoadAware) -> tuple[FloatArray | None, str]:
-    """Returns (weight per task with mean 1, "") or (None, why there are no weights)."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TaskWeights:
+    """The weight of each task, with mean 1, and the error of these weights as in `Weights`; or the reason why there are
+    none."""
+
+    of: FloatArray | None = None
+    error: float | None = None
+    reason: str = ""
+
+
+def task_weights(view: StreamsView, load: LoadAware) -> TaskWeights:
+    """Returns the weights of tasks: as much as their source partitions weigh together."""
     if view.cluster is None or not view.tasks.size:
-        return None, "partitions are not known"
+        return TaskWeights(reason="partitions are not known")
     wanted, reads = _sources(view, view.cluster)
     weight, reason = load.weights.dense(view.cluster, wanted)
     if reason:
-        return None, reason
+        return TaskWeights(reason=reason)
     total = np.zeros(view.tasks.size, dtype=np.float64)
     for inside, flats in reads:
         np.add.at(total, inside, weight[flats])
-    return total, ""
+    return TaskWeights(of=total, error=load.weights.error_in(view.cluster, wanted))
 
 
 def _sources(view: StreamsView, cluster: ClusterView) -> tuple[BoolArray, list[tuple[LongArray, LongArray]]]:
@@ -162,9 +172,9 @@ def assign_load_aware(
     view: StreamsView, configs: AssignmentConfigs, racks: RackOptimiser | None, load: LoadAware
 ) -> StreamsPlan:
     """Returns a plan with even load if weights are known, else that of `streams-ha`."""
-    weight, _ = task_weights(view, load)
-    if weight is None or view.cluster is None:
+    weights = task_weights(view, load)
+    if weights.of is None:
         return StreamsHighAvailability(view, configs, racks).assign()
-    error = load.weights.error_in(view.cluster, _sources(view, view.cluster)[0])
-    plan = StreamsLoadAware(view, configs, racks, load.rules.for_error(error, view.size), weight).assign()
+    rules = load.rules.for_error(weights.error, view.size)
+    plan = StreamsLoadAware(view, configs, racks, rules, weights.of).assign()
     return replace(plan, weights=load.weights.source or "measured")

@@ -80,8 +80,8 @@ def test_without_weights_it_is_streams_ha() -> None:
     view = view_of(instances, end_sum=10)
     plain = assign_streams(view, CONFIGS, "streams-ha")
     assert assign_streams(view, CONFIGS, "load-aware").active.tolist() == plain.active.tolist()
-    assert task_weights(view, LoadAware())[1].startswith("weights of 0 of 12")
-    assert task_weights(replace(view, cluster=None), load_of(SIZES))[0] is None
+    assert task_weights(view, LoadAware()).reason.startswith("weights of 0 of 12")
+    assert task_weights(replace(view, cluster=None), load_of(SIZES)).of is None
 
 
 def test_load_is_levelled_inside_racks_and_stateless_tasks_beside_stateful_ones() -> None:
@@ -96,7 +96,7 @@ def test_load_is_levelled_inside_racks_and_stateless_tasks_beside_stateful_ones(
     assert validate_plan(view, plan) == ()
     rack = view.rack[plan.active]
     assert (view.tasks.source_remote[view.tasks.source_signature, rack] == 0).all(), "every task is near its replica"
-    weight, _ = task_weights(view, load)
+    weight = task_weights(view, load).of
     assert weight is not None
     full = np.bincount(plan.active, weight, 4)
     assert full.max() / full.mean() < 1.15
@@ -105,7 +105,7 @@ def test_load_is_levelled_inside_racks_and_stateless_tasks_beside_stateful_ones(
 def test_topics_that_are_not_known_weigh_nothing() -> None:
     view = Application([(2, None), (2, None)], [Instance(process_id(1))]).view()
     view = replace(view, cluster=ClusterView.of({"t0": [[None]] * 2}))
-    weight, reason = task_weights(view, LoadAware(Weights({TopicPartition("t0", p): 5.0 for p in range(2)})))
-    assert reason == ""
-    assert weight is not None
-    assert weight.tolist() == [1, 1, 0, 0]
+    weights = task_weights(view, LoadAware(Weights({TopicPartition("t0", p): 5.0 for p in range(2)})))
+    assert weights.reason == ""
+    assert weights.of is not None
+    assert weights.of.tolist() == [1, 1, 0, 0]
