@@ -199,13 +199,16 @@ class TaskPlan:
         return f"placement by {policy}: its owner keeps it{suspended}"
 
     def _refined_by(self, task: int, stages: Sequence[shared.StageReport]) -> str:
-        """Returns the last configured stage that gave the task to another process than earlier stages, "" for none.
+        """Returns the stage that took the task from its owner before the others placed it, else the last configured one
+        that gave it to another process than earlier stages, "" for none.
         Stateful tasks go through the stages first, the others after them."""
         owner, decisive = shared.NOBODY, ""
         which = "stateful tasks" if self.view.tasks.stateful[task] else "stateless tasks"
         for stage in stages:
             if not stage.stage.endswith(f", {which}"):
                 continue
+            if stage.released is not None and stage.released[task]:
+                return stage.stage
             if stage.owner is not None and stage.taken and int(stage.owner[task]) != owner:
                 decisive = "" if owner == shared.NOBODY else stage.stage
                 owner = int(stage.owner[task])

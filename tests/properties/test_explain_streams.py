@@ -13,14 +13,14 @@ from bellwether_kafka.assignors.streams.application.task_views import Assignment
 from bellwether_kafka.assignors.streams.decide import stock
 from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
-from bellwether_kafka.assignors.streams.task_plan import WHILE_SUSPENDED, TaskPlan
+from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 
 TASKS = 8  # 0_0 to 0_3 have no state, 1_0 to 1_3 have
+RULES = (Rule("ban", "*", "rack:az1"), Rule("pin", "1_2", "rack:az2"))
 STAGES = {
     "co-location": StageConfigs(colocate=((0, 1),)),
     "moves budget": StageConfigs(max_concurrent_moves=1),
-    "operator's rules": StageConfigs(rules=(Rule("ban", "*", "rack:az1"), Rule("pin", "1_2", "rack:az2"))),
 }
 CAUGHT_UP = AssignmentConfigs(acceptable_recovery_lag=2**62)  # nothing has to be warmed up first
 
@@ -44,7 +44,6 @@ def decided(
     racks=st.lists(st.sampled_from(["az1", "az2", None]), min_size=2, max_size=4),
     name=st.sampled_from(sorted(STAGES)),
 )
-@example(owners=[0] * 4 + [1] * 4, racks=["az1", "az2"], name="operator's rules")  # nothing is evened out
 def test_the_stage_named_is_the_one_without_which_the_task_would_be_elsewhere(
     owners: list[int], racks: list[str | None], name: str
 ) -> None:
@@ -55,10 +54,29 @@ def test_the_stage_named_is_the_one_without_which_the_task_would_be_elsewhere(
             continue  # these are placed beside where those with state end up
         reported = explain(with_it, task)
         if with_it.plan.target.active[task] != without.plan.target.active[task]:
-            suspended = with_it.plan.target.suspended and reported.stage.endswith(WHILE_SUSPENDED)
-            assert reported.stage.startswith(name) or suspended, reported
+            assert reported.stage.startswith(name), reported
         else:
             assert reported.stage.startswith("placement by"), reported
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    owners=st.lists(st.integers(0, 3), min_size=TASKS, max_size=TASKS),
+    racks=st.lists(st.sampled_from(["az1", "az2", None]), min_size=2, max_size=4),
+)
+@example(owners=[0] * 4 + [1] * 4, racks=["az1", "az2"])  # nothing is evened out
+def test_the_operators_rules_are_named_for_what_they_take_from_its_owner(
+    owners: list[int], racks: list[str | None]
+) -> None:
+    """Also where the task would be without them, and only there: what nothing takes away, the placement keeps."""
+    decision = decided(owners, racks, StageConfigs(rules=RULES), CAUGHT_UP)
+    plan = decision.plan
+    taken = set(plan.against(RULES, plan.before).tolist())
+    for task in range(TASKS):
+        reported = explain(decision, task)
+        assert reported.stage.startswith("operator's rules" if task in taken else "placement by"), reported
+        if plan.target.suspended and task not in taken:
+            assert reported.before == reported.after
 
 
 @settings(max_examples=40, deadline=None)

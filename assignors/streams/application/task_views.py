@@ -115,7 +115,8 @@ class StreamsView:
     * `copies`: ascending codes of (process, task) that processes run or keep by the last plan in which they took part.
     * `expected[t]`: how many copies of task t are on processes that just left and are expected back, the first of them
       until `expected_until_ms` (epoch, None if there is none).
-    * `closes_until_ms[p]`: until when process p, which has been evacuated, is expected to stop; `now_ms` if it is not.
+    * `closes_until_ms[p]`: until when process p, which has been evacuated, is expected to stop; a time before `now_ms`
+      if it has stayed for longer, `now_ms` if it is not expected to stop.
     * `destination[t]`: the process where the last plan meant task t to end up, NOBODY if that no longer applies.
 
     Unless it `hands_over`, running tasks stay where they run in this rebalance.

@@ -47,12 +47,12 @@ def back_until_ms(record: ProcessRecord, now_ms: int) -> int | None:
 
 def closes_until(here: Mapping[int, ProcessRecord], processes: int, now_ms: int) -> LongArray:
     """Returns, per process of this rebalance, until when (epoch ms) it is expected to stop because it has been
-    evacuated; `now_ms` if it is not."""
+    evacuated; a time before `now_ms` if it has stayed for longer, `now_ms` if it is not expected to stop."""
     until_ms = np.full(processes, now_ms, dtype=np.int64)
     for process, record in here.items():
-        stopped_ms = _until_ms(record.evacuated_ms, EXPECTED_MS, now_ms)
-        if stopped_ms is not None:
-            until_ms[process] = stopped_ms
+        since_ms = record.evacuated_ms
+        if since_ms is not None and since_ms <= now_ms:
+            until_ms[process] = _until_ms(since_ms, EXPECTED_MS, now_ms) or min(since_ms + EXPECTED_MS, now_ms - 1)
     return until_ms
 
 

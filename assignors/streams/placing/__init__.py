@@ -9,6 +9,7 @@ from bellwether_kafka.assignors.streams.placing.high_availability import (
     hashes_of,
 )
 from bellwether_kafka.assignors.streams.placing.keeping import KeepingRule, rack_disagreement, spread_by
+from bellwether_kafka.assignors.streams.placing.limits import TaskLimits
 from bellwether_kafka.assignors.streams.placing.movements import Movements
 from bellwether_kafka.assignors.streams.placing.placement import Placement
 from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser, can_use, is_pointless

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import IntArray, LongArray
+from bellwether_kafka.assignors.shared import BoolArray, FloatArray, IntArray, LongArray
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, PINNED, TaskLags
+from bellwether_kafka.assignors.streams.placing.limits import TaskLimits
 
 _LEAST_GAIN = 1e-9
+_MOST_REPEATS = 10
 Remote = Callable[[int, int], int]
 
 
@@ -21,7 +23,8 @@ class Evener:
     """Evens out one set of tasks. `owner[t]` is the process of each of `tasks`, and is changed in place. `others[p]`
     counts active tasks of process p that stay where they are but count in its load. `remote(task, process)` is the rack
     cost of a place, if racks count. `resumed` are processes that get back the tasks whose home they are, even if that
-    does not make the totals more even."""
+    does not make the totals more even. Under `limits` tasks go where they may; tasks of a subtopology that may go to
+    different processes are evened out apart."""
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class Evener:
         lags: TaskLags,
         remote: Remote | None = None,
         resumed: Sequence[int] = (),
+        limits: TaskLimits | None = None,
     ) -> None:
         self.owner = owner
         self._resumed = resumed
@@ -40,7 +44,11 @@ class Evener:
         self._tasks = tasks
         self._capacity = capacity.astype(np.float64)
         self._lags = lags
-        rows, row = np.unique(subtopology[tasks], return_inverse=True)
+        of_row = subtopology[tasks].astype(np.int64)
+        if limits is not None:
+            of_row = of_row * len(limits.may) + limits.kind[tasks]
+        rows, row = np.unique(of_row, return_inverse=True)
+        self._may = None if limits is None else limits.may[rows % len(limits.may)]
         self._size = len(capacity)
         self._row = np.full(len(owner), -1, dtype=np.int64)
         self._row[tasks] = row.reshape(-1)
@@ -49,14 +57,16 @@ class Evener:
         self._total = self._count.sum(axis=0) + others
         self._mine: dict[tuple[int, int], set[int]] = defaultdict(set)
         self._begin(capacity, others)
+        if limits is not None:
+            self._reserve(limits.away)
 
     def _begin(self, capacity: IntArray, others: LongArray) -> None:
         """Hook for subclasses that need the loads from before the first move."""
 
     def run(self, *, subtopologies: bool = True) -> None:
         """Evens out the totals, then each subtopology without making the totals uneven."""
-        uneven = self._next_pair() is not None or (subtopologies and any(map(self._uneven, self._count)))
-        if not self._resumed and not uneven:
+        rows = range(len(self._count)) if subtopologies else ()
+        if not self._resumed and self._next_pair() is None and not any(map(self._worst_pair, rows)):
             return
         for task, row, process in zip(
             self._tasks.tolist(), self._row[self._tasks].tolist(), self.owner[self._tasks].tolist(), strict=True
@@ -65,18 +75,38 @@ class Evener:
         for process in self._resumed:
             self._take(process, self._lags.at_home(process), self._may_return)
         self._even_totals()
-        while subtopologies and any(self._even_subtopology(row) for row in range(len(self._count))):
-            pass
+        for _ in range(_MOST_REPEATS):
+            while any(self._even_subtopology(row) for row in rows):
+                pass
+            if self._may is None or self._next_pair() is None:
+                return
+            # An exchange may have brought a task from where it could not go on to where it can.
+            self._even_totals()
 
-    def _uneven(self, count: LongArray) -> bool:
-        return self._worst_pair(count) is not None
-
-    def _worst_pair(self, count: LongArray) -> tuple[int, int] | None:
-        """Returns the most and the least loaded process if moving a task between them would improve the balance, else
-        None."""
+    def _worst_pair(self, row: int) -> tuple[int, int] | None:
+        """Returns the most and the least loaded process of a subtopology if moving a task between them would improve
+        its balance, else None."""
+        count = self._count[row]
         giving, taking = (count - 1) / self._capacity, (count + 1) / self._capacity
+        if self._may is not None:
+            taking[~self._may[row]] = np.inf
         source, destination = int(giving.argmax()), int(taking.argmin())
         return (source, destination) if giving[source] >= taking[destination] else None
+
+    def _reserve(self, away: BoolArray) -> None:
+        """Counts processes that are away with what they would take if they were back, and those that would give it
+        without. So the others need not take what they would give back, and one that has joined gets its share."""
+        total = self._total.copy()
+        while away.any():
+            giving, taking = self._loads(total)
+            giving[away] = -np.inf
+            back, here = np.where(away, taking, np.inf), np.where(away, np.inf, taking)
+            source, destination = int(giving.argmax()), int((back if back.min() <= here.min() else here).argmin())
+            if giving[source] < taking[destination]:
+                return
+            for counts in (total, self._total) if away[destination] else (total,):
+                counts[source] -= 1
+                counts[destination] += 1
 
     def _even_totals(self) -> None:
         """Evens out the totals. Tasks for which a process has warmed up go there first, even if other processes could
@@ -85,7 +115,8 @@ class Evener:
             self._take(process, self._lags.choices(process), self._can_move)
         while (pair := self._next_pair()) is not None:
             source, destination = pair
-            rows = np.flatnonzero(self._count[:, source])
+            movable = self._count[:, source] > 0
+            rows = np.flatnonzero(movable if self._may is None else movable & self._may[:, destination])
             if not len(rows):
                 return
             lead = self._count[rows, source] / self._capacity[source]
@@ -100,12 +131,32 @@ class Evener:
             if row < 0 or source == process:
                 continue
             lead = self._count[row, source] / self._capacity[source] > self._count[row, process] / room
-            if lead and may_move(source, process):
+            if lead and self._may_take(row, process) and may_move(source, process):
                 self._move(task, source, process)
+
+    def _may_take(self, row: int, process: int) -> bool:
+        return self._may is None or bool(self._may[row, process])
 
     def _next_pair(self) -> tuple[int, int] | None:
         """Returns between which processes to move a task to even out the totals, None if they are even."""
-        return self._worst_pair(self._total)
+        return self._pair(self._total)
+
+    def _pair(self, total: LongArray) -> tuple[int, int] | None:
+        """Returns between which processes to move a task if these are the totals, None if they are even."""
+        giving, taking = self._loads(total)
+        if self._may is None:
+            source, destination = int(giving.argmax()), int(taking.argmin())
+        else:
+            gives, takes = np.where(self._count > 0, giving, -np.inf), np.where(self._may, taking, np.inf)
+            sources, destinations = gives.argmax(axis=1), takes.argmin(axis=1)
+            row = int((gives.max(axis=1) - takes.min(axis=1)).argmax())
+            source, destination = int(sources[row]), int(destinations[row])
+        return (source, destination) if giving[source] >= taking[destination] else None
+
+    def _loads(self, total: LongArray) -> tuple[FloatArray, FloatArray]:
+        """Returns the load of each process without a task of its own, and with another one. A task should move where
+        the first is at least the second."""
+        return (total - 1) / self._capacity, (total + 1) / self._capacity
 
     def _takers(self) -> list[int]:
         """Returns the processes that could take a task from the fullest one for the sake of totals."""
@@ -126,7 +177,7 @@ class Evener:
     def _even_subtopology(self, row: int) -> bool:
         """Moves tasks of one subtopology. Returns whether it moved any."""
         moved = False
-        while (pair := self._worst_pair(self._count[row])) is not None:
+        while (pair := self._worst_pair(row)) is not None:
             source, destination = pair
             back = -1
             if not self._settled_after(source, destination):
@@ -144,13 +195,14 @@ class Evener:
         total = self._total.copy()
         total[source] -= 1
         total[destination] += 1
-        return not self._uneven(total)
+        return self._pair(total) is None
 
     def _in_return(self, row: int, source: int, destination: int) -> int:
         """Returns the subtopology whose task should best come back, -1 if any would undo the gain."""
         gain = self._cost(self._count[row, source], source, self._count[row, destination], destination)
         back = self._cost(self._count[:, destination], destination, self._count[:, source], source)
-        back = np.where(self._count[:, destination] > 0, back, np.inf)
+        comes = self._count[:, destination] > 0
+        back = np.where(comes if self._may is None else comes & self._may[:, source], back, np.inf)
         back[row] = np.inf
         best = int(back.argmin())
         return best if gain + back[best] < -_LEAST_GAIN else -1

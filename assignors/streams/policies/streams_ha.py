@@ -45,6 +45,8 @@ class StreamsHighAvailability:
         self._resumed: list[int] = np.flatnonzero(view.resumed).tolist()
         self._waits_until_ms = self._expected_until_ms()
         self._suspended = self._waits_until_ms is not None or self._hands_all_over()
+        self._limits = self._limits_now()
+        self._away = self._limits is not None and bool(self._limits.away.any())
 
     def assign(self) -> application.StreamsPlan:
         """Returns the plan: stateful actives with the stages, then standbys, then movements that leave tasks where
@@ -53,9 +55,11 @@ class StreamsHighAvailability:
         steps, stateful, stateless = self.steps, self.stateful, self.stateless
         owner = current_owners(self.view, self.lags)
         ran = placing.previous_owners(self.view)
-        running = self._running(owner, ran) if steps.any else owner
+        self._live = running = self._running(owner, ran) if steps.any else owner
 
         nothing = np.zeros(self.view.size, dtype=np.int64)
+        runs = ran[stateless]
+        self._stateless_now = np.bincount(runs[runs != NOBODY], minlength=self.view.size)
         self._place_actives(
             stateful, self._on_their_way(owner), nothing, self.configs.rack_costs(*placing.STATEFUL_COSTS)
         )
@@ -129,6 +133,14 @@ class StreamsHighAvailability:
             return False
         alone = self.steps.last_copies(self.configs.acceptable_recovery_lag)
         return not np.isin(tasks, alone).any()
+
+    def _limits_now(self) -> placing.TaskLimits | None:
+        """Returns what orders leave to the placement. A process that has not stopped in time after it was emptied is
+        not restarted, so the others share what it had."""
+        limits, view = self.steps.limits, self.view
+        if limits is None or not len(view.closes_until_ms):
+            return limits
+        return replace(limits, away=limits.away & (view.closes_until_ms >= view.now_ms))
 
     def _first_remaining(self) -> int:
         """Returns the first process that no order evacuates, or the first one."""
@@ -263,8 +275,9 @@ class StreamsHighAvailability:
             return
         self._even_out(tasks, owner, others)
         self.place.place_actives(tasks, owner[tasks])
-        if self.racks is not None and not self._suspended:
-            self._optimize(self.racks, tasks, rack_costs)
+        if self.racks is not None and not self._suspended and not self._away:
+            limits = self._limits
+            self._optimize(self.racks, tasks if limits is None else tasks[limits.free[tasks]], rack_costs)
 
     def _optimize(self, racks: placing.RackOptimiser, tasks: IntArray, rack_costs: tuple[int, int]) -> None:
         for _ in range(_MOST_REPEATS):
@@ -275,19 +288,29 @@ class StreamsHighAvailability:
 
     def _even_out(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
         """Evens out by counts; changes `owner` in place. While a process hands over all that it runs, or is expected
-        back, other processes' tasks stay where they run, because they would move again when it is back."""
-        orphans = tasks[owner[tasks] == NOBODY]
-        if len(orphans):
-            counts = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
-            dealt = deal_to_quotas if self.steps.weighs else placing.deal
-            owner[orphans] = dealt(counts + others, self.view.capacity, len(orphans))
+        back, other processes' tasks stay where they run, because they would move again when it is back. They stay
+        almost all while a process is evacuated, for the same reason (see `TaskLimits`)."""
+        steps, limits = self.steps, self._limits
+        self._deal_orphans(tasks, owner, others)
+        beside = self._stateless_now if self.view.tasks.stateful[tasks[0]] else others
+        owner[tasks] = steps.narrow(tasks, owner, self._live, self.lags, beside)[tasks]
         if self._suspended:
             return
         view, remote = self.view, self._remote if self.racks is not None else None
-        evener = self.steps.evener(
-            tasks, owner, view.tasks.subtopology, others, view.capacity, self.lags, remote, self._resumed
+        evener = steps.evener(
+            tasks, owner, view.tasks.subtopology, others, view.capacity, self.lags, remote, self._resumed, limits
         )
-        evener.run(subtopologies=self.racks is None)
+        evener.run(subtopologies=self.racks is None and not self._away)
+
+    def _deal_orphans(self, tasks: IntArray, owner: IntArray, others: LongArray) -> None:
+        orphans = tasks[owner[tasks] == NOBODY]
+        if not len(orphans):
+            return
+        counts = np.bincount(owner[tasks[owner[tasks] != NOBODY]], minlength=self.view.size)
+        dealt = deal_to_quotas if self.steps.weighs else placing.deal
+        limits, capacity = self.steps.limits, self.view.capacity
+        room = capacity if limits is None else np.where(limits.away, 0, capacity)
+        owner[orphans] = dealt(counts + others, room, len(orphans))
 
     def _remote(self, task: int, process: int) -> int:
         """Returns how many source partitions of the task have no replica in the rack of the process."""

@@ -4,7 +4,7 @@ unless both together are impossible."""
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import IntArray, LongArray
+from bellwether_kafka.assignors.shared import FloatArray, IntArray, LongArray
 from bellwether_kafka.assignors.streams.application import StreamsView
 from bellwether_kafka.assignors.streams.placing import Evener
 
@@ -64,9 +64,10 @@ class QuotaEvener(Evener):
     def _begin(self, capacity: IntArray, others: LongArray) -> None:
         self._quota = quotas(int(self._total.sum()), capacity, self._total, others)
 
-    def _next_pair(self) -> tuple[int, int] | None:
-        over, under = self._total - self._quota, self._quota - self._total
-        return (int(over.argmax()), int(under.argmax())) if over.max(initial=0) > 0 else None
+    def _loads(self, total: LongArray) -> tuple[FloatArray, FloatArray]:
+        """Returns how far processes are above and below their quotas, infinitely far from moving where they are not."""
+        over = (total - self._quota).astype(np.float64)
+        return np.where(over > 0, over, -np.inf), np.where(over < 0, over, np.inf)
 
     def _takers(self) -> list[int]:
         takers: list[int] = np.flatnonzero(self._total < self._quota).tolist()

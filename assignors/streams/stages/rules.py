@@ -1,6 +1,7 @@
 """Operators' rules on active tasks: pins, bans and evacuations in the notation of `assignors/shared/rules.py`. An item
 is a task such as "1_5", a subtopology such as "1", or "*". This is the last stage, and it is hard: it overrides
-balance. The places of an applied plan are pins that yield to other rules.
+balance. The places of an applied plan are pins that yield to other rules. Before the other stages, too, tasks leave
+processes that may not have them (`narrow`), and no stage places them there: what would be undone here moved others.
 
 It decides where tasks should end up. If a process has state that no other process has yet, the task runs on there until
 a warm-up elsewhere has caught up, so an evacuated process empties without a pause.
@@ -19,6 +20,7 @@ from bellwether_kafka.assignors.shared import (
     NOBODY,
     BoolArray,
     IntArray,
+    LongArray,
     Rule,
     StageReport,
     applicable,
@@ -28,6 +30,7 @@ from bellwether_kafka.assignors.shared import (
     yielding_last,
 )
 from bellwether_kafka.assignors.streams.application import ProcessView, StreamsView, TaskTable, is_caught_up
+from bellwether_kafka.assignors.streams.placing import TaskLimits
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
 from bellwether_kafka.protocol.primitives import whole_number
 
@@ -42,24 +45,46 @@ class _Thread(NamedTuple):
     instance_id: None = None
 
 
-def moved_by_rules(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray) -> tuple[IntArray, StageReport]:
-    """Returns the owners under the rules, and a report. The given array is not changed."""
+def moved_by_rules(
+    problem: TaskProblem, rules: Sequence[Rule], owner: IntArray, released: BoolArray
+) -> tuple[IntArray, StageReport]:
+    """Returns the owners under the rules, and a report. The given array is not changed. `released` marks the tasks that
+    the rules took from their owners before the other stages."""
+    table, size = problem.view.tasks, problem.view.size
+    beside = np.delete(owner, problem.tasks)
+    others = np.bincount(beside[beside != NOBODY], minlength=size)
+    wanted = narrow(problem, rules, owner, others.astype(np.int64))
+    mine = np.zeros(table.size, dtype=np.bool_)
+    mine[problem.tasks] = True
+    placed = released & mine | (wanted != owner)
+    wrong, orders = int(placed.sum()), ordered(_in_effect(problem.view, rules))
+    reason = f"{f'{wrong} tasks are placed elsewhere' if wrong else 'They hold'}{behind(orders)}."
+    report = StageReport(NAME, True, float(wrong), 0.0, True, reason, wanted, orders=orders, released=placed)
+    return wanted, report
+
+
+def narrow(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray, others: LongArray) -> IntArray:
+    """Returns owners in which no task of the problem is where it may not be, as long as there is another process that
+    may have it. `others[p]` is what process p has besides these tasks. The given array is not changed."""
     allowed = _allowed(problem.view, rules)
     wanted = owner.copy()
     wrong = [t for t in problem.tasks.tolist() if not allowed[t, owner[t]] and allowed[t].any()]
     remains = [t for t in wrong if problem.live[t] != NOBODY and allowed[t, problem.live[t]]]
     wanted[remains] = problem.live[remains]
     moves = np.setdiff1d(wrong, remains).astype(np.int32)
-    others = np.delete(wanted, moves)
-    load = np.bincount(others[others != NOBODY], minlength=problem.view.size).astype(np.float64)
+    stay = wanted[np.setdiff1d(problem.tasks, moves)]
+    load = (others + np.bincount(stay, minlength=problem.view.size)).astype(np.float64)
     evacuated = any(rule.empties for rule in rules)
     for task in moves.tolist():
         target = _target(problem, task, np.flatnonzero(allowed[task]).astype(np.int32), load, evacuated=evacuated)
         wanted[task] = target
         load[target] += 1
-    orders = ordered(_in_effect(problem.view, rules))
-    reason = f"{f'{len(wrong)} tasks are placed elsewhere' if wrong else 'They hold'}{behind(orders)}."
-    return wanted, StageReport(NAME, True, float(len(wrong)), 0.0, True, reason, wanted, orders=orders)
+    return wanted
+
+
+def limits_of(view: StreamsView, rules: Sequence[Rule]) -> TaskLimits:
+    """Returns what these rules leave to the other stages."""
+    return TaskLimits.of(_allowed(view, rules), evacuated_by(view, rules))
 
 
 def means(process: ProcessView, where: str) -> bool:

@@ -7,14 +7,14 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, StageReport
 from bellwether_kafka.assignors.streams.application import StreamsView, TaskLags
-from bellwether_kafka.assignors.streams.placing import Evener
+from bellwether_kafka.assignors.streams.placing import Evener, TaskLimits
 from bellwether_kafka.assignors.streams.stages.affinity import HostAffinity, reserved
 from bellwether_kafka.assignors.streams.stages.budget import MoveBudget, choose
 from bellwether_kafka.assignors.streams.stages.capacity import QuotaEvener, deviation, weights
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem, TaskStage, run
 from bellwether_kafka.assignors.streams.stages.colocation import CoLocation, unknown_subtopologies
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.stages.rules import evacuated_by, last_copies, moved_by_rules
+from bellwether_kafka.assignors.streams.stages.rules import evacuated_by, last_copies, limits_of, moved_by_rules, narrow
 
 
 class Steps:
@@ -30,6 +30,7 @@ class Steps:
         self._configs = configs
         self._racks = racks
         self._moves_left = configs.max_concurrent_moves
+        self._released: BoolArray = np.zeros(view.tasks.size, dtype=np.bool_)
         self._home: IntArray = np.full(view.tasks.size, NOBODY, dtype=np.int32)
         if configs.host_affinity_ms and len(view.home):
             self._home = view.home
@@ -49,6 +50,11 @@ class Steps:
         """The processes that orders evacuate."""
         return evacuated_by(self.view, self._configs.rules)
 
+    @cached_property
+    def limits(self) -> TaskLimits | None:
+        """What orders leave to the placement, None without orders."""
+        return limits_of(self.view, self._configs.rules) if self._configs.rules else None
+
     def last_copies(self, acceptable_lag: int) -> IntArray:
         """Returns tasks on which only evacuated processes have caught up."""
         return last_copies(self.view, self._configs.rules, acceptable_lag)
@@ -57,23 +63,35 @@ class Steps:
     def evener(self) -> type[Evener]:
         return QuotaEvener if self.weighs else Evener
 
+    def narrow(self, tasks: IntArray, owner: IntArray, live: IntArray, lags: TaskLags, others: LongArray) -> IntArray:
+        """Returns these owners without those of `tasks` that orders do not allow."""
+        if not self._configs.rules:
+            return owner
+        narrowed = narrow(self._problem(tasks, live, lags), self._configs.rules, owner, others)
+        self._released |= narrowed != owner
+        return narrowed
+
     def refine(self, tasks: IntArray, owner: IntArray, live: IntArray, lags: TaskLags) -> tuple[IntArray, IntArray]:
         """Returns two versions of the whole array `owner`: where these tasks should end up, and where they go in this
         rebalance."""
         if not len(tasks):
             return owner, owner
-        problem = TaskProblem(self.view, lags, tasks, live, self._home, self._racks)
+        problem = self._problem(tasks, live, lags)
         kind = "stateful" if self.view.tasks.stateful[tasks[0]] else "stateless"
         placed = StageReport(f"placement, {kind} tasks", True, 0.0, 0.0, True, "Every task has a process.", owner)
         self.reports.append(_capacity_report(problem, owner, kind) if self.weighs else placed)
-        wanted, reports = run(self._stages(), problem, owner, self._configs.clock)
+        movable = problem if self.limits is None else replace(problem, tasks=tasks[self.limits.free[tasks]])
+        wanted, reports = run(self._stages(), movable, owner, self._configs.clock)
         self._add_reports(reports, kind)
         if self._configs.rules:
-            wanted, rules_report = moved_by_rules(problem, self._configs.rules, wanted)
+            wanted, rules_report = moved_by_rules(problem, self._configs.rules, wanted, self._released)
             self._add_reports((rules_report,), kind)
         if kind == "stateful":
             self.reserved = reserved(problem, wanted)
         return wanted, self._within_budget(problem, wanted, kind)
+
+    def _problem(self, tasks: IntArray, live: IntArray, lags: TaskLags) -> TaskProblem:
+        return TaskProblem(self.view, lags, tasks, live, self._home, self._racks)
 
     def _weigh(self, tag: str) -> None:
         weighed = weights(self.view, tag)
@@ -99,14 +117,25 @@ class Steps:
         chosen = choose(problem, wanted, most, self._moves_left)
         owner, reports = run([MoveBudget(most, self._moves_left)], problem, wanted, self._configs.clock)
         self._add_reports(reports, kind)
-        self.deferred += len(chosen.waiting)
-        self._moves_left -= len(chosen.now)
-        if chosen.given_up:
+        # What orders do not allow is taken out of a ring that is too large, which a later rebalance evens out.
+        misplaced = [t for t in chosen.given_up if not self._may(t, int(problem.live[t]))]
+        forced = misplaced[: max(0, self._moves_left - len(chosen.now))]
+        straight = forced + [t for t, process in chosen.detours.items() if not self._may(t, process)]
+        owner = owner.copy()
+        owner[straight] = wanted[straight]
+        given_up = len(chosen.given_up) - len(misplaced)
+        self.deferred += len(chosen.waiting) + len(misplaced)
+        self._moves_left -= len(chosen.now) + len(forced)
+        if given_up:
             self.notes.append(
-                f"{len(chosen.given_up)} {kind} tasks stay where they are: to exchange them takes more moves at once"
+                f"{given_up} {kind} tasks stay where they are: to exchange them takes more moves at once"
                 f" than max_concurrent_moves ({most})"
             )
         return owner
+
+    def _may(self, task: int, process: int) -> bool:
+        """Returns whether orders let the process have the task."""
+        return self.limits is None or bool(self.limits.may[self.limits.kind[task], process])
 
     def _add_reports(self, reports: tuple[StageReport, ...], kind: str) -> None:
         self.reports += [replace(report, stage=f"{report.stage}, {kind} tasks") for report in reports]

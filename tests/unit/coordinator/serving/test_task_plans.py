@@ -289,3 +289,29 @@ def test_any_application_gets_a_valid_plan_with_as_many_standbys_as_processes_al
     assert [len(plan.standbys[task]) for task in stateful(asking)] == [wanted] * len(stateful(asking))
     repeated = afterwards(asking, plan)
     assert valid(repeated, World().plan(repeated)).active == plan.active, "the plan settles"
+
+
+@pytest.mark.parametrize("seed", seeds(100))
+def test_the_plans_after_an_evacuation_move_nothing(seed: int) -> None:
+    """The broker asks again when the temporary member leaves, and one or two tasks of other processes moved then."""
+    source = random.Random(seed)
+    asking = random_application(source)
+    world = known_group()
+    process_of = {name: member.process for name, member in asking.members.items()}
+    world.groups.see(GROUP, dict.fromkeys(asking.members, KnownMember()))
+    for _ in range(3):
+        plan = world.plan(asking)
+        asking = afterwards(asking, plan)
+    before = {task: process_of[owner] for task, owner in plan.active.items()}
+    away = source.choice(sorted(process_of.values()))
+    if len(set(process_of.values())) == 1:
+        return
+    world.rules = (Rule("ban", "*", f"member:{away}"),)
+    plan = world.plan(asking)
+    evacuated = {task: process_of[owner] for task, owner in plan.active.items()}
+    assert away not in evacuated.values()
+    assert {task: owner for task, owner in before.items() if owner != away}.items() <= evacuated.items()
+    for _ in range(3):
+        asking = afterwards(asking, plan)
+        plan = world.plan(asking)
+        assert {task: process_of[owner] for task, owner in plan.active.items()} == evacuated
