@@ -27,7 +27,7 @@ from bellwether_kafka.coordinator.assessment import (
     period_of_records,
 )
 from bellwether_kafka.coordinator.cli.cost import Scales, scales_of
-from bellwether_kafka.coordinator.cli.leader import as_led
+from bellwether_kafka.coordinator.cli.leader import under_orders
 from bellwether_kafka.coordinator.cli.options import (
     WAIT_S_MAX,
     Bootstrap,
@@ -182,7 +182,7 @@ Refreshed = tuple[list[Observation], GhostRefreshes]
 async def _refresh(settings: Settings, groups: Sequence[str], for_s: float, interval_s: float) -> list[Refreshed]:
     """Returns the refreshes of each group, by name. Ends the process with a sentence if a named group does not
     exist."""
-    async with connected(settings.properties) as sources:
+    async with connected(settings.properties, settings.weights) as sources:
         names = list(dict.fromkeys(groups)) or await _all(sources)
         if not names:
             fail("The brokers have no group that could be assessed.")
@@ -220,7 +220,7 @@ async def _observer(settings: Settings, group: str, sources: Sources) -> tuple[G
     def observe(_group: str, answer: DescribeAnswer) -> None:
         ghosts.observe(answer, int(time.time() * 1000))
 
-    leader = await asyncio.to_thread(as_led, settings, group)
+    leader = await asyncio.to_thread(under_orders, settings, group)
     return observer_for(settings, group, sources, leader, on_seen=(observe,)), ghosts
 
 

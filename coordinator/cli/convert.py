@@ -26,7 +26,7 @@ from bellwether_kafka.coordinator.assessment import (
 from bellwether_kafka.coordinator.cli.assess import draw_grid, prices_of
 from bellwether_kafka.coordinator.cli.cost import scales_for
 from bellwether_kafka.coordinator.cli.doctor import draw_checks, draw_steps, settings_of_brokers
-from bellwether_kafka.coordinator.cli.leader import as_led, membership_of
+from bellwether_kafka.coordinator.cli.leader import membership_of, under_orders
 from bellwether_kafka.coordinator.cli.options import WAIT_S_MAX, Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import (
     As,
@@ -90,8 +90,8 @@ def convert(
 
 async def _facts(settings: Settings, group: str) -> ConversionFacts:
     answers: list[DescribeAnswer] = []
-    async with connected(settings.properties) as sources:
-        leader = await asyncio.to_thread(as_led, settings, group)
+    async with connected(settings.properties, settings.weights) as sources:
+        leader = await asyncio.to_thread(under_orders, settings, group)
         observer = observer_for(settings, group, sources, leader, on_seen=(lambda _, answer: answers.append(answer),))
         seen = of_a_group(await observer.observe())
         of_group = group_settings(settings, group)
@@ -123,7 +123,7 @@ async def _follow(
     interruption ends it with what is pending."""
     began, watch = time.monotonic(), ConversionFollower(start)
     try:
-        async with connected(settings.properties) as sources:
+        async with connected(settings.properties, settings.weights) as sources:
             observer = observer_for(settings, facts.seen.group_id, sources)
             seen = facts.seen
             while True:

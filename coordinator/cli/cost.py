@@ -3,7 +3,6 @@ racks (if [weights] is set) and its cost (if [cost] is set) in `describe`, `plan
 stores are restored, which a leading Bellwether measures."""
 
 import math
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -18,6 +17,7 @@ from bellwether_kafka.bounded import fetched
 from bellwether_kafka.coordinator.cli.admin import admin_of
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Output, echo, fail, print_document
+from bellwether_kafka.coordinator.cli.topic_weights import WeightsUnreadError, existing, settle, warn_unread
 from bellwether_kafka.coordinator.kafka import follower_fetching
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.settings import CostSettings, Settings, WeightSettings
@@ -27,8 +27,6 @@ Result = TypeVar("Result")
 
 LIMIT_S = 10.0
 PAIRS_SHOWN = 10
-TIMEOUT_S = 15.0  # longer than the reader waits for brokers that do not answer
-IDLE_S = 2.0
 PAGE_TIMEOUT_S = 2.0
 PAGE_BYTES_MAX = 20_000_000
 RATE = "bellwether_streams_restore_records_per_second"
@@ -164,10 +162,6 @@ def _rate(bytes_per_s: float) -> str:
     return f"{bytes_per_s:,.1f} B/s"
 
 
-class WeightsUnreadError(Exception):
-    """The topic of weights cannot be read; the text is the reason."""
-
-
 def weights(
     topic: Annotated[str, typer.Option(help="The compacted topic of weights.")] = "bellwether.weights",
     config: Config = None,
@@ -194,11 +188,11 @@ def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str
     no topic is named, or if it cannot be read, which is printed on standard error."""
     if settings.weights is None:
         return None
-    config = settings.weights.model_copy(update={"create_topic": False})
+    config = existing(settings.weights)
     try:
         return _settled(settings.properties, config, lambda reader: (reader.describe(topics=topics), reader.usable()))
     except WeightsUnreadError as error:
-        echo(f"Weights are left out: the topic {config.topic} cannot be read: {error}.", err=True)
+        warn_unread(config, error)
         return None
 
 
@@ -208,15 +202,8 @@ def _settled(
     """Starts a reader and returns what it knows once nothing new has arrived for a while. Raises WeightsUnreadError."""
     reader = WeightReader(properties, config)
     reader.start()
-    deadline, count, since = time.monotonic() + TIMEOUT_S, -1, time.monotonic()
     try:
-        while time.monotonic() < deadline and (count <= 0 or time.monotonic() - since < IDLE_S):
-            if reader.trouble:
-                raise WeightsUnreadError(reader.trouble)
-            now = reader.describe(0)["known"]
-            if now != count:
-                count, since = now, time.monotonic()
-            time.sleep(0.1)
+        settle(reader)
         return refresh(reader)
     finally:
         reader.close()

@@ -42,15 +42,20 @@ def membership_of(settings: Settings, group: str) -> MembershipConfig:
     return application.membership(config) if application is not None else config
 
 
+def under_orders(
+    settings: Settings, group: str, policy: str | None = None, *, weights: Weights | None = None
+) -> Leader:
+    """Returns the leader as `configured` does, with the orders that are now in the topic."""
+    return configured(settings, group, policy, weights=weights, rules=rules_in_force(settings, group))
+
+
 def as_led(settings: Settings, group: str, policy: str | None = None) -> Leader:
     """Returns the leader as `configured` does, with the weights and orders that are now in topics. Raises
     UnknownNameError and ApplicationError."""
     group_config = group_settings(settings, group)
     by = policy or (group_config.streams.policy if group_config.streams is not None else group_config.policy)
     described = group_weights(settings, ()) if by == LOAD_AWARE else None
-    return configured(
-        settings, group, policy, weights=described[1] if described else None, rules=rules_in_force(settings, group)
-    )
+    return under_orders(settings, group, policy, weights=described[1] if described else None)
 
 
 def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Rule, ...]:

@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
+from bellwether_kafka.assignors.consumer import LOAD_AWARE
 from bellwether_kafka.assignors.shared import GroupPlan, UnknownNameError
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.cli.leader import as_led, configured
+from bellwether_kafka.coordinator.cli.leader import configured, under_orders
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import echo, fail
+from bellwether_kafka.coordinator.cli.topic_weights import TopicWeights
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Node, name_of
 from bellwether_kafka.coordinator.observation import (
     NO_BROKER,
@@ -24,7 +26,7 @@ from bellwether_kafka.coordinator.observation import (
     full_ids,
 )
 from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError
-from bellwether_kafka.coordinator.settings import Leader, Settings
+from bellwether_kafka.coordinator.settings import Leader, Settings, WeightSettings
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
@@ -38,6 +40,10 @@ AT_MEMBER = "member:"  # prefix of a place that is a member
 # Who assigns in a group.
 BROKER, MEMBER, BELLWETHER, NOBODY, UNKNOWN = "its broker", "a member", "bellwether", "nobody", "unknown"
 CONSUMERS = "its consumers"
+UNWEIGHED = (
+    "This plan is by counts: without a topic under [weights] load-aware weighs by offsets, which a running Bellwether"
+    " has read for a while and a command reads once. The page of that Bellwether shows its plan."
+)
 
 
 @contextmanager
@@ -88,8 +94,9 @@ def retried(
 
 
 @asynccontextmanager
-async def connected(properties: Mapping[str, str]) -> AsyncIterator[Sources]:
-    """Opens the sources that a refresh reads from. Raises TransportError and ClientConfigError.
+async def connected(properties: Mapping[str, str], weights: WeightSettings | None = None) -> AsyncIterator[Sources]:
+    """Opens the sources that a refresh reads from. Plans by load use the topic of `weights`, if there is one. Raises
+    TransportError and ClientConfigError.
 
     The transport is opened first, because its error explains why a login gets no token; librdkafka's does not.
     """
@@ -102,7 +109,10 @@ async def connected(properties: Mapping[str, str]) -> AsyncIterator[Sources]:
             opened.callback(reader.close)
             offsets = kafka.OffsetReader(reader.admin, transport)
             opened.callback(offsets.close)
-            yield Sources(transport, reader, offsets)
+            topic = TopicWeights(properties, weights) if weights is not None else None
+            if topic is not None:
+                opened.callback(topic.close)
+            yield Sources(transport, reader, offsets, weights=topic.read if topic is not None else None)
         finally:
             opened.close()
             await transport.close()
@@ -112,8 +122,8 @@ async def connected(properties: Mapping[str, str]) -> AsyncIterator[Sources]:
 async def observer_of(settings: Settings, group: str, *, unsubscribed: bool = False) -> AsyncIterator[GroupObserver]:
     """Opens an observer whose shadow plan is what the configured leader would decide. `unsubscribed`: it also reads the
     lags of topics with committed offsets that no member subscribes to."""
-    async with connected(settings.properties) as sources:
-        leader = await asyncio.to_thread(as_led, settings, group)
+    async with connected(settings.properties, settings.weights) as sources:
+        leader = await asyncio.to_thread(under_orders, settings, group)
         yield observer_for(settings, group, sources, leader, unsubscribed=unsubscribed)
 
 
@@ -135,6 +145,7 @@ def observer_for(
         by.policy,
         by.application,
         on_seen=on_seen,
+        read_weights=sources.weights,
         unsubscribed=unsubscribed,
         racks=settings.racks.rules(),
     )
@@ -190,6 +201,8 @@ def observe_with_plan(settings: Settings, group: str) -> tuple[Observation, Shad
         fail(f"The group {group} cannot be shown: {seen.trouble}.")
     if seen.shadow is None:
         fail(f"There is nothing to plan in {group}: {seen.no_plan}.")
+    if settings.weights is None and seen.shadow.decision.policy == LOAD_AWARE:
+        echo(UNWEIGHED, err=True)
     return seen, seen.shadow
 
 

@@ -3,9 +3,10 @@ refresh, so that it is decoded once."""
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator import kafka, membership
 from bellwether_kafka.coordinator.kafka import BrokerGroup, TransportError
 from bellwether_kafka.coordinator.membership import (
@@ -32,12 +33,14 @@ OnSeen = Callable[[str, DescribeAnswer], None]  # the group id and the unchanged
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The clients that an observer reads with. `shared` replaces the transport when many groups are observed."""
+    """The clients that an observer reads with. `shared` replaces the transport when many groups are observed. `weights`
+    reads the topic of weights, for a command that has no other reader of it."""
 
     transport: kafka.Transport
     reader: kafka.ClusterReader
     offsets: kafka.OffsetReader
     shared: SharedGroups | None = None
+    weights: Callable[[], Awaitable[Weights]] | None = None
 
     @property
     def groups(self) -> kafka.Transport | SharedGroups:

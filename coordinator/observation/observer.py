@@ -1,7 +1,7 @@
 """Reads the state of one group from the brokers without joining it: the IO around `observation`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -69,7 +69,8 @@ class GroupObserver:
     """Observes one group.
 
     `application` has the settings of a Streams application; without it, Bellwether learns the topology of a group that
-    proves to be one. `lags` may be shared with other readers. No lags are read of a group with more partitions than
+    proves to be one. `weights` are those of a topic, and `read_weights` reads that topic before each plan that depends
+    on it. `lags` may be shared with other readers. No lags are read of a group with more partitions than
     `lag_partitions_max`. `rules_of` returns the orders on placement in a group whose broker asks Bellwether, None if
     they are not read yet; those of other groups come with `policy` and `application`.
     """
@@ -86,6 +87,7 @@ class GroupObserver:
         on_rebalance: Sequence[OnRebalance] = (),
         on_unknown: Sequence[OnObservation] = (),
         weights: Callable[[], Weights] | None = None,
+        read_weights: Callable[[], Awaitable[Weights]] | None = None,
         rhythms: Rhythms | None = None,
         lags: LagRefreshes | None = None,
         lag_partitions_max: int | None = None,
@@ -109,6 +111,9 @@ class GroupObserver:
         self._on_rebalance = on_rebalance
         self._on_unknown = on_unknown
         self._lags = lags = lags or LagRefreshes(config.group_id, rhythms=rhythms)
+        self._read = Weights()  # from the topic, for a command
+        self._read_weights = read_weights
+        weights = weights or ((lambda: self._read) if read_weights is not None else None)
         # Only `load-aware` uses those of the offsets; for other policies the plan may be reused.
         self._weights = weights or (lags.weights if policy.name == LOAD_AWARE else None)
         self._assignors = application.weighed_by(self.weights).assignors
@@ -266,6 +271,8 @@ class GroupObserver:
             membership.JoinedMember(m.member_id, m.instance_id, m.metadata, "" if group is None else m.client_id)
             for m in answer.members
         )
+        if self._read_weights is not None and self._by_load(group):
+            self._read = await self._read_weights()
         # A dry run, with the full time limit of a plan.
         command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
         try:

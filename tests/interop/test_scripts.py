@@ -44,7 +44,7 @@ def test_standard_output_is_a_document_or_empty(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("bellwether_kafka.coordinator.cli.cost.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("bellwether_kafka.coordinator.cli.topic_weights.TIMEOUT_S", 0.5)
     write_files(tmp_path)
     with ExitStack() as stack:
         group = groups.get(condition, "scripted-rebalancing")

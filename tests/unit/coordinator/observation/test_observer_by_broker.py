@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared import EVERYTHING, Rule
+from bellwether_kafka.assignors.shared import EVERYTHING, Rule, Weights
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology, Counts
 from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
@@ -17,6 +17,7 @@ from bellwether_kafka.coordinator.observation import observer as observing
 from bellwether_kafka.coordinator.observation.log_bounds import LogBytes
 from bellwether_kafka.coordinator.observation.observer import GroupObserver
 from bellwether_kafka.coordinator.planning.applications import load_application
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_observer import Shared, SharedApplication, of_fleet, refreshed
 from tests.unit.coordinator.planning.applications import App
 
@@ -152,3 +153,30 @@ def test_sizes_of_logs_are_read_for_a_group_that_is_planned_by_load(
     monkeypatch.setattr(observing, "read_logs", log_sizes)
     refreshed(of_fleet(shared, policy=Policy(configured)))
     assert bool(asked) is read
+
+
+@pytest.mark.parametrize("by_load", [True, False])
+def test_a_command_reads_the_topic_of_weights_for_a_plan_that_depends_on_them(by_load: bool) -> None:
+    """Its plan was made by the offsets of one refresh, which are no weights, and so by counts."""
+    reads = []
+    policy, assignor = ("load-aware", "bellwether-load-aware") if by_load else ("kafka", "bellwether")
+
+    async def read() -> Weights:
+        reads.append(1)
+        return Weights({TopicPartition("t", p): 1.0 + 8.0 * (p < 2) for p in range(4)}, source="the topic w")
+
+    shared = Shared()
+    shared.grow(4)
+    members = (
+        replace(MEMBER, assigned=(("t", (0, 1)),)),
+        replace(MEMBER, member_id="b", instance_id="b", assigned=(("t", (2, 3)),)),
+    )
+    shared.by_broker = BrokerGroup("g", "consumer", 0, state="Stable", assignor=assignor, members=members)
+    sources: Any = SimpleNamespace(transport=shared, reader=shared, offsets=shared, shared=None, groups=shared)
+    observer = GroupObserver(MembershipConfig("g"), sources, Policy("kafka"), read_weights=read)
+    shadow = refreshed(observer).shadow
+    assert shadow is not None
+    basis = shadow.decision.stages[0].basis
+    assert (shadow.decision.policy, len(reads), basis) == (policy, *((1, "the topic w") if by_load else (0, "")))
+    moved = [flat for flat, owner in enumerate(shadow.decision.plan.owner.tolist()) if owner != shadow.present[flat]]
+    assert moved == ([0, 2] if by_load else []), "one heavy and one light partition for each"

@@ -38,7 +38,7 @@ def test_standard_output_is_a_document_or_empty(
     if "{group}" not in ARGUMENTS[name] and group != "stable":
         return
     monkeypatch.setattr(kafka, "Transport", Described)
-    monkeypatch.setattr("bellwether_kafka.coordinator.cli.cost.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("bellwether_kafka.coordinator.cli.topic_weights.TIMEOUT_S", 0.5)
     ended = printed(name, group, "orders", brokers.bootstrap, files)
     judge(name, ended, missing=group == "missing")
     assert capfd.readouterr().out == "", "written past sys.stdout"
@@ -50,7 +50,7 @@ def test_yaml_holds_what_json_holds_and_wide_is_for_people(
     name: str, brokers: EmbeddedCluster, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka, "Transport", Described)
-    monkeypatch.setattr("bellwether_kafka.coordinator.cli.cost.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("bellwether_kafka.coordinator.cli.topic_weights.TIMEOUT_S", 0.5)
     ended = {
         form: printed(name, "stable", "orders", brokers.bootstrap, files, form) for form in ("json", "yaml", "wide")
     }

@@ -60,7 +60,7 @@ def brokers() -> Iterator[EmbeddedCluster]:
 @pytest.fixture(autouse=True)
 def hostile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "Transport", Hostile)
-    monkeypatch.setattr("bellwether_kafka.coordinator.cli.cost.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("bellwether_kafka.coordinator.cli.topic_weights.TIMEOUT_S", 0.5)
 
 
 def judged(name: str, group: str, item: str, cluster: EmbeddedCluster, output: str) -> None:
