@@ -111,6 +111,11 @@ class Policy:
         return replace(self, load=replace(self.load, weights=weights))
 
     @property
+    def is_plugin(self) -> bool:
+        """Whether its assignor or one of its stages is not Bellwether's."""
+        return self.name in self.assignors or any(not isinstance(stage, OperatorRules) for stage in self.stages)
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """The operator's orders on placement that its stages apply."""
         return tuple(rule for stage in self.stages if isinstance(stage, OperatorRules) for rule in stage.rules)

@@ -51,6 +51,10 @@ LIMIT_S = 5.0
 # A generation above all others: the described assignment is newer than what members sent when they joined.
 NEWEST = 2**31 - 1
 METADATA_AGE_MS_MAX = 10_000
+REFUSED = (
+    "its broker asks Bellwether and is refused a plan ({}), so members keep what they have, and the broker only places"
+    " what has no owner"
+)
 
 OnObservation = Callable[[Observation], None]
 OnRebalance = Callable[[Observation, SeenRebalance], None]  # the refresh that found a rebalance ended
@@ -263,6 +267,10 @@ class GroupObserver:
 
     async def _with_shadow(self, seen: Observation, described: DescribedGroup) -> Observation:
         answer, group = described.answer, described.by_broker
+        if group is not None and group.asks_bellwether:
+            refused = planning.no_plan_for_broker(group.protocol, group.assignor, self._policy)
+            if refused:
+                return replace(seen, trouble=REFUSED.format(refused))
         planned_from = await self._planned_from(described)
         cached = self._shadow.get(planned_from) if planned_from is not None else None
         if cached is not None:

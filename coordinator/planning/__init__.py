@@ -6,6 +6,7 @@ from bellwether_kafka.coordinator.planning.broker_assigned import (
     UNIFORM,
     assignor_of,
     classic_view,
+    no_plan_for_broker,
     served_application,
     served_policy,
     topology_of,

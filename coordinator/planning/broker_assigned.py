@@ -10,7 +10,7 @@ from dataclasses import replace
 from bellwether_kafka.assignors import consumer
 from bellwether_kafka.assignors.streams.application import PINNED, Subtopology, Topology
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, policy_in
+from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, BrokerGroup, BrokerMember, BrokerProtocol, policy_in
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.protocol import messages
@@ -45,6 +45,20 @@ def classic_view(group: BrokerGroup) -> DescribeAnswer:
 def assignor_of(group: BrokerGroup) -> str:
     """Returns the protocol that an observation of the group has; `classic_view` has the most similar classic one."""
     return group.assignor if group.protocol == "consumer" else STREAMS_PROTOCOL
+
+
+def no_plan_for_broker(protocol: BrokerProtocol, assignor: str, configured: consumer.Policy) -> str:
+    """Returns why Bellwether refuses to plan for a broker with this assignor, which asks it; "" if it plans.
+    `configured` is the policy of the group."""
+    if protocol == "streams":
+        refused = f"Bellwether has no policy for tasks named '{assignor}'; set streams.assignor.name={OWN_ASSIGNORS}"
+        return "" if assignor == OWN_ASSIGNORS else refused
+    if assignor == OWN_ASSIGNORS:
+        plugin = f"policy {configured.name} is a plug-in, which does not run for brokers"
+        return plugin if configured.is_plugin else ""
+    named = ", ".join(sorted(consumer.POLICIES))
+    unknown = f"Bellwether has no policy named '{assignor}'; its policies are {named}"
+    return "" if policy_in(assignor) in consumer.POLICIES else unknown
 
 
 def served_policy(group: BrokerGroup, configured: consumer.Policy) -> consumer.Policy:

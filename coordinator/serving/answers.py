@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors import consumer, shared
-from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, POLICIES, PartitionPlan, Policy
+from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray, Plan, Refusal, Rule, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, policy_in
@@ -27,6 +27,7 @@ from bellwether_kafka.coordinator.planning import (
     WatchedTopics,
     cause,
     follows_from_orders,
+    no_plan_for_broker,
 )
 from bellwether_kafka.coordinator.serving import task_plans, wire
 from bellwether_kafka.coordinator.serving.incomplete import Incomplete, incomplete, incomplete_tasks
@@ -207,9 +208,9 @@ class Answers:
         )
 
     def _made_of_tasks(self, request: TaskGroup, group: str, began: float) -> _Made:
-        if request.assignor != OWN_ASSIGNORS:
-            remedy = f"set streams.assignor.name={OWN_ASSIGNORS}"
-            raise RefusedError(f"Bellwether has no policy for tasks named '{request.assignor}'; {remedy}")
+        refused = no_plan_for_broker("streams", request.assignor, Policy())
+        if refused:
+            raise RefusedError(refused)
         config = (self._application_of(group) if group and self._application_of is not None else None) or StreamsConfig(
             group
         )
@@ -232,18 +233,11 @@ class Answers:
     def _policy(self, assignor: str, group: str) -> Policy:
         """Returns the policy in the assignor's name, with the group's capacities; that of the group if there is none in
         the name."""
-        name = policy_in(assignor)
         configured = (self._policy_of(group) if group else None) or Policy()
-        if assignor == OWN_ASSIGNORS:
-            policy = configured
-        elif name in POLICIES:
-            policy = configured.stock(name)
-        else:
-            raise RefusedError(
-                f"Bellwether has no policy named '{assignor}'; its policies are {', '.join(sorted(POLICIES))}"
-            )
-        if policy.name in policy.assignors or policy.stages:
-            raise RefusedError(f"policy {policy.name} is a plug-in, which does not run for brokers")
+        refused = no_plan_for_broker("consumer", assignor, configured)
+        if refused:
+            raise RefusedError(refused)
+        policy = configured if assignor == OWN_ASSIGNORS else configured.stock(policy_in(assignor))
         if policy.name == KAFKA:
             return replace(policy, assignors={})
         if policy.name == LOAD_AWARE and self._weights is not None:

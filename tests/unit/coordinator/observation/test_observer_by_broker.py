@@ -4,10 +4,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared import EVERYTHING, Rule, Weights
+from bellwether_kafka.assignors.shared import EVERYTHING, ClusterView, GroupView, IntArray, Rule, Weights
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology, Counts
 from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
@@ -180,3 +181,31 @@ def test_a_command_reads_the_topic_of_weights_for_a_plan_that_depends_on_them(by
     assert (shadow.decision.policy, len(reads), basis) == (policy, *((1, "the topic w") if by_load else (0, "")))
     moved = [flat for flat, owner in enumerate(shadow.decision.plan.owner.tolist()) if owner != shadow.present[flat]]
     assert moved == ([0, 2] if by_load else []), "one heavy and one light partition for each"
+
+
+class ByHand:
+    """A plug-in."""
+
+    name, cooperative = "by-hand", False
+
+    def assign(self, _group: GroupView, cluster: ClusterView) -> IntArray:
+        return np.zeros(cluster.partition_total, dtype=np.int32)
+
+
+@pytest.mark.parametrize(
+    ("assignor", "why"),
+    [
+        ("bellwether", "policy by-hand is a plug-in, which does not run for brokers"),
+        ("bellwether-nonsense", "Bellwether has no policy named 'bellwether-nonsense'"),
+        ("bellwether-rack-first", ""),
+        ("uniform", ""),
+    ],
+)
+def test_where_a_broker_is_refused_a_plan_its_reason_is_shown_and_what_happens_instead(assignor: str, why: str) -> None:
+    """`plan` showed what the plug-in would do, which no broker got."""
+    shared = Shared()
+    shared.by_broker = BrokerGroup("g", "consumer", 0, state="Stable", assignor=assignor, members=(MEMBER,))
+    seen = refreshed(of_fleet(shared, policy=Policy("by-hand", {"by-hand": ByHand()})))
+    assert (seen.shadow is None) == bool(why)
+    assert why in seen.trouble
+    assert ("members keep what they have" in seen.no_plan) == bool(why)
