@@ -129,7 +129,7 @@ class PlansForBrokers:
         self._not_asking[seen.group_id] = time.monotonic()
 
     def _follow_up(self, seen: Observation) -> None:
-        """Has the broker ask again where it had no plan in time, or where load has become uneven."""
+        """Has the broker ask again where it had no plan in time, or where a new plan would be better."""
         group, now = seen.group_id, time.monotonic()
         rules = () if self._rules_of is None else self._rules_of(group)
         cause = self._in_force.rebalance_cause(seen, self._answers.newest(group), rules, now)
@@ -233,10 +233,12 @@ def _at_rest(seen: Observation) -> Assigned | None:
     shadow = seen.shadow
     if shadow is None or not seen.asks_bellwether or seen.state != GroupState.STABLE:
         return None
+    now, planned = shadow.cross_rack, shadow.cross_rack_planned
     return Assigned(
         group=seen.group_id,
         epoch=seen.epoch,
         owners=frozenset((member.member_id, member.owned) for member in seen.members),
         decision=shadow.decision,
         moved=shadow.moves.moved,
+        saved=0 if now is None or planned is None else now - planned,
     )

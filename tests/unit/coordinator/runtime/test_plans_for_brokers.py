@@ -284,13 +284,21 @@ def test_a_broker_that_did_not_wait_for_a_plan_is_made_to_ask_again_at_once(tmp_
     asyncio.run(run())
 
 
-def test_a_broker_is_made_to_ask_again_when_load_has_become_uneven(tmp_path: Path) -> None:
+def uneven() -> Observation:
+    """A group by load-aware whose plan would now be the opposite of what it has."""
+    decision = decided()
+    plan = replace(decision.plan, target=Plan.of(1 - decision.plan.owner))
+    shadow = shadow_of(replace(decision, plan=plan), decision.plan.owner)
+    return replace(SKEWED, kind="consumer", assignor="bellwether-load-aware", epoch=5, shadow=shadow)
+
+
+BY_RACK = replace(SKEWED, kind="consumer", assignor="bellwether-rack-first", epoch=5)  # and one is read remotely
+
+
+@pytest.mark.parametrize("seen", [uneven(), BY_RACK], ids=["load", "racks"])
+def test_a_broker_is_made_to_ask_again_when_load_or_racks_have_changed(tmp_path: Path, seen: Observation) -> None:
     """It asks only when members or topics change: a group by load-aware stayed as it began, even by count."""
-    brokers, decision = Rebalanced(), decided()
-    weights = heavy_on_one(decision)
-    asks = replace(SKEWED, kind="consumer", assignor="bellwether-load-aware", epoch=5)
-    now = replace(decision, plan=replace(decision.plan, target=Plan.of(1 - decision.plan.owner)))
-    uneven = replace(asks, shadow=shadow_of(now, decision.plan.owner))
+    brokers, weights = Rebalanced(), heavy_on_one(decided())
 
     async def run() -> None:
         served = PlansForBrokers(
@@ -299,10 +307,10 @@ def test_a_broker_is_made_to_ask_again_when_load_has_become_uneven(tmp_path: Pat
         await served.start()
         beside = asyncio.create_task(served.beside(None, brokers, None))  # type: ignore[arg-type]  # what it uses
         try:
-            served.on_observation(replace(uneven, state="Reconciling"))
+            served.on_observation(replace(seen, state="Reconciling"))
             await asyncio.sleep(0)
             assert not brokers.groups
-            served.on_observation(uneven)
+            served.on_observation(seen)
             await until(lambda: brokers.groups == [SKEWED.group_id])
         finally:
             beside.cancel()

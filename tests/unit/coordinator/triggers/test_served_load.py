@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.triggers.load_requests import LOAD_INTERVAL_S
 from bellwether_kafka.coordinator.triggers.served_load import Assigned, ServedLoad
 from tests.unit.coordinator.triggers.test_load_watch import EVEN, decided
 
-SEEN = Assigned(group="orders", epoch=5, owners="these", decision=decided(), moved=3)
+SEEN = Assigned(group="orders", epoch=5, owners="these", decision=decided(), moved=3, saved=0)
 CAUSE = "the load of members is uneven, 3 partitions would move"
 LATER = LOAD_INTERVAL_S + 1
 
@@ -36,3 +36,12 @@ def test_another_group_another_policy_and_unknown_weights_begin_none() -> None:
     assert load.rebalance_cause(replace(SEEN, group="other"), lambda: EVEN, 1.0)
     load.forget("orders")
     assert load.rebalance_cause(SEEN, lambda: EVEN, 1.0)
+
+
+def test_a_plan_that_reads_less_from_other_racks_begins_one() -> None:
+    """As after a change of the file of racks, of which a broker knows nothing."""
+    load, by_rack = ServedLoad(), replace(SEEN, decision=decided(Policy("rack-first")), saved=2)
+    assert load.rebalance_cause(by_rack, Weights, 0.0) == "2 fewer partitions would be read from other racks"
+    assert not load.rebalance_cause(by_rack, Weights, 10.0)
+    assert not load.rebalance_cause(replace(by_rack, saved=-1), Weights, LATER)
+    assert not load.rebalance_cause(replace(SEEN, saved=2), Weights, LATER), "by load-aware, weights decide"
