@@ -131,7 +131,8 @@ class PlannedPlacement:
             ),
             "",
         )
-        return f"{objection[:1].upper()}{objection[1:]}." if objection else ""
+        named = any(objection.startswith(rule.item) for rule in self._new_rules)  # names are case-sensitive
+        return f"{objection if named else objection[:1].upper() + objection[1:]}." if objection else ""
 
     def _refresh(self, rules: tuple[Rule, ...]) -> Observation:
         async def once() -> Observation:

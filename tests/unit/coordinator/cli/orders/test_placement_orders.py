@@ -37,6 +37,15 @@ def test_placement_under_a_policy_that_cannot_follow_it_is_refused(channel: Chan
 
 
 @pytest.mark.embedded
+def test_a_topic_that_the_group_does_not_read_is_named_as_it_was_written(
+    channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "Transport", Described)
+    channel.heartbeat(leads=("stable",), policies={"stable": "rack-first"}, orders_for=("stable",))
+    assert "other-3 is neither a topic nor a partition" in channel.refused("pin", "stable", "other-3", "member:m1")
+
+
+@pytest.mark.embedded
 @pytest.mark.parametrize(
     ("arguments", "left"),
     [
