@@ -1,6 +1,6 @@
 """Checks the operators' orders on the group: which are in force, and whether they can be followed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from bellwether_kafka.coordinator import control
@@ -31,21 +31,29 @@ def order_checks(facts: DoctorFacts) -> list[Check]:
     details = tuple(f"{order.sentence}, {_end(order)}" for order in in_force)
     many = {0: "No order is", 1: "One order is"}.get(len(in_force), f"{len(in_force)} orders are")
     message = f"{many} in force for this group."
-    unfollowed = dict.fromkeys(reason for order in in_force if (reason := _unfollowed(order, facts, given)))
-    reasons = [*unfollowed] or _ahead(group, given)
-    if not reasons:
-        return [Check(NAME, CheckVerdict.PASS, message, details=details)]
-    remedy = sentence(reasons[0].rpartition("; ")[2])
-    if in_force:
-        remedy += f" Or withdraw it: bellwether unpin {for_shell(group)} or bellwether resume {for_shell(group)}."
-    return [Check(NAME, CheckVerdict.WARN, " ".join([message, *reasons]), remedy, details)]
+    unfollowed = [(order, reason) for order in in_force if (reason := _unfollowed(order, facts, given))]
+    if unfollowed:
+        reasons = dict.fromkeys(reason for _, reason in unfollowed)
+        remedy = _withdrawal(group, [order for order, _ in unfollowed])
+        return [Check(NAME, CheckVerdict.WARN, " ".join([message, *reasons]), remedy, details)]
+    if ahead := _ahead(group, given):
+        return [Check(NAME, CheckVerdict.WARN, f"{message} {ahead}", "Synchronise the clocks.", details)]
+    return [Check(NAME, CheckVerdict.PASS, message, details=details)]
 
 
-def _ahead(group: str, given: GivenOrders) -> list[str]:
-    """Returns a sentence if the clock of a live instance with the group is ahead of this one."""
+def _withdrawal(group: str, orders: Iterable[control.AnyOrder]) -> str:
+    """Returns the commands that withdraw these orders; one that is carried out once ends by itself."""
+    lasting = [traits for order in orders if (traits := control.traits_of(order)).lasts]
+    unpin = [f"bellwether unpin {for_shell(group)} --all"] if any(traits.places for traits in lasting) else []
+    resume = [f"bellwether resume {for_shell(group)}"] if any(not traits.places for traits in lasting) else []
+    commands = " and ".join([*unpin, *resume])
+    return f"Remove the cause, or withdraw what is ordered: {commands}." if commands else "Remove the cause."
+
+
+def _ahead(group: str, given: GivenOrders) -> str:
+    """Returns a sentence if the clock of a live instance with the group is ahead of this one, else ""."""
     living = {heartbeat.key: heartbeat for heartbeat in control.recent_heartbeats(given.records, given.now_ms)}
-    clocks = control.clocks_may_differ(living, group, given.now_ms).strip()
-    return [clocks] if clocks else []
+    return control.clocks_may_differ(living, group, given.now_ms).strip()
 
 
 def _unfollowed(order: control.AnyOrder, facts: DoctorFacts, given: GivenOrders) -> str:

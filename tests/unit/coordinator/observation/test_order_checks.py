@@ -49,7 +49,17 @@ def test_an_order_that_nobody_follows_is_a_warning_with_the_reason_and_the_way_o
     answer = orders(pin())
     assert answer.verdict is CheckVerdict.WARN
     assert "No Bellwether with the group 'g' has reported in the control topic within 10 s" in answer.message
-    assert answer.remedy.endswith("Or withdraw it: bellwether unpin g or bellwether resume g.")
+    assert answer.remedy == "Remove the cause, or withdraw what is ordered: bellwether unpin g --all."
+
+
+def test_the_way_out_has_the_commands_of_what_is_ordered() -> None:
+    """It named `unpin` without what to withdraw, which is refused, and a list of groups or instances as the remedy."""
+    pause, once = (Order(kind, "g", "bob", NOW_MS, NOW_MS + 9_000) for kind in (OrderKind.PAUSE, OrderKind.REBALANCE))
+    way_out = "Remove the cause, or withdraw what is ordered: "
+    assert orders(pause).remedy == f"{way_out}bellwether resume g."
+    assert orders(pause, pin()).remedy == f"{way_out}bellwether unpin g --all and bellwether resume g."
+    assert orders(once).remedy == "Remove the cause."
+    assert orders(replace(LEADER, at_ms=NOW_MS + 300_000)).remedy == "Synchronise the clocks."
 
 
 def test_a_pin_that_no_member_can_follow_is_a_warning() -> None:
@@ -62,7 +72,7 @@ def test_an_order_that_the_assignor_of_the_broker_ignores_is_a_warning() -> None
     served = replace(facts(pin()).seen, kind="consumer", assignor="uniform")
     answer = check(replace(facts(pin()), seen=served), "orders")
     assert "The broker of 'g' assigns with uniform, which follows no orders" in answer.message
-    assert answer.remedy.startswith("Let its members name one that asks Bellwether")
+    assert "; let its members name one that asks Bellwether" in answer.message
     empty = replace(served, state="Empty", members=(), shadow=None)
     assert check(replace(facts(pin()), seen=empty), "orders").verdict is CheckVerdict.PASS
 
