@@ -311,7 +311,7 @@ class Transport:
 
         try:
             self._net.call_soon_threadsafe(run)
-        except RuntimeError:
+        except Exception:  # noqa: BLE001 - the library raises what ended its thread
             log.debug("the IO thread has ended")
 
     async def _on_io_thread(self, work: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:

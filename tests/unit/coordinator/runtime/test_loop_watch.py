@@ -65,7 +65,10 @@ def test_a_loop_whose_requests_are_never_answered_again_is_stuck() -> None:
             transport._net.wakeup()
             await asyncio.to_thread(thread.join, 10.0)
             assert watch.stuck() == f"the thread {thread.name} has ended; its error is on stderr"
+            transport._soon(tuple)  # raised the error of the thread again
             del transport._net._poll_once
+            transport._net._exception = transport._net._io_thread = None
+            transport._net.start()
             await transport.close()
 
     asyncio.run(scenario())
