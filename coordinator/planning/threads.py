@@ -9,9 +9,10 @@ All groups may be compared at once, too, as when a rack file changes, and member
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from typing import TypeVar
 
 from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
@@ -33,25 +34,56 @@ class Urgency(Enum):
 
 class Turns:
     """The turns of all groups. For one event loop. Cheaper plans have as many of their own: they do not wait behind the
-    plans that were late, and those of many groups do not start at once."""
+    plans that were late, and those of many groups do not start at once.
+
+    A thread cannot be stopped. A plan that is late gives its turn back while its thread runs on, but only as many plans
+    do so as there are turns: threads without bound would leave nothing of the interpreter to the heartbeats.
+    """
 
     def __init__(self, plans: int = TURNS, comparisons: int = COMPARISONS) -> None:
-        self._plans, self._comparisons = asyncio.Semaphore(plans), asyncio.Semaphore(comparisons)
-        self._cheaper = asyncio.Semaphore(plans)
+        all_plans, cheaper = asyncio.Semaphore(plans), asyncio.Semaphore(plans)
+        self._of = {
+            Urgency.MEMBERS_WAIT: (all_plans,),
+            Urgency.COMPARISON: (asyncio.Semaphore(comparisons), all_plans),
+            Urgency.LAST_CHANCE: (cheaper,),
+        }
+        self.late_left = plans
 
-    @asynccontextmanager
-    async def taken(self, urgency: Urgency) -> AsyncIterator[None]:
-        """Waits for a turn, and gives it back at the end."""
-        match urgency:
-            case Urgency.MEMBERS_WAIT:
-                async with self._plans:
-                    yield
-            case Urgency.COMPARISON:
-                async with self._comparisons, self._plans:
-                    yield
-            case Urgency.LAST_CHANCE:
-                async with self._cheaper:
-                    yield
+    async def take(self, urgency: Urgency) -> "Turn":
+        """Waits for a turn."""
+        turn = Turn(self)
+        try:
+            for semaphore in self._of[urgency]:
+                await semaphore.acquire()
+                turn.taken.append(semaphore)
+        except BaseException:
+            turn.ended()
+            raise
+        return turn
+
+
+@dataclass(slots=True)
+class Turn:
+    """The turn of one plan. It ends with the thread, or earlier if the plan is late and few others are."""
+
+    turns: Turns
+    taken: list[asyncio.Semaphore] = field(default_factory=list)
+    late: bool = False
+
+    def is_late(self) -> None:
+        if self.taken and self.turns.late_left:
+            self.turns.late_left -= 1
+            self.late = True
+            self._give_back()
+
+    def ended(self) -> None:
+        self.turns.late_left += self.late
+        self._give_back()
+
+    def _give_back(self) -> None:
+        for semaphore in self.taken:
+            semaphore.release()
+        self.taken.clear()
 
 
 class PlanThreads:
@@ -64,18 +96,30 @@ class PlanThreads:
     async def run(self, work: Callable[[], Value], limit_s: float, urgency: Urgency = Urgency.MEMBERS_WAIT) -> Value:
         """Runs `work` in a thread when it is its turn, and returns its result. Raises its exceptions, or
         TimeoutError."""
-        turn = nullcontext() if self._turns is None else self._turns.taken(urgency)
-        async with asyncio.timeout(limit_s), turn:
+        async with asyncio.timeout(limit_s):
+            turn = None if self._turns is None else await self._turns.take(urgency)
             self._running += 1
-            return await in_thread(work, self._ended)
+            try:
+                outcome = in_thread(work, partial(self._ended, turn))
+            except BaseException:  # no thread could be started
+                self._ended(turn)
+                raise
+            try:
+                return await outcome
+            except asyncio.CancelledError:
+                if turn is not None:
+                    turn.is_late()
+                raise
 
     def refuse_too_many(self) -> None:
         """Raises RefusalError while too many earlier plans still run. For foreign code, which may hang."""
         if self._running >= RUNNING_PLANS_MAX:
             raise RefusalError(RefusalCause.PLAN, f"{self._running} earlier plans still run")
 
-    def _ended(self) -> None:
+    def _ended(self, turn: Turn | None) -> None:
         self._running -= 1
+        if turn is not None:
+            turn.ended()
 
 
 def in_thread(work: Callable[[], Value], ended: Callable[[], None]) -> "asyncio.Future[Value]":

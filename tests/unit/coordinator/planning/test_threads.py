@@ -71,6 +71,28 @@ def test_a_plan_whose_turn_does_not_come_in_time_is_late_and_one_that_hangs_give
     run(scenario())
 
 
+def test_late_plans_give_back_as_many_turns_as_there_are_and_the_others_when_they_end() -> None:
+    """Each late plan gave its turn back while its thread ran on, so with many such groups threads had no bound."""
+
+    async def scenario() -> None:
+        work, turns = Work(), Turns(2)
+        for n in range(4):
+            late = asyncio.create_task(PlanThreads(turns).run(work.of(n), 0.05))
+            await work.wait_for(1)
+            with pytest.raises(TimeoutError):
+                await late
+        with pytest.raises(TimeoutError):
+            await PlanThreads(turns).run(work.of(4), 0.05)
+        assert work.began == [0, 1, 2, 3]
+        assert await PlanThreads(turns).run(lambda: "cheap", LIMIT_S, Urgency.LAST_CHANCE) == "cheap"
+        work.let_go.set()
+        plans = [PlanThreads(turns).run(work.of(n), LIMIT_S) for n in range(5, 5 + GROUPS)]
+        assert await asyncio.gather(*plans) == list(range(5, 5 + GROUPS))
+        assert work.most == 4
+
+    run(scenario())
+
+
 def test_a_group_without_turns_waits_for_no_other() -> None:
     async def scenario() -> None:
         work, turns = Work(), Turns(1)
