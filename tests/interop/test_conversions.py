@@ -13,13 +13,14 @@ from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS
 from tests.interop.support.jvm import BROKER_44, MissingToolError, java
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.scenes.conversions import PROPERTIES, SETTLE_S, ConvertibleGroup, RecordSource, watched
-from tests.interop.support.streams_app import StreamsApp
+from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, StreamsApp
 from tests.interop.support.streams_led import application, led, sending, until_app_is_led
 from tests.interop.support.streams_load import Load
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 INSTANCES = ("a", "b")
-STAYS = {"app.leave": "false"}  # the default of Kafka Streams
+# As by default, so that Bellwether recognises the process of a restarted instance, and that a stopped one has led.
+BY_DEFAULT = {**DEFAULT_CLIENT_ID, "app.leave": "false"}
 RESTARTS_MAX = 3
 STREAMS_PROPERTIES = {
     "group.streams.heartbeat.interval.ms": "1000",
@@ -68,7 +69,10 @@ def test_an_application_is_converted_while_it_is_down_and_back(
         missing_tool(request.config, f"{missing}: no real broker")
     with KafkaCluster(nodes=1, racks=("az1",), properties=STREAMS_PROPERTIES, release=BROKER_44) as cluster:
         name = f"converted-{guarantee.replace('_', '-')}"
-        app = application(cluster, name, release=BROKER_44, settings={"app.leave": "true"}, guarantee=guarantee)
+        settings = {"app.leave": "true", "producer.transaction.timeout.ms": "60000"}  # 10 s end on a busy machine
+        app = application(
+            cluster, name, release=BROKER_44, settings=settings, guarantee=guarantee, session_timeout_ms=30_000
+        )
         options = {"stores": "persistent", **PATIENT_WITH_APPLICATIONS}
         with (
             led(cluster, app, tmp_path, **options) as lead,
@@ -86,8 +90,8 @@ def test_an_application_is_converted_while_it_is_down_and_back(
             convert(cluster, instances, "classic")
             if guarantee == "exactly_once_v2":
                 restart_until_led(lead, instances)
-            # Generations began again with each conversion, so the last rebalance is not known by its number.
-            until_app_is_led(cluster, instances, lead, SETTLE_S, lambda: lead.is_member(app.application_id))
+            else:  # generations began again with each conversion, so the last rebalance is not known by its number
+                until_app_is_led(cluster, instances, lead, SETTLE_S, lambda: lead.is_member(app.application_id))
             load.stop()
             instances.wait_counted(load.expected, exactly_once=guarantee == "exactly_once_v2")
 
@@ -101,17 +105,19 @@ def convert(cluster: KafkaCluster, instances: StreamsApp, to: str, *between: lis
             ended = run_to_end(order)
             assert ended.code == 0, ended.text
         for name in INSTANCES:
-            instances.start(name, settings={"group.protocol": to} | (STAYS if to == "classic" else {}))
+            instances.start(name, settings={"group.protocol": to} | (BY_DEFAULT if to == "classic" else {}))
         instances.wait_settled()
     last = json.loads(lines[-1])
     assert (last["protocol"], last["settled"], last["placement"]["unowned"]) == (to, True, 0)
 
 
 def restart_until_led(lead: Bellwether, instances: StreamsApp) -> None:
-    """Restarts one instance after another until Bellwether leads: one in sixteen member ids is in its way."""
+    """Restarts one instance after another until Bellwether leads: one in sixteen member ids is in its way. Raises
+    AssertionError if it does not lead in the end."""
     for name in INSTANCES * RESTARTS_MAX:
         assert instances.instances[name].stop() == 0
-        instances.start(name, settings={"group.protocol": "classic"} | STAYS)
+        instances.start(name, settings={"group.protocol": "classic"} | BY_DEFAULT)
         instances.wait_settled()
         if lead.is_member(instances.application.application_id):
             return
+    raise AssertionError("a member leads still")
