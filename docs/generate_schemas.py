@@ -126,6 +126,7 @@ GROUP: dict[str, Any] = {
     "protocol": str,
     "seen_at_ms": int,
     "can_be_led": bool,
+    "hypothetical": bool,
     "obstacle": str,
     "verdict": str,
     "trouble": str,

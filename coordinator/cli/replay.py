@@ -17,6 +17,7 @@ from bellwether_kafka.assignors.consumer import POLICIES, load_policies
 from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, counted, echo, fail, print_document, print_result
+from bellwether_kafka.coordinator.control import utc_time
 from bellwether_kafka.coordinator.events import RegistryError, SchemaSet, registered
 from bellwether_kafka.coordinator.kafka import LoginError, librdkafka_properties
 from bellwether_kafka.coordinator.replay import (
@@ -116,7 +117,11 @@ def _draw_replayed(replays: Sequence[Replayed]) -> None:
         what = replayed.failed or f"{replayed.differs} of {replayed.partitions} would be placed otherwise"
         caveat = f" ({replayed.caveat})" if replayed.caveat else ""
         policies = f"{replayed.recorded_policy} then, {replayed.policy} now"
-        when = f"generation {replayed.generation}" if replayed.generation >= 0 else f"at {_at(replayed.decided_at_ms)}"
+        when = (
+            f"generation {replayed.generation}"
+            if replayed.generation >= 0
+            else f"at {utc_time(replayed.decided_at_ms)}"
+        )
         echo(f"{replayed.group}, {when}: {policies}: {what}{caveat}")
         for name in ("moved", "unowned", "cross_rack", "spread") if replayed.now and replayed.recorded else ():
             then, now = getattr(replayed.recorded, name), getattr(replayed.now, name)
@@ -126,10 +131,6 @@ def _draw_replayed(replays: Sequence[Replayed]) -> None:
             echo(f"    {change.item}: {change.recorded or 'nobody'} then, {change.now or 'nobody'} now")
     same = sum(replayed.same for replayed in replays)
     echo(f"Replayed {counted(len(replays), 'rebalance')}: {same} the same, {len(replays) - same} different.")
-
-
-def _at(ms: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
 
 
 def replay_history(history: Path, group: str | None, policies: Sequence[str], output: Output) -> None:

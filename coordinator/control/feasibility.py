@@ -79,8 +79,8 @@ def _clocks(records: Mapping[str, Record], now_ms: int, has: Callable[[InstanceH
     if last is None or abs(last.at_ms - now_ms) <= HEARTBEAT_AGE_MS_MAX:
         return ""
     return (
-        f" {last.instance} has last reported at {_time(last.at_ms)} by its clock, and by this one it is"
-        f" {_time(now_ms)}: if it runs, synchronise the clocks."
+        f" {last.instance} has last reported at {utc_time(last.at_ms)} by its clock, and by this one it is"
+        f" {utc_time(now_ms)}: if it runs, synchronise the clocks."
     )
 
 
@@ -91,12 +91,13 @@ def _ended_there(order: AnyOrder, heartbeats: Iterable[InstanceHeartbeat], now_m
     if last.at_ms < order.expires_ms:
         return ""
     return (
-        f"The order has ended already by the clock of {last.instance}: it is {_time(last.at_ms)} there, and by this"
-        f" clock {_time(now_ms)}; synchronise the clocks."
+        f"The order has ended already by the clock of {last.instance}: it is {utc_time(last.at_ms)} there, and by this"
+        f" clock {utc_time(now_ms)}; synchronise the clocks."
     )
 
 
-def _time(ms: int) -> str:
+def utc_time(ms: int) -> str:
+    """Returns a time for people, in seconds."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
 
 

@@ -83,6 +83,6 @@ from bellwether_kafka.coordinator.membership.machine import GroupMembership, Mem
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role
 from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
 from bellwether_kafka.coordinator.membership.succession import first_bucket
-from bellwether_kafka.coordinator.membership.table_growth import forecast
+from bellwether_kafka.coordinator.membership.table_growth import Forecasts
 from bellwether_kafka.coordinator.membership.takeover_policy import PROVEN_FROM, blocked, proven
 from bellwether_kafka.coordinator.membership.transitions import State

@@ -182,18 +182,6 @@ class Forecasts:
         return Forecast(ids, known_leader, self._growths, allowed, tries)
 
 
-def forecast(
-    members: Sequence[str],
-    possible: Iterable[MemberTable],
-    leader: str,
-    evictions_max: int,
-    size_max: int | None,
-    tries: int | None = None,
-) -> Forecast:
-    """Returns a single forecast, as `Forecasts.forecast` does."""
-    return Forecasts().forecast(members, possible, leader, evictions_max, size_max, tries)
-
-
 def removals_allowed(members: int, evictions_max: int) -> int:
     """Returns how many of `members` a take-over may remove: always the leader; more only if that is fewer than half of
     the group."""

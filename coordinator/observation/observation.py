@@ -303,7 +303,17 @@ def as_document(seen: Observation, most: int | None = None) -> dict[str, Any]:
 
 def group_values(seen: Observation, most: int | None = None) -> dict[str, Any]:
     """Returns the same as `as_document`, without members and the lag of each partition."""
-    plain = ("state", "seen_at_ms", "can_be_led", "obstacle", "verdict", "trouble", "lag", "unknown_lags")
+    plain = (
+        "state",
+        "seen_at_ms",
+        "can_be_led",
+        "hypothetical",
+        "obstacle",
+        "verdict",
+        "trouble",
+        "lag",
+        "unknown_lags",
+    )
     shadow = seen.shadow
     return {
         "group": seen.group_id,

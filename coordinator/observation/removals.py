@@ -9,11 +9,11 @@ from itertools import groupby
 
 from bellwether_kafka.coordinator.membership import (
     STREAMS_PROTOCOL,
+    Forecasts,
     GroupState,
     MembershipConfig,
     SizeLimit,
     blocked,
-    forecast,
     tables,
 )
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
@@ -78,7 +78,7 @@ def removals(
     if not (ids and possible and at_rest) or config.adopt != "take-over" or config.takeover_obstacle is not None:
         return None
     tries = config.tries_max(answer_time_ms)
-    foreseen = forecast(ids, possible, "", config.evictions_max, size_limit.members, tries)
+    foreseen = Forecasts().forecast(ids, possible, "", config.evictions_max, size_limit.members, tries)
     costs = {member.member_id: _cost(member, streams=seen.protocol == STREAMS_PROTOCOL) for member in seen.members}
     slots = (FirstSlot(size, {m: costs[m] for m in first}) for size, first in foreseen.first_slots().items())
     return Removals(

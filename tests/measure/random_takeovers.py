@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from bellwether_kafka.coordinator.membership.broker_order import tables
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
-from bellwether_kafka.coordinator.membership.table_growth import forecast
+from bellwether_kafka.coordinator.membership.table_growth import Forecasts
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
@@ -71,7 +71,7 @@ class Prediction:
 
     @classmethod
     def of(cls, ids: Sequence[str], config: MembershipConfig, size_max: int | None = SIZE_MAX) -> "Prediction":
-        foreseen = forecast(ids, tables(ids), "", config.evictions_max, size_max, config.tries_max())
+        foreseen = Forecasts().forecast(ids, tables(ids), "", config.evictions_max, size_max, config.tries_max())
         removals = len(foreseen.with_leader) + 1
         return cls(foreseen.begins, foreseen.chosen.temporary, removals, removals + bool(foreseen.perhaps))
 

@@ -107,8 +107,7 @@ function plan(picture) {
   const { current, planned, moves: count } = seen.shadow;
   const costs = [["read from another rack", "cross_rack"], ["imbalance: most minus fewest", "spread"], ["without an owner", "unowned"]];
   const rows = costs.map(([name, key]) => [name, number(current[key]), number(planned[key])]);
-  const asks = seen.type !== "classic" && seen.protocol.startsWith("bellwether"); // its broker asks for this plan
-  const hypothetical = seen.can_be_led || asks ? "" : "Hypothetical, for the group cannot be led. ";
+  const hypothetical = seen.hypothetical ? "Hypothetical, for the group cannot be led. " : "";
   const would = `${hypothetical}Bellwether would move ${number(count.moved)}, keep ${number(count.kept)}, and give ${number(count.new)} that nobody has.`;
   const left = count.moved > moves.length ? [make("p", { className: "more" }, `The first ${number(moves.length)} of ${number(count.moved)} moves are listed.`)] : [];
   return section("plan", "Now, and what Bellwether would assign",

@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.membership.broker_order import (
     unavoidable,
 )
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.table_growth import forecast
+from bellwether_kafka.coordinator.membership.table_growth import Forecasts
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, wait_settled, wait_until
@@ -125,7 +125,10 @@ def _can_be_taken_over(member_ids: list[str]) -> bool:
     """Returns whether `doctor` says that a take-over with the default settings begins."""
     config = MembershipConfig("", instance_id=INSTANCE)
     possible = tables(member_ids)
-    return not possible or forecast(member_ids, possible, "", config.evictions_max, SIZE_MAX, config.tries_max()).begins
+    return (
+        not possible
+        or Forecasts().forecast(member_ids, possible, "", config.evictions_max, SIZE_MAX, config.tries_max()).begins
+    )
 
 
 def until_unrivalled(

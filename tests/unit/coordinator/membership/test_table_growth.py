@@ -25,7 +25,6 @@ from bellwether_kafka.coordinator.membership.table_growth import (
     OWN_MEMBERS,
     TEMPORARY_MAX,
     Forecasts,
-    forecast,
     growths,
     removals_allowed,
 )
@@ -77,7 +76,7 @@ def test_never_half_of_the_group_is_removed(members: int, most: int, allowed: in
 def taken_over(ids: Sequence[str], draw: random.Random) -> tuple[bool, bool, int]:
     """Whether it begins, whether Bellwether leads when the removed are gone, and how many these are: by a table that
     does what the broker's does."""
-    foreseen = forecast(ids, tables(ids), "", 2, SIZE_MAX)
+    foreseen = Forecasts().forecast(ids, tables(ids), "", 2, SIZE_MAX)
     if not foreseen.begins:
         return False, False, 0
     leader = draw.choice(ids)
@@ -110,7 +109,7 @@ def test_without_growth_one_group_in_ten_cannot_be_taken_over(groups: int) -> No
     begun = 0
     for seed in range(groups):
         ids = drawn(seed, draw.randint(2, 50))
-        begun += forecast(ids, tables(ids), "", 2, None).begins
+        begun += Forecasts().forecast(ids, tables(ids), "", 2, None).begins
     assert 0.8 * groups < begun < 0.95 * groups
 
 
@@ -122,7 +121,7 @@ def test_where_ids_are_tried_while_members_wait_hardly_a_group_is_disturbed_in_v
     """As many ids are tried as there is time for. Before they were counted, 11 of 1,000 such groups were."""
     draw, groups = random.Random(3), 500
     foreseen = [
-        forecast(ids, tables(ids), "", 2, SIZE_MAX, TRIES)
+        Forecasts().forecast(ids, tables(ids), "", 2, SIZE_MAX, TRIES)
         for ids in (drawn(seed, draw.randint(2, 50)) for seed in range(groups))
     ]
     begun = [foreseen_table for foreseen_table in foreseen if foreseen_table.begins]
@@ -176,27 +175,27 @@ def test_growths_are_computed_again_only_when_members_tables_or_limits_have_chan
     assert (other.leader, other.tries) == (ids[0], 3)
     for members, size_max, removals in ((ids[1:], SIZE_MAX, 2), (ids, None, 2), (ids, SIZE_MAX, 3)):
         changed = forecasts.forecast(members, tables(members), "", removals, size_max, 100)
-        assert changed == forecast(members, tables(members), "", removals, size_max, 100)
+        assert changed == Forecasts().forecast(members, tables(members), "", removals, size_max, 100)
         assert changed.growths is not first.growths
 
 
 def test_ids_that_are_tried_before_anybody_is_disturbed_are_no_matter() -> None:
     ids = drawn(3, 50, buckets=256)
-    assert forecast(ids, tables(ids), "", 2, None, 1).begins is False
-    assert forecast(ids, tables(ids), "", 2, None, None).begins
+    assert Forecasts().forecast(ids, tables(ids), "", 2, None, 1).begins is False
+    assert Forecasts().forecast(ids, tables(ids), "", 2, None, None).begins
 
 
 def test_a_member_that_is_alone_leads() -> None:
-    assert forecast(drawn(1, 1), [JAVA16], "", 2, None).leader != ""
+    assert Forecasts().forecast(drawn(1, 1), [JAVA16], "", 2, None).leader != ""
 
 
 def test_a_leader_that_has_gone_is_not_known() -> None:
-    assert forecast(drawn(1, 3), [JAVA16], "gone", 2, None).leader == ""
+    assert Forecasts().forecast(drawn(1, 3), [JAVA16], "gone", 2, None).leader == ""
 
 
 def test_first_slots_are_named_for_each_size() -> None:
     ids = drawn(3, 30, buckets=64)
-    slots = forecast(ids, [MemberTable(HashOrder.JAVA, 64)], "", 2, SIZE_MAX).first_slots()
+    slots = Forecasts().forecast(ids, [MemberTable(HashOrder.JAVA, 64)], "", 2, SIZE_MAX).first_slots()
     assert list(slots) == [64, 128, 256]
     for size, first in slots.items():
         assert first == tuple(m for m in ids if spread_hash(m) & (size - 1) == 0)

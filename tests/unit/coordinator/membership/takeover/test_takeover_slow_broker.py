@@ -4,7 +4,7 @@ search that would find none (285 ids were assumed in two seconds, 57 came at a l
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, tables, unavoidable
 from bellwether_kafka.coordinator.membership.config import MembershipConfig, SizeLimit
-from bellwether_kafka.coordinator.membership.table_growth import forecast
+from bellwether_kafka.coordinator.membership.table_growth import Forecasts
 from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import client, in_order
 
@@ -37,7 +37,7 @@ def answered_after(play: Play, seconds: float) -> list[str]:
 
 def begins(tries: int | None) -> bool:
     ids = [m.member_id for m in CROWD]
-    return forecast(ids, tables(ids), "", CONFIG.evictions_max, 1_000, tries).begins
+    return Forecasts().forecast(ids, tables(ids), "", CONFIG.evictions_max, 1_000, tries).begins
 
 
 def test_a_slower_broker_lets_fewer_ids_be_tried() -> None:
