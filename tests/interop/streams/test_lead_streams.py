@@ -161,7 +161,7 @@ def test_a_process_that_is_not_attested_makes_java_lead(kafka: KafkaCluster, tmp
         app.wait_settled()
         app.wait_counted(load.expected)
         assert strangers(kafka, common.application_id), "the new version was led by our old topology"
-        (refused,) = lead.logged("membership", what="REFUSED")
+        (refused, *_) = lead.logged("membership", what="REFUSED")
         assert "has restarted and may run another version" in refused["reason"]
 
 
