@@ -1,8 +1,8 @@
 """Adopts a live exactly-once application by restarting its instances one after another.
 
-Three instances with default client ids, sessions of 45 s and heartbeats of 3 s, under load. Bellwether has the default
-settings and declares `exactly_once_v2`, so it may remove no live member. The instance whose thread leads is restarted
-first.
+Three instances with default client ids, sessions of three minutes and heartbeats of 3 s, under load. Bellwether has the
+default settings but for more time to find a member id and declares `exactly_once_v2`, so it may remove no live member.
+The instance whose thread leads is restarted first.
 """
 
 import os
@@ -25,11 +25,12 @@ from tests.interop.support.streams_stage import bellwether_options, create_topic
 
 INSTANCES = ("app-1", "app-2", "app-3")
 PARTITIONS, KEYS, RECORDS, PER_SECOND = 4, 300, 3_000, 200
-SESSION_MS, HEARTBEAT_MS = 45_000, 3_000
+SESSION_MS, HEARTBEAT_MS = 180_000, 3_000  # a busy machine takes 40 s to start a process
 QUIET_S = 3.0
 STALL_MS = 500
 STEPS = ("ended", "launched", "state")
 NOT_LED = "not taken over: under exactly_once_v2"
+PATIENT_ADOPTION = {"session_timeout_ms": 10_000, "roll_ms_max": 6_000}
 TABLE = MemberTable(HashOrder.JAVA, 16)  # that of twelve members at most
 
 
@@ -80,7 +81,7 @@ class Stage:
         create_topics(cluster, self.application)
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bellwether-adopted-")))
         options = bellwether_options(self.application, write_topology(self.application, folder), "kafka")
-        self.bellwether = Bellwether(cluster, [name], options=options)
+        self.bellwether = Bellwether(cluster, [name], options=options | PATIENT_ADOPTION)
         stack.callback(lambda: self.bellwether.__exit__(None, None, None))
         self.app = stack.enter_context(StreamsApp(cluster, self.application))
         self.load = stack.enter_context(Load(cluster, self.application.topics[0], KEYS))
