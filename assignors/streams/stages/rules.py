@@ -30,7 +30,6 @@ from bellwether_kafka.assignors.shared import (
     yielding_last,
 )
 from bellwether_kafka.assignors.streams.application import ProcessView, StreamsView, TaskTable, is_caught_up
-from bellwether_kafka.assignors.streams.placing import TaskLimits
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem
 from bellwether_kafka.protocol.primitives import whole_number
 
@@ -46,14 +45,14 @@ class _Thread(NamedTuple):
 
 
 def moved_by_rules(
-    problem: TaskProblem, rules: Sequence[Rule], owner: IntArray, released: BoolArray
+    problem: TaskProblem, rules: Sequence[Rule], allowed: BoolArray, owner: IntArray, released: BoolArray
 ) -> tuple[IntArray, StageReport]:
-    """Returns the owners under the rules, and a report. The given array is not changed. `released` marks the tasks that
-    the rules took from their owners before the other stages."""
+    """Returns the owners under the rules, and a report. The given array is not changed. `allowed` is what the rules
+    allow; `released` marks the tasks that they took from their owners before the other stages."""
     table, size = problem.view.tasks, problem.view.size
     beside = np.delete(owner, problem.tasks)
     others = np.bincount(beside[beside != NOBODY], minlength=size)
-    wanted = narrow(problem, rules, owner, others.astype(np.int64))
+    wanted = narrow(problem, rules, allowed, owner, others.astype(np.int64))
     mine = np.zeros(table.size, dtype=np.bool_)
     mine[problem.tasks] = True
     placed = released & mine | (wanted != owner)
@@ -63,10 +62,11 @@ def moved_by_rules(
     return wanted, report
 
 
-def narrow(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray, others: LongArray) -> IntArray:
+def narrow(
+    problem: TaskProblem, rules: Sequence[Rule], allowed: BoolArray, owner: IntArray, others: LongArray
+) -> IntArray:
     """Returns owners in which no task of the problem is where it may not be, as long as there is another process that
     may have it. `others[p]` is what process p has besides these tasks. The given array is not changed."""
-    allowed = _allowed(problem.view, rules)
     wanted = owner.copy()
     wrong = [t for t in problem.tasks.tolist() if not allowed[t, owner[t]] and allowed[t].any()]
     remains = [t for t in wrong if problem.live[t] != NOBODY and allowed[t, problem.live[t]]]
@@ -80,11 +80,6 @@ def narrow(problem: TaskProblem, rules: Sequence[Rule], owner: IntArray, others:
         wanted[task] = target
         load[target] += 1
     return wanted
-
-
-def limits_of(view: StreamsView, rules: Sequence[Rule]) -> TaskLimits:
-    """Returns what these rules leave to the other stages."""
-    return TaskLimits.of(_allowed(view, rules), evacuated_by(view, rules))
 
 
 def means(process: ProcessView, where: str) -> bool:
@@ -106,7 +101,7 @@ def infeasible(view: StreamsView, rule: Rule, others: Sequence[Rule]) -> str:
     if not named.any():
         subtopologies = sorted({int(s) for s in view.tasks.subtopology})
         return f"{rule.item} is neither a task nor a subtopology; those are {', '.join(map(str, subtopologies))}"
-    stuck = np.flatnonzero(named & ~_allowed(view, (*others, rule)).any(axis=1))
+    stuck = np.flatnonzero(named & ~allowed_by(view, (*others, rule)).any(axis=1))
     if not len(stuck):
         return ""
     more = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
@@ -115,7 +110,7 @@ def infeasible(view: StreamsView, rule: Rule, others: Sequence[Rule]) -> str:
 
 def against(view: StreamsView, rules: Sequence[Rule], owner: IntArray) -> IntArray:
     """Returns the tasks whose owner may not have them although another process may."""
-    allowed = _allowed(view, rules)
+    allowed = allowed_by(view, rules)
     owned = np.flatnonzero(owner != NOBODY)
     wrong = ~allowed[owned, owner[owned]] & allowed[owned].any(axis=1)
     misplaced: IntArray = owned[wrong].astype(np.int32)
@@ -137,7 +132,7 @@ def evacuated_by(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
     return np.array([any(means(p, rule.where) for rule in emptying) for p in view.processes], dtype=np.bool_)
 
 
-def _allowed(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
+def allowed_by(view: StreamsView, rules: Sequence[Rule]) -> BoolArray:
     """Returns task x process: whether the rules allow it. A rule that refers to no process has no effect.
 
     Successive rules of one kind and place are joined: an applied plan has a rule for each task, process by process.

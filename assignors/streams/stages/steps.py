@@ -14,7 +14,13 @@ from bellwether_kafka.assignors.streams.stages.capacity import QuotaEvener, devi
 from bellwether_kafka.assignors.streams.stages.chain import TaskProblem, TaskStage, run
 from bellwether_kafka.assignors.streams.stages.colocation import CoLocation, unknown_subtopologies
 from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.stages.rules import evacuated_by, last_copies, limits_of, moved_by_rules, narrow
+from bellwether_kafka.assignors.streams.stages.rules import (
+    allowed_by,
+    evacuated_by,
+    last_copies,
+    moved_by_rules,
+    narrow,
+)
 
 
 class Steps:
@@ -51,9 +57,14 @@ class Steps:
         return evacuated_by(self.view, self._configs.rules)
 
     @cached_property
+    def _allowed(self) -> BoolArray:
+        """Task x process: whether orders allow it. Members and rules may be many, so this is computed once."""
+        return allowed_by(self.view, self._configs.rules)
+
+    @cached_property
     def limits(self) -> TaskLimits | None:
         """What orders leave to the placement, None without orders."""
-        return limits_of(self.view, self._configs.rules) if self._configs.rules else None
+        return TaskLimits.of(self._allowed, self.evacuated) if self._configs.rules else None
 
     def last_copies(self, acceptable_lag: int) -> IntArray:
         """Returns tasks on which only evacuated processes have caught up."""
@@ -67,7 +78,7 @@ class Steps:
         """Returns these owners without those of `tasks` that orders do not allow."""
         if not self._configs.rules:
             return owner
-        narrowed = narrow(self._problem(tasks, live, lags), self._configs.rules, owner, others)
+        narrowed = narrow(self._problem(tasks, live, lags), self._configs.rules, self._allowed, owner, others)
         self._released |= narrowed != owner
         return narrowed
 
@@ -84,7 +95,7 @@ class Steps:
         wanted, reports = run(self._stages(), movable, owner, self._configs.clock)
         self._add_reports(reports, kind)
         if self._configs.rules:
-            wanted, rules_report = moved_by_rules(problem, self._configs.rules, wanted, self._released)
+            wanted, rules_report = moved_by_rules(problem, self._configs.rules, self._allowed, wanted, self._released)
             self._add_reports((rules_report,), kind)
         if kind == "stateful":
             self.reserved = reserved(problem, wanted)
