@@ -34,7 +34,7 @@ REFRESHED = frozenset(
     }
 )
 _DIFFERS = ("timestamp", "generation")  # in lines on the same trouble
-_DIGITS = re.compile(r"\d+")
+_NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w-])")  # not that of a topic such as orders-1
 SECRET_WORDS = (*SECRETS, "passwd", "user_data")
 SHOWN_PROPERTIES = frozenset(
     {
@@ -75,7 +75,7 @@ class OnceAMinute:
         if event.get("event") not in REFRESHED:
             return event
         kept = {name: value for name, value in event.items() if name not in _DIFFERS}
-        line = repr({**kept, "reason": _DIGITS.sub("", str(event.get("reason")))})
+        line = repr({**kept, "reason": _NUMBER.sub("", str(event.get("reason")))})
         now = self._clock()
         with self._lock:
             at, dropped = self._reported.get(line, (float("-inf"), 0))

@@ -133,7 +133,8 @@ def test_a_trouble_that_each_refresh_meets_is_logged_once_a_minute() -> None:
     assert passed(**denied) == {"event": "lags_unknown", **denied}
     assert passed(**{**denied, "reason": "no answer after 4998 ms", "timestamp": "2"}) is None
     assert passed(**{**denied, "group": "orders-2"}) is not None
-    assert passed(**{**denied, "reason": "not authorized"}) is not None
+    for topic in ("orders-1", "orders-2"):
+        assert passed(**{**denied, "reason": f"not authorized to read {topic}"}) is not None
     now[0] = 60.0
     assert passed(**denied) == {"event": "lags_unknown", **denied, "repeated": 1}
     assert passed("rebalance_begun", group="orders-1") == passed("rebalance_begun", group="orders-1") is not None
