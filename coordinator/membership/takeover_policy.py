@@ -304,7 +304,11 @@ def proven(
     if config.adopt != "take-over" or config.takeover_obstacle is not None or broker_version >= PROVEN_FROM:
         return config
     version = ".".join(map(str, broker_version)) or "an unknown version"
-    sentence = f"who leads next has not been tried on brokers like these (Kafka {version})"
+    tried = ".".join(map(str, PROVEN_FROM))
+    sentence = (
+        f"who leads next has not been tried on brokers like the oldest of these (Kafka {version}); restart"
+        f" Bellwether when all have {tried} or newer"
+    )
     return replace(config, takeover_obstacle=Obstacle(NotLeading.BLOCKED, sentence))
 
 
