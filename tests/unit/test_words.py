@@ -54,8 +54,8 @@ def avoided(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in EXEMPT])
 def test_a_page_avoids_these_words(page: str) -> None:
-    found = avoided((ROOT / page).read_text(encoding="utf-8"))
-    assert not found, f"{page} (docs/style.md has better ones):\n" + "\n".join(found)
+    hits = avoided((ROOT / page).read_text(encoding="utf-8"))
+    assert not hits, f"{page} (docs/style.md has better ones):\n" + "\n".join(hits)
 
 
 def test_pages_that_are_not_checked_exist() -> None:
@@ -106,13 +106,13 @@ def texts(nodes: Nodes) -> Iterator[ast.Constant]:
 
 @pytest.mark.parametrize("folder", CODE_FOLDERS)
 def test_the_texts_of_the_code_avoid_these_words(folder: str) -> None:
-    found = [
+    hits = [
         f"{path.relative_to(ROOT)}:{text.lineno} {hit}"
         for path in modules(folder)
         for text in texts(nodes_of(path))
         for hit in avoided(LEFT.sub("", str(text.value)))
     ]
-    assert not found, "docs/style.md has better words:\n" + "\n".join(found)
+    assert not hits, "docs/style.md has better words:\n" + "\n".join(hits)
 
 
 def documentation(code: str) -> Iterator[str]:
@@ -149,9 +149,9 @@ def test_texts_are_what_people_read_and_no_docstrings() -> None:
 @pytest.mark.parametrize("folder", CODE_FOLDERS)
 def test_every_module_states_what_it_is_for_without_these_words(folder: str) -> None:
     stated = {path: ast.get_docstring(tree_of(path)) for path in modules(folder)}
-    found = {str(path.relative_to(ROOT)): avoided((text or "").split("\n\n")[0]) for path, text in stated.items()}
+    by_module = {str(path.relative_to(ROOT)): avoided((text or "").split("\n\n")[0]) for path, text in stated.items()}
     assert [str(path) for path, text in stated.items() if not text] == []
-    assert {name: hits for name, hits in found.items() if hits} == {}
+    assert {name: hits for name, hits in by_module.items() if hits} == {}
 
 
 # Parts of names, and what to write instead; these are words of the code and not of the prose.
@@ -278,29 +278,29 @@ def _names_of(folder: str) -> tuple[tuple[Path, Lines, Lines], ...]:
 
 @cache
 def _named(folder: str) -> tuple[str, ...]:
-    found = []
+    hits = []
     for path, _, every_name in _names_of(folder):
-        found += [f"{path}: {part}: {NAMES[part]}" for part in forbidden(path.stem)]
-        for line, one in every_name:
-            found += [f"{path}:{line} {one}: {NAMES[part]}" for part in forbidden(one)]
-    return tuple(dict.fromkeys(found))
+        hits += [f"{path}: {part}: {NAMES[part]}" for part in forbidden(path.stem)]
+        for line, name in every_name:
+            hits += [f"{path}:{line} {name}: {NAMES[part]}" for part in forbidden(name)]
+    return tuple(dict.fromkeys(hits))
 
 
 @pytest.mark.parametrize("folder", NAMED_FOLDERS)
 def test_names_and_keys_avoid_these_words(folder: str) -> None:
-    found = _named(folder)
-    assert not found, "write instead:\n" + "\n".join(found)
+    hits = _named(folder)
+    assert not hits, "write instead:\n" + "\n".join(hits)
 
 
 @pytest.mark.parametrize("folder", NAMED_FOLDERS)
 def test_definitions_are_no_metaphors(folder: str) -> None:
-    found = [
+    hits = [
         f"{path}:{line} {name}: {METAPHORS[part]}"
         for path, defined, _ in _names_of(folder)
         for line, name in [*defined, (1, path.stem)]
         for part in forbidden(name, METAPHORS)
     ]
-    assert not found, "write instead:\n" + "\n".join(found)
+    assert not hits, "write instead:\n" + "\n".join(hits)
 
 
 @pytest.mark.parametrize(
