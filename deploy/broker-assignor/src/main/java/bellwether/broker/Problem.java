@@ -179,8 +179,8 @@ final class Problem implements Question {
         DataOutputStream out = new DataOutputStream(bytes);
         head(out, kind, assignor, number);
         texts(out, known);
-        write(out, sets.keySet().stream()  // an empty broker.rack is none
-            .map(set -> set.stream().filter(rack -> !rack.isEmpty()).mapToInt(known::indexOf).toArray()).toList());
+        // An empty broker.rack is none.
+        write(out, sets.keySet().stream().map(s -> s.stream().mapToInt(known::indexOf).filter(r -> r >= 0).toArray()).toList());
         out.writeInt(topics.length);
         for (int t = 0; t < topics.length; t++) {
             out.writeLong(topics[t].getMostSignificantBits());
