@@ -51,7 +51,7 @@ def served(talk: Callable[[Ask], Awaitable[None]], *, trouble: str | None = None
                 writer.write_eof()
             try:
                 return (await reader.read()).decode()
-            except ConnectionResetError:
+            except ConnectionError:
                 return ""  # dropped without an answer, with bytes of the request unread
             finally:
                 writer.close()
