@@ -287,7 +287,8 @@ class Screen:
                 self._rows = await refresh("" if self._view.typed else self._view.wanted)
                 self._draw(HELP if has_keys else "")
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._ended.wait(), interval_s)
+                    async with asyncio.timeout(interval_s):
+                        await self._ended.wait()
 
     def press(self, key: str) -> None:
         if key == QUIT and not self._view.typed:

@@ -70,7 +70,8 @@ class AbsenceWatch:
             except Exception:
                 log.exception("absences_not_watched")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._poll_requested.wait(), pause_s)
+                async with asyncio.timeout(pause_s):
+                    await self._poll_requested.wait()
 
     async def turn(self) -> float:
         """Polls each group that has such an order, or is still in the rebalance in which one ended. Returns the seconds

@@ -124,7 +124,8 @@ class Controller:
         while not self._caught_up.is_set():
             self._report()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._caught_up.wait(), self._heartbeat_s)
+                async with asyncio.timeout(self._heartbeat_s):
+                    await self._caught_up.wait()
         while True:
             try:
                 self._report()

@@ -126,7 +126,8 @@ class GhostWatch:
     async def _sleep(self, pause_s: float) -> None:
         """Sleeps, but wakes when the end of a process is announced."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stated.wait(), pause_s)
+            async with asyncio.timeout(pause_s):
+                await self._stated.wait()
 
     async def _turn(self) -> float:
         """Makes one refresh. Returns the seconds until the next."""
@@ -153,7 +154,8 @@ class GhostWatch:
         """Waits for an event of Bellwether's membership, for at most `INTERVAL_S_MAX`."""
         self._poll_requested.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._poll_requested.wait(), INTERVAL_S_MAX)
+            async with asyncio.timeout(INTERVAL_S_MAX):
+                await self._poll_requested.wait()
 
     @property
     def _member(self) -> membership.MembershipView | None:

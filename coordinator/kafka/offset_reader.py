@@ -139,7 +139,6 @@ class OffsetReader:
         """Returns one place in the logs of partitions 0..n-1 of each topic. Raises OffsetsError without an answer."""
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._list, dict(topics), place, limit_s)
         try:
-            # Up to Python 3.11 `wait_for` swallows a cancellation that comes just after the answer.
             async with asyncio.timeout(limit_s + 2 * RESULT_SLACK_S):
                 return await work
         except TimeoutError as error:

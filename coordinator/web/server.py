@@ -67,7 +67,8 @@ class HttpServer:
         server.close()
         connections.each(lambda transport: transport.close())
         with suppress(TimeoutError):
-            await asyncio.wait_for(server.wait_closed(), STOP_TIMEOUT_S)
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await server.wait_closed()
         connections.each(lambda transport: transport.abort())
 
 
