@@ -182,7 +182,7 @@ Refreshed = tuple[list[Observation], GhostRefreshes]
 async def _refresh(settings: Settings, groups: Sequence[str], for_s: float, interval_s: float) -> list[Refreshed]:
     """Returns the refreshes of each group, by name. Ends the process with a sentence if a named group does not
     exist."""
-    async with connected(settings.properties, settings.weights) as sources:
+    async with connected(settings) as sources:
         names = list(dict.fromkeys(groups)) or await _all(sources)
         if not names:
             fail("The brokers have no group that could be assessed.")

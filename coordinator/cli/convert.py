@@ -90,7 +90,7 @@ def convert(
 
 async def _facts(settings: Settings, group: str) -> ConversionFacts:
     answers: list[DescribeAnswer] = []
-    async with connected(settings.properties, settings.weights) as sources:
+    async with connected(settings) as sources:
         leader = await asyncio.to_thread(under_orders, settings, group)
         observer = observer_for(settings, group, sources, leader, on_seen=(lambda _, answer: answers.append(answer),))
         seen = of_a_group(await observer.observe())
@@ -123,7 +123,7 @@ async def _follow(
     interruption ends it with what is pending."""
     began, watch = time.monotonic(), ConversionFollower(start)
     try:
-        async with connected(settings.properties, settings.weights) as sources:
+        async with connected(settings) as sources:
             observer = observer_for(settings, facts.seen.group_id, sources)
             seen = facts.seen
             while True:

@@ -81,7 +81,7 @@ def _new_topology(path: Path, settings: Settings, group: str) -> Topology:
 
 
 async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFacts:
-    async with connected(settings.properties, settings.weights) as sources:
+    async with connected(settings) as sources:
         given = await asyncio.to_thread(leader.given_orders, settings, group)
         rules = leader.rules_of(given.records, group, given.now_ms) if given is not None else ()
         leading = leader.configured(settings, group, rules=rules)

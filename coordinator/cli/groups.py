@@ -185,7 +185,7 @@ def draw_groups(rows: Sequence[GroupOfList], *, wide: bool) -> None:
 
 async def _list(settings: Settings) -> list[GroupOfList]:
     """Returns all groups, by name."""
-    async with connected(settings.properties, settings.weights) as sources:
+    async with connected(settings) as sources:
         return await listed_groups(sources, settings.groups[0].membership(settings.instance_id))
 
 

@@ -26,7 +26,7 @@ from bellwether_kafka.coordinator.observation import (
     full_ids,
 )
 from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError
-from bellwether_kafka.coordinator.settings import Leader, Settings, WeightSettings
+from bellwether_kafka.coordinator.settings import Leader, Settings
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
@@ -94,14 +94,14 @@ def retried(
 
 
 @asynccontextmanager
-async def connected(properties: Mapping[str, str], weights: WeightSettings | None = None) -> AsyncIterator[Sources]:
-    """Opens the sources that a refresh reads from. Plans by load use the topic of `weights`, if there is one. Raises
+async def connected(settings: Settings) -> AsyncIterator[Sources]:
+    """Opens the sources that a refresh reads from. Plans by load use the topic of weights, if one is configured. Raises
     TransportError and ClientConfigError.
 
     The transport is opened first, because its error explains why a login gets no token; librdkafka's does not.
     """
-    for_librdkafka = kafka.librdkafka_properties(properties)
-    transport = kafka.Transport(properties)
+    for_librdkafka = kafka.librdkafka_properties(settings.properties)
+    transport = kafka.Transport(settings.properties)
     with ExitStack() as opened:
         try:
             await transport.start(CONNECT_TIMEOUT_MS)
@@ -109,10 +109,12 @@ async def connected(properties: Mapping[str, str], weights: WeightSettings | Non
             opened.callback(reader.close)
             offsets = kafka.OffsetReader(reader.admin, transport)
             opened.callback(offsets.close)
-            topic = TopicWeights(properties, weights) if weights is not None else None
-            if topic is not None:
+            read_weights = None
+            if settings.weights is not None:
+                topic = TopicWeights(settings.properties, settings.weights)
                 opened.callback(topic.close)
-            yield Sources(transport, reader, offsets, weights=topic.read if topic is not None else None)
+                read_weights = topic.read
+            yield Sources(transport, reader, offsets, weights=read_weights)
         finally:
             opened.close()
             await transport.close()
@@ -122,7 +124,7 @@ async def connected(properties: Mapping[str, str], weights: WeightSettings | Non
 async def observer_of(settings: Settings, group: str, *, unsubscribed: bool = False) -> AsyncIterator[GroupObserver]:
     """Opens an observer whose shadow plan is what the configured leader would decide. `unsubscribed`: it also reads the
     lags of topics with committed offsets that no member subscribes to."""
-    async with connected(settings.properties, settings.weights) as sources:
+    async with connected(settings) as sources:
         leader = await asyncio.to_thread(under_orders, settings, group)
         yield observer_for(settings, group, sources, leader, unsubscribed=unsubscribed)
 

@@ -230,7 +230,7 @@ def _sizes(decision: Decision[TaskPlan], settings: Settings) -> dict[TaskId, int
     counts = {t: int(cluster.counts[cluster.index[t]]) for t in decision.plan.topology.changelogs if t in cluster.index}
 
     async def ask() -> dict[tuple[str, int], int]:
-        async with connected(settings.properties, settings.weights) as sources:
+        async with connected(settings) as sources:
             try:
                 return await sources.transport.largest_logs(await sources.reader.nodes(), counts)
             except TransportError:

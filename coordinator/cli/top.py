@@ -208,7 +208,7 @@ async def _top(
     view: View,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, names[0] if names else ANY_GROUP)
-    async with connected(settings.properties, settings.weights) as sources:
+    async with connected(settings) as sources:
         observers: dict[str, GroupObserver] = {}
         silent: dict[str, str] = {}
 

@@ -25,6 +25,7 @@ from bellwether_kafka.coordinator.cli.output import As, Output, echo, echo_lines
 from bellwether_kafka.coordinator.cli.read_groups import connected
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import GroupState
+from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.topology import (
     Learned,
     combined,
@@ -57,7 +58,7 @@ def learn(
 ) -> None:
     text = _text(describe) if describe is not None else None
     try:
-        learned = asyncio.run(_learn(group, _properties(bootstrap, config, group), text))
+        learned = asyncio.run(_learn(group, _settings(bootstrap, config, group), text))
     except TopologyError as error:
         fail(f"The topology of {group} cannot be learned: {error}.")
     _print(learned.topology, learned.notes, output)
@@ -73,7 +74,7 @@ def parse(
     text = _text(file)
     try:
         if bootstrap or config:
-            admin = admin_of(_properties(bootstrap, config, application_id))
+            admin = admin_of(_settings(bootstrap, config, application_id).properties)
             counts = topic_counts(admin, LIMIT_S)
             described = parse_description(text, application_id, counts)
             topology, notes = _with_existing(described.topology, described.notes, admin, counts)
@@ -167,11 +168,11 @@ def diff(
     echo(f"A rolling upgrade: {difference.rolling}")
 
 
-async def _learn(group: str, properties: Mapping[str, str], text: str | None) -> Learned:
+async def _learn(group: str, settings: Settings, text: str | None) -> Learned:
     """Learns the topology, with the text of its description if there is one. Raises TopologyError. Ends the command if
     brokers do not answer."""
     try:
-        async with connected(properties) as sources:
+        async with connected(settings) as sources:
             answer = await sources.transport.describe_group(group)
             if answer.error:
                 raise TopologyError(f"the group cannot be described (error {answer.error}) {answer.message}".rstrip())
@@ -213,10 +214,10 @@ def _with_existing(
     return completed.topology, (*notes, *completed.notes)
 
 
-def _properties(bootstrap: str | None, config: Path | None, group: str) -> dict[str, str]:
+def _settings(bootstrap: str | None, config: Path | None, group: str) -> Settings:
     settings = load_settings(bootstrap, config, {"groups": [group]})
     check_client(settings)
-    return settings.properties
+    return settings
 
 
 def _print(topology: Topology, notes: Sequence[str], output: Output) -> None:

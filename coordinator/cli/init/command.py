@@ -129,7 +129,7 @@ def _properties(questions: Questions, given: GivenOptions) -> tuple[dict[str, st
 
 
 async def _cluster(settings: Settings) -> Cluster:
-    async with connected(settings.properties, settings.weights) as sources:
+    async with connected(settings) as sources:
         groups = await listed_groups(sources, settings.groups[0].membership(settings.instance_id))
         return Cluster(tuple(groups), await asyncio.to_thread(_racks, sources.reader.admin))
 
@@ -154,7 +154,7 @@ async def _led(settings: Settings, names: Sequence[str]) -> tuple[DraftedGroup, 
     """Reads each of these groups. Ends the process with a sentence if one cannot be led."""
     if not names:
         return ()
-    async with connected(settings.properties, settings.weights) as sources:
+    async with connected(settings) as sources:
         refreshes = [of_a_group(await observer_for(settings, name, sources).observe()) for name in names]
     for seen in refreshes:
         if not seen.can_be_led:

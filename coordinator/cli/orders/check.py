@@ -136,7 +136,7 @@ class PlannedPlacement:
 
     def _refresh(self, rules: tuple[Rule, ...]) -> Observation:
         async def once() -> Observation:
-            async with connected(self._settings.properties, self._settings.weights) as sources:
+            async with connected(self._settings) as sources:
                 leader = await asyncio.to_thread(self._leader, rules)
                 return await observer_for(self._settings, self._group, sources, leader).observe()
 
