@@ -272,9 +272,9 @@ def _stopped(facts: ConversionFacts) -> Iterator[str]:
 
 
 def _way_back(facts: ConversionFacts) -> tuple[str, ...]:
-    led = ", and Bellwether leads it again" if facts.led and not facts.waits else ""
     if not facts.convertible:
         return ()
+    led = ", and Bellwether leads it again" if facts.led and not facts.waits else ""
     group = for_shell(facts.seen.group_id)
     how = "all at once" if facts.when_empty else f"one after another (bellwether doctor {group} has the order)"
     again = f"Restart them once more, {how}: with these settings Bellwether takes the lead from no live member."

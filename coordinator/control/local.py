@@ -88,9 +88,8 @@ def state_file(kind: str, bootstrap: str, folder: Path | None = None) -> Path:
 def write_state(path: Path, text: str) -> None:
     """Writes a state file atomically, since another process may read it meanwhile, and waits until it is on the disk:
     it is for a restart, perhaps of the machine. Raises OSError."""
-    aside = path.with_suffix(
-        f".{secrets.token_hex(8)}"
-    )  # processes of containers that share a volume have one process id
+    # Not by the process id, which processes of containers that share a volume may have in common.
+    aside = path.with_suffix(f".{secrets.token_hex(8)}")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with aside.open("w", encoding="utf-8") as file:
