@@ -26,7 +26,9 @@ from bellwether_kafka.coordinator.control.records import (
     Stopped,
     Until,
     absence_key,
+    end_in_words,
     lead_is_wanted,
+    orders_in_force,
     recent_heartbeats,
     traits_of,
 )

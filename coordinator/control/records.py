@@ -10,6 +10,7 @@ of record needs a frozen class with `kind`, `key`, `expires_ms` and `to_json`, a
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -259,6 +260,19 @@ def recent_heartbeats(records: Mapping[str, Record], now_ms: int) -> list[Instan
         for heartbeat in records.values()
         if isinstance(heartbeat, InstanceHeartbeat) and heartbeat.at_ms >= now_ms - HEARTBEAT_AGE_MS_MAX
     ]
+
+
+def orders_in_force(records: Mapping[str, Record], now_ms: int) -> list[AnyOrder]:
+    """Returns the orders that have not expired, sorted by key."""
+    orders = (record for _, record in sorted(records.items()) if isinstance(record, AnyOrder))
+    return [order for order in orders if now_ms < order.expires_ms]
+
+
+def end_in_words(order: AnyOrder, without_end: str) -> str:
+    """Returns when the order expires, as a part of a sentence: `without_end` if that is not a matter of time."""
+    if order.expires_ms >= NO_END_MS:
+        return without_end
+    return f"until {datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec='seconds')}"
 
 
 def lead_is_wanted(group: str, records: Mapping[str, Record], now_ms: int) -> bool:

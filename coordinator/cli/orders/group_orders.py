@@ -5,7 +5,6 @@ An order stays in force through restarts and fail-overs until it expires or is w
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -114,7 +113,7 @@ def orders(to: OrderService) -> None:
     at_ms, by_key = now_ms(), to.read()
     records = [record for _, record in sorted(by_key.items())]
     heartbeats = [record for record in records if isinstance(record, control.InstanceHeartbeat)]
-    in_force = [r for r in records if isinstance(r, control.AnyOrder) and r.expires_ms > at_ms]
+    in_force = control.orders_in_force(by_key, at_ms)
     if to.output.is_document:
         listed = [{**document(order), "absence": _stage(order, by_key)} for order in in_force]
         print_document({"instances": [asdict(heartbeat) for heartbeat in heartbeats], "orders": listed}, to.output)
@@ -127,14 +126,8 @@ def orders(to: OrderService) -> None:
         echo(f"instance of Bellwether {heartbeat.instance}: leads {len(heartbeat.leads)}, {reported}")
     for order in in_force:
         stage = _stage(order, by_key)
-        until = "" if isinstance(order, control.AppliedPlan) else f", {_sooner(order)}{_end(order)}"
+        until = "" if isinstance(order, control.AppliedPlan) else f", {_until(order)}"
         echo(f"{order.sentence}{until}{f'; it is {stage} now' if stage else ''}")
-
-
-def _end(order: control.AnyOrder) -> str:
-    if order.expires_ms >= control.NO_END_MS:
-        return "until members join"
-    return f"until {datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec='seconds')}"
 
 
 def _has_stopped(to: OrderService, group: str, wait_s: float) -> None:
@@ -149,10 +142,10 @@ def _has_stopped(to: OrderService, group: str, wait_s: float) -> None:
         )
 
 
-def _sooner(order: control.AnyOrder) -> str:
-    """Returns what ends the order before it expires, as a part of a sentence."""
+def _until(order: control.AnyOrder) -> str:
+    """Returns when the order ends, and what ends it sooner, as a part of a sentence."""
     until = order.until if isinstance(order, control.PlacementOrder) else control.Until.EXPIRY
-    return SOONER.get(until, "")
+    return SOONER.get(until, "") + control.end_in_words(order, "until members join")
 
 
 def _stage(order: control.AnyOrder, records: Mapping[str, control.Record]) -> str | None:

@@ -50,8 +50,7 @@ class GivenOrders:
 
     def in_force(self, group: str) -> list[control.AnyOrder]:
         """Returns the orders on the group that have not expired, sorted by key."""
-        given = (record for _, record in sorted(self.records.items()) if isinstance(record, control.AnyOrder))
-        return [order for order in given if order.target == group and self.now_ms < order.expires_ms]
+        return [order for order in control.orders_in_force(self.records, self.now_ms) if order.target == group]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Checks the operators' orders on the group: which are in force, and whether they can be followed."""
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS
@@ -16,6 +15,7 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
 )
 
 NAME = "orders"
+UNTIL_CHANGED = "until members join or change"
 
 
 def order_checks(facts: DoctorFacts) -> list[Check]:
@@ -28,7 +28,7 @@ def order_checks(facts: DoctorFacts) -> list[Check]:
         return [Check(NAME, CheckVerdict.WARN, sentence(given.unread), remedy)]
     group = facts.seen.group_id
     in_force = given.in_force(group)
-    details = tuple(f"{order.sentence}, {_end(order)}" for order in in_force)
+    details = tuple(f"{order.sentence}, {control.end_in_words(order, UNTIL_CHANGED)}" for order in in_force)
     many = {0: "No order is", 1: "One order is"}.get(len(in_force), f"{len(in_force)} orders are")
     message = f"{many} in force for this group."
     unfollowed = [(order, reason) for order in in_force if (reason := _unfollowed(order, facts, given))]
@@ -81,9 +81,3 @@ def _infeasible(order: control.AnyOrder, facts: DoctorFacts, given: GivenOrders)
     ]
     if reason := shadow.decision.plan.infeasible(order.rule, others):
         yield sentence(f"{order.kind.value} of {order.item} at {order.where}: {reason}")
-
-
-def _end(order: control.AnyOrder) -> str:
-    if order.expires_ms >= control.NO_END_MS:
-        return "until members join or change"
-    return f"until {datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec='seconds')}"
