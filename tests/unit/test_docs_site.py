@@ -1,54 +1,16 @@
-"""The site of the pages (`make docs`) has a place for each of them, and shows what the repository shows."""
+"""The site of the pages (`make docs`) shows what the repository shows."""
 
-from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
 
 import pytest
-import yaml
 
 from tests.module_files import module_at
 from tests.paths import DOCS, ROOT
 
 
-class Configuration(yaml.SafeLoader):
-    """Reads mkdocs.yml, where some values are names of functions, without mkdocs."""
-
-
-Configuration.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: suffix)
-CONFIGURATION = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Configuration)  # noqa: S506 - a safe one
-
-
 @pytest.fixture(scope="module")
 def hooks() -> ModuleType:
     return module_at(DOCS / "hooks.py", "hooks_of_the_site")
-
-
-def places(nav: Any) -> Iterator[str]:
-    if isinstance(nav, str):
-        yield nav
-        return
-    for part in nav.values() if isinstance(nav, dict) else nav:
-        yield from places(part)
-
-
-def test_every_page_has_one_place_in_the_site(hooks: ModuleType) -> None:
-    pages = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"))]
-    assert sorted(places(CONFIGURATION["nav"])) == sorted(map(hooks.site_path, pages))
-    assert [hooks.repository_path(hooks.site_path(page)) for page in pages] == pages
-
-
-def test_the_four_kinds_of_pages_are_the_folders() -> None:
-    folders = {path.name for path in DOCS.iterdir() if path.is_dir() and not path.name.startswith("__")}
-    assert folders == {"get-started", "guides", "reference", "evidence"}
-    assert [title for entry in CONFIGURATION["nav"] for title in entry] == [
-        "Bellwether",
-        "Get started",
-        "Guides",
-        "Reference",
-        "Evidence",
-        "Project",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ exports is imported from that package, never from a module inside it."""
 import ast
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -16,13 +15,6 @@ from tests.paths import ROOT
 from tests.source_trees import nodes_of, tree_of
 
 PRODUCT = ("protocol", "assignors", "coordinator", "pipeline")
-LIMITED = (*PRODUCT, "deploy", "docs", "examples", "tests")
-MODULES_MAX, LINES_MAX = 25, 400
-SIDES = (
-    *("assignors/consumer", "assignors/streams", "assignors/shared"),
-    *("protocol/messages", "protocol/bulk", "coordinator/cli"),
-)
-OTHER = "other"
 
 
 def modules() -> dict[str, Path]:
@@ -83,53 +75,9 @@ def test_every_package_says_what_it_is_for() -> None:
     assert not silent
 
 
-def python_files() -> list[Path]:
-    """Of the product, its tests and what is shipped beside it."""
-    return [path for folder in LIMITED for path in (ROOT / folder).rglob("*.py")]
-
-
-def test_no_folder_is_too_large_to_read() -> None:
-    counts = Counter(str(path.parent.relative_to(ROOT)) for path in python_files())
-    crowded = {folder: count for folder, count in counts.items() if count > MODULES_MAX}
-    assert not crowded, "divide these folders by responsibility"
-    assert len(list((ROOT / "coordinator").glob("[!_]*"))) <= 20
-
-
-def test_no_file_is_too_long_to_read() -> None:
-    lines = {str(path.relative_to(ROOT)): len(path.read_bytes().splitlines()) for path in python_files()}
-    long = {name: count for name, count in lines.items() if count > LINES_MAX}
-    assert not long, "divide these files by responsibility"
-
-
 @pytest.mark.slow
 def test_the_service_starts_without_the_packages_of_the_pipeline() -> None:
     forbidden = "; ".join(f"sys.modules[{name!r}] = None" for name in ("pyspark", "py4j"))
     started = "bellwether_kafka.coordinator.cli.command_table, bellwether_kafka.coordinator.runtime"
     starts = f"import sys; {forbidden}; import {started}"
     subprocess.run([sys.executable, "-c", starts], check=True, cwd=ROOT)
-
-
-def test_every_public_class_has_a_name_of_its_own() -> None:
-    by_name: dict[str, list[str]] = {}
-    for module, path in modules().items():
-        for node in tree_of(path).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                by_name.setdefault(node.name, []).append(module)
-    twice = {name: places for name, places in by_name.items() if len(places) > 1}
-    assert not twice, "a reader who looks one of them up finds the other; say in the name which it is"
-
-
-def test_every_module_has_a_name_of_its_own() -> None:
-    """Except for what is the same on several sides: the parts of an assignor for consumers, for applications and for
-    both, a format of one blob and of many, and a command."""
-    places: dict[str, list[str]] = {}
-    for path in modules().values():
-        if not path.name.startswith("__"):
-            places.setdefault(path.stem, []).append(path.relative_to(ROOT).parent.as_posix())
-    sides = {name: [_side(folder) for folder in folders] for name, folders in places.items() if len(folders) > 1}
-    twice = {name: places[name] for name, on in sides.items() if len(set(on)) < len(on) or OTHER in on}
-    assert not twice, "a reader who looks for one of them finds the other; say in the name which it is"
-
-
-def _side(folder: str) -> str:
-    return next((side for side in SIDES if f"{folder}/".startswith(f"{side}/")), OTHER)
