@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from bellwether_kafka.coordinator.guard.guard_options import GuardOptions
 from bellwether_kafka.coordinator.guard.guarded import Child, ForeignProcess, Guarded
+from bellwether_kafka.coordinator.names import without_secrets
 
 
 def guard_child(command: Sequence[str], options: GuardOptions) -> int:
@@ -21,7 +22,7 @@ def guard_process(pid: int, options: GuardOptions) -> int:
 
 def echo(sentence: str) -> None:
     """Prints a line of the guard's among those of the process."""
-    print(f"bellwether guard: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - logs of the process go there, too
+    print(f"bellwether guard: {without_secrets(sentence)}", file=sys.stderr, flush=True)  # noqa: T201 - logs of the process go there, too
 
 
 def _attended(process: Guarded, options: GuardOptions) -> int:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bellwether_kafka.bounded import CONFIG_BYTES_MAX, OutsideTextError, read_file, toml_of
-from bellwether_kafka.coordinator.kafka import as_table, environment_properties, properties_in
+from bellwether_kafka.coordinator.kafka import process_properties
 
 BOOTSTRAP = "bootstrap.servers"
 CONTROL_TOPIC = "bellwether-control"
-CONTROL_VARIABLE, PROPERTIES_VARIABLE = "BELLWETHER_CONTROL_TOPIC", "BELLWETHER_KAFKA"
+CONTROL_VARIABLE = "BELLWETHER_CONTROL_TOPIC"
 
 
 class GuardSettingsError(ValueError):
@@ -30,18 +30,16 @@ def broker_settings(
 ) -> BrokerSettings:
     """Reads the file, the environment and the command line; the last wins. Raises GuardSettingsError."""
     table = _read(file) if file is not None else {}
+    given = {BOOTSTRAP: bootstrap} if bootstrap is not None else {}
     try:
-        from_file = properties_in(as_table(table.get("kafka", {})))
-        of_environment = properties_in(as_table(environ.get(PROPERTIES_VARIABLE, {})))
+        properties = process_properties(table.get("kafka", {}), environ, given)
     except ValueError as error:
         raise GuardSettingsError(f"The setting kafka is wrong: {error}.") from None
-    given = {BOOTSTRAP: bootstrap} if bootstrap is not None else {}
-    properties = from_file | of_environment | environment_properties(environ) | given
     if not properties.get(BOOTSTRAP, "").strip():
         raise GuardSettingsError(
             f"{BOOTSTRAP} is not set; use --bootstrap, or name a file that has it by --config or BELLWETHER_CONFIG."
         )
-    named = topic or environ.get(CONTROL_VARIABLE) or table.get("control_topic")
+    named = topic or (environ[CONTROL_VARIABLE] if CONTROL_VARIABLE in environ else table.get("control_topic"))
     return BrokerSettings(properties, str(named or CONTROL_TOPIC))
 
 

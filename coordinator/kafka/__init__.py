@@ -89,11 +89,13 @@ if TYPE_CHECKING:
     )
     from bellwether_kafka.coordinator.kafka.properties import (
         KAFKA_PREFIX,
-        as_table,
-        environment_properties,
+        environment_tables,
         flattened,
+        is_secret,
+        process_properties,
         properties_in,
         service_links,
+        shown_name,
     )
     from bellwether_kafka.coordinator.kafka.record_batches import Limits, Unread
     from bellwether_kafka.coordinator.kafka.temporary_members import (
@@ -146,7 +148,8 @@ else:
         "offset_reader": ("NO_END", "Counts", "Ends", "OffsetReader", "Offsets", "OffsetsError"),
         "producer_requests": ("DescribeTransaction", "FenceProducer", "FindTransactionCoordinator"),
         "properties": (
-            *("KAFKA_PREFIX", "as_table", "environment_properties", "flattened", "properties_in", "service_links"),
+            *("KAFKA_PREFIX", "environment_tables", "flattened", "is_secret", "process_properties", "properties_in"),
+            *("service_links", "shown_name"),
         ),
         "record_batches": ("Limits", "Unread"),
         "broker_configs": ("SettingOfBroker", "oldest_release", "read_broker_config", "read_size_limit"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from bellwether_kafka.coordinator.kafka import kerberos, tokens
 from bellwether_kafka.coordinator.kafka.kerberos import GSSAPI, KerberosError
+from bellwether_kafka.coordinator.kafka.properties import shown_name
 from bellwether_kafka.coordinator.kafka.tokens import AWS_MSK_IAM, OAUTHBEARER
 from bellwether_kafka.coordinator.membership import CLIENT_ID
 from bellwether_kafka.protocol.primitives import whole_number
@@ -50,7 +51,8 @@ IGNORED = frozenset(
 
 
 class ClientConfigError(ValueError):
-    """A property cannot be used. The message is one sentence that names it, but never shows a secret value."""
+    """A property cannot be used. The message is one sentence that names it and never shows a value: a secret may have
+    been written in the wrong place."""
 
 
 def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +101,7 @@ def _translated(name: str, value: str) -> dict[str, Any]:
         return {}
     rule = _RULES.get(name)
     if rule is None:
-        raise ClientConfigError(f"The property {name} is not supported for group requests; remove it.")
+        raise ClientConfigError(f"The property {shown_name(name)} is not supported for group requests; remove it.")
     key, convert = rule
     try:
         return {key: convert(value)}
@@ -167,17 +169,17 @@ def _loaded(name: str, path: str, load: Callable[[ssl.SSLContext], None]) -> Non
 
 def _servers(value: str) -> list[str]:
     servers = [server.strip() for server in value.split(",") if server.strip()]
-    for server in servers:
+    for number, server in enumerate(servers, 1):
         port = server.rsplit(":", 1)[-1] if ":" in server.rsplit("]", 1)[-1] else "9092"
         if not 0 < (whole_number(port) or 0) < 65_536:
-            raise ValueError(f"'{server}' is not host:port")
+            raise ValueError(f"entry {number} of {len(servers)} is not host:port")
     return servers
 
 
 def _one_of(allowed: tuple[str, ...]) -> Callable[[str], str]:
     def convert(value: str) -> str:
         if value.upper() not in allowed:
-            raise ValueError(f"'{value}' is not one of {', '.join(allowed)}")
+            raise ValueError(f"its value is not one of {', '.join(allowed)}")
         return value.upper()
 
     return convert
@@ -186,13 +188,13 @@ def _one_of(allowed: tuple[str, ...]) -> Callable[[str], str]:
 def _number(value: str) -> int:
     number = whole_number(value)
     if number is None:
-        raise ValueError(f"'{value}' is not a whole number")
+        raise ValueError("its value is not a whole number")
     return number
 
 
 def _host_check(value: str) -> bool:
     if value not in ("https", "none"):
-        raise ValueError(f"'{value}' is neither https nor none")
+        raise ValueError("its value is neither https nor none")
     return value == "https"
 
 
@@ -205,7 +207,7 @@ def _verification(value: str) -> bool:
 def _version(value: str) -> tuple[int, ...]:
     parts = tuple(map(whole_number, value.split(".")))
     if None in parts:
-        raise ValueError(f"'{value}' is not a version such as 2.3")
+        raise ValueError("its value is not a version such as 2.3")
     return tuple(part for part in parts if part is not None)
 
 

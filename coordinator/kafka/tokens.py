@@ -174,12 +174,12 @@ def _unsecured(text: str) -> UnsecuredClaims:
     options = dict(part.partition("=")[::2] for part in text.split())
     unknown_options = sorted(options.keys() - set(allowed))
     if unknown_options:
-        raise TokenError(f"{CONFIG} has {unknown_options[0]}, which is not known; known are {', '.join(allowed)}.")
+        raise TokenError(f"{CONFIG} has an option that is not known; known are {', '.join(allowed)}.")
     if not options.get("principal"):
         raise TokenError(f"{CONFIG} names no principal; write principal=NAME.")
     life = options.get("lifeSeconds", str(LIFE_DEFAULT_S))
     if not life.isdigit() or not int(life):
-        raise TokenError(f"{CONFIG} has lifeSeconds={life}, which is no number of seconds; write lifeSeconds=3600.")
+        raise TokenError(f"{CONFIG} has a lifeSeconds that is no number of seconds; write lifeSeconds=3600.")
     scopes = tuple(scope for scope in options.get("scope", "").split(",") if scope)
     return UnsecuredClaims(
         principal=options["principal"],

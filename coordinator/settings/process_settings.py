@@ -39,7 +39,14 @@ from bellwether_kafka.coordinator.settings.patterns import is_pattern, pattern
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.coordinator.settings.settings_errors import AmbiguousGroupError, SettingsError, sentence
-from bellwether_kafka.coordinator.settings.sources import PREFIX, Environment, TomlFile, read_properties
+from bellwether_kafka.coordinator.settings.sources import (
+    GIVEN,
+    PREFIX,
+    PROPERTIES,
+    Environment,
+    TomlFile,
+    read_properties,
+)
 from bellwether_kafka.coordinator.settings.topic_name import TopicNameOrNone
 from bellwether_kafka.protocol.primitives import whole_number
 
@@ -206,6 +213,7 @@ def load(
 ) -> Settings:
     """Loads the settings from the file, the environment and the command line; the last wins. Raises SettingsError."""
     given: dict[str, Any] = {**(overrides or {}), FILE: file, ENVIRON: os.environ if environ is None else environ}
+    given[PROPERTIES] = {GIVEN: given.get(PROPERTIES, {})}
     try:
         return Settings(**given)
     except ValidationError as error:

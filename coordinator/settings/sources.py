@@ -11,9 +11,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, TomlConfigSetting
 from bellwether_kafka.bounded import CONFIG_BYTES_MAX, read_file, toml_of
 from bellwether_kafka.coordinator.kafka import (
     KAFKA_PREFIX,
-    as_table,
-    environment_properties,
-    properties_in,
+    process_properties,
     service_links,
 )
 from bellwether_kafka.coordinator.settings.settings_errors import RENAMED, SettingsError, suggestion
@@ -21,6 +19,7 @@ from bellwether_kafka.coordinator.settings.settings_errors import RENAMED, Setti
 PREFIX = "BELLWETHER_"
 CONFIG_VARIABLE = "BELLWETHER_CONFIG"
 PROPERTIES = "kafka"  # the setting that holds librdkafka's properties
+OF_FILE, OF_ENVIRONMENT, GIVEN = "file", "environment", "given"  # its sources
 GROUPS, TOPOLOGY = "groups", "topology"
 RACKS, FILE = "racks", "file"
 
@@ -30,7 +29,7 @@ class TomlFile(TomlConfigSettingsSource):
 
     def _read_files(self, files: Any, deep_merge: bool = False) -> dict[str, Any]:  # noqa: ARG002 - of the base class
         table = _beside(files, toml_of(read_file(files, CONFIG_BYTES_MAX))) if files is not None else {}
-        return table | ({PROPERTIES: as_table(table[PROPERTIES])} if PROPERTIES in table else {})
+        return {**table, PROPERTIES: {OF_FILE: table.get(PROPERTIES, {})}}
 
 
 def _beside(file: Path, table: dict[str, Any]) -> dict[str, Any]:
@@ -54,19 +53,19 @@ def _beside(file: Path, table: dict[str, Any]) -> dict[str, Any]:
 class Environment(EnvSettingsSource):
     """The environment: BELLWETHER_X is the setting x; BELLWETHER_KAFKA_A_B is the property a.b.
 
-    Properties are read here, because the base class would turn their dotted names into nested tables.
+    Properties are passed on unread, because the base class would turn their dotted names into nested tables.
     """
 
     def __init__(self, settings_cls: type[BaseSettings], environ: Mapping[str, str]) -> None:
         _refuse_unknown(settings_cls, environ)
         super().__init__(settings_cls)
         self.env_vars = {name.lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
+        self._environ = environ
 
     def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
         if field_name != PROPERTIES:
             return super().prepare_field_value(field_name, field, value, value_is_complex)
-        given = {name: text for name, text in self.env_vars.items() if text is not None}
-        return {**(as_table(value) if value is not None else {}), **environment_properties(given)} or None
+        return {OF_ENVIRONMENT: self._environ}
 
 
 def _refuse_unknown(settings_cls: type[BaseSettings], environ: Mapping[str, str]) -> None:
@@ -79,5 +78,7 @@ def _refuse_unknown(settings_cls: type[BaseSettings], environ: Mapping[str, str]
             raise SettingsError(f"The variable {name} is no setting; {suggestion(name, variables)}.")
 
 
-def read_properties(value: object) -> dict[str, SecretStr]:
-    return {name: SecretStr(text) for name, text in properties_in(value).items()}
+def read_properties(sources: Mapping[str, Any]) -> dict[str, SecretStr]:
+    """Returns the properties of all sources, which are kept apart until here: one function decides which wins."""
+    read = process_properties(sources[OF_FILE], sources[OF_ENVIRONMENT], sources[GIVEN])
+    return {name: SecretStr(text) for name, text in read.items()}

@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-SECRET_WORDS = ("password", "secret", "jaas", "key.pem")
-FROM_FILE = ".file"
+from bellwether_kafka.coordinator.kafka import is_secret, shown_name
+
 BOOTSTRAP = "bootstrap.servers"
 RACK = "client.rack"
 EVERY_GROUP = "*"
@@ -30,20 +30,18 @@ def properties_of(given: Iterable[str]) -> dict[str, str]:
     for text in given:
         name, separator, value = (part.strip() for part in text.partition("="))
         if not (name and separator and value):
-            raise AnswerError(f"A property is name=value, such as security.protocol=SASL_SSL; {name or 'one'} is not.")
+            called = shown_name(name) if name else "one"
+            raise AnswerError(f"A property is name=value, such as security.protocol=SASL_SSL; {called} is not.")
         if name in properties:
-            raise AnswerError(f"The property {name} is given twice; remove one.")
+            raise AnswerError(f"The property {shown_name(name)} is given twice; remove one.")
         if name in (BOOTSTRAP, RACK):
             option = "--bootstrap" if name == BOOTSTRAP else "--rack"
             raise AnswerError(f"{name} has an option of its own; use {option}.")
-        if _is_secret(name):
-            raise AnswerError(f"{name} is a secret, which the file must not hold; use {name}.file=PATH.")
+        if is_secret(name):
+            called = shown_name(name)
+            raise AnswerError(f"{called} is a secret, which the file must not hold; use {called}.file=PATH.")
         properties[name] = value
     return properties
-
-
-def _is_secret(name: str) -> bool:
-    return not name.endswith(FROM_FILE) and any(word in name for word in SECRET_WORDS)
 
 
 def names_of(text: str) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from bellwether_kafka.coordinator.cli.init.questions import Questions
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import counted, echo, fail
 from bellwether_kafka.coordinator.cli.read_groups import connected, observer_for, of_a_group, run_to_end
-from bellwether_kafka.coordinator.kafka import environment_properties
+from bellwether_kafka.coordinator.kafka import environment_tables, properties_in
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.settings import Settings, SettingsError, load
@@ -120,7 +120,11 @@ def _init(questions: Questions, given: GivenOptions) -> None:
 def _properties(questions: Questions, given: GivenOptions) -> tuple[dict[str, str], tuple[str, ...]]:
     """Returns the client properties for the file, and the names of those set by variables. Variables win when settings
     are loaded, and they are not written, because they may be secrets."""
-    own, variables = properties_of(given.properties or ()), environment_properties(os.environ)
+    own = properties_of(given.properties or ())
+    try:
+        variables = properties_in(*environment_tables(os.environ))
+    except ValueError as error:
+        raise AnswerError(f"The BELLWETHER_KAFKA_* variables cannot be used: {error}.") from None
     servers = given.bootstrap or variables.get(BOOTSTRAP, "")
     servers = servers or questions.answer("the brokers", "host:port, with commas between", "--bootstrap")
     if not own and PROTOCOL not in variables:

@@ -25,7 +25,8 @@ def test_properties_are_names_and_values() -> None:
     [
         (["security.protocol"], "security.protocol is not"),
         (["=x"], "one is not"),
-        (["a="], "a is not"),
+        (["acks="], "acks is not"),
+        (["hunter2"], r"\[hidden\] is not"),
         (["client.id=a", "client.id=b"], "client.id is given twice"),
         (["bootstrap.servers=b:1"], "use --bootstrap"),
         (["client.rack=az1"], "use --rack"),
