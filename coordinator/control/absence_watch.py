@@ -1,14 +1,13 @@
 """Polls groups with an evacuation that ends with an absence, and ends the evacuation. `absence` has the rules."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 import structlog
 
-from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.control.absence import absence_update, left_behind
 from bellwether_kafka.coordinator.control.absence_orders import AbsenceOrders
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder
@@ -45,7 +44,7 @@ class AbsenceWatch:
         self,
         orders: AbsenceOrders,
         groups: Groups,
-        wall_clock: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float] = clocks.wall,
         *,
         served: Served = unknown,
     ) -> None:

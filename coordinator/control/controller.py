@@ -8,7 +8,6 @@ again.
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
@@ -16,6 +15,7 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.control import records
 from bellwether_kafka.coordinator.control.absence_orders import AbsenceOrders
 from bellwether_kafka.coordinator.control.active_role import Instances
@@ -84,8 +84,8 @@ class Controller:
         on_stopped: OnStopped = ignore,
         served: ServedGroups | None = None,
         heartbeat_s: float = HEARTBEAT_S,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = clocks.monotonic,
+        wall_clock: Callable[[], float] = clocks.wall,
     ) -> None:
         self.instance_name = settings.instance_name
         self._topic = topic

@@ -6,7 +6,6 @@ own connections, in bounded memory for any record (`kafka.TopicLog`).
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.control.fields import RecordError
 from bellwether_kafka.coordinator.control.kept_records import KeptRecords
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
@@ -254,7 +254,7 @@ class ControlTopic:
                     continue
                 for name, last in self._kept.at_end().items():
                     call_back(on_record, name, last)
-                for key, record in self._kept.due(int(time.time() * 1000)):  # the topic was created again
+                for key, record in self._kept.due(int(clocks.wall() * 1000)):  # the topic was created again
                     log.warning("control_record_written_again", topic=self.topic, key=key, withdrawn=record is None)
                     self._produce(*((key.encode(), None) if record is None else encode(record)))
                 if not self._caught_up:

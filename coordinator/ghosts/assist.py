@@ -6,7 +6,6 @@ its JoinGroup is parked, and a ghost prolongs that wait. DescribeGroups lists a 
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Protocol
 
 import structlog
 
-from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
 from bellwether_kafka.coordinator.ghosts.long_rebalance import LongRebalances
 from bellwether_kafka.coordinator.ghosts.proof import Ghost, GhostFinder, GhostOptions, Proof
@@ -137,7 +136,7 @@ class GhostWatch:
             await self._next_event()
             return 0.0
         self._generation_seen = None
-        began = time.monotonic()
+        began = clocks.monotonic()
         seen = await self._describe()
         if seen is None:
             return TROUBLE_INTERVAL_S
@@ -148,7 +147,7 @@ class GhostWatch:
             return INTERVAL_S_MAX
         await self._act(seen)
         self._generation_seen = settled if seen.state == membership.GroupState.STABLE else None
-        return max(0.0, _interval_s(seen) - (time.monotonic() - began))
+        return max(0.0, _interval_s(seen) - (clocks.monotonic() - began))
 
     async def _next_event(self) -> None:
         """Waits for an event of Bellwether's membership, for at most `INTERVAL_S_MAX`."""
@@ -167,7 +166,7 @@ class GhostWatch:
         return member.generation if member is not None and member.state is membership.State.STABLE else None
 
     async def _act(self, seen: DescribeAnswer) -> None:
-        ghosts = self._finder.refresh(seen, time.monotonic())
+        ghosts = self._finder.refresh(seen, clocks.monotonic())
         for observer in self._observers.on_seen:
             observer(self.group_id, seen)
         if self._options.remove:
@@ -184,20 +183,20 @@ class GhostWatch:
     def _name_danger(self, seen: DescribeAnswer) -> None:
         member = self._member
         own = member.member_id if member is not None else ""
-        long_rebalance = self._long_rebalances.refresh(seen, time.monotonic(), own)
+        long_rebalance = self._long_rebalances.refresh(seen, clocks.monotonic(), own)
         if long_rebalance is not None:
             self._note(Note(NoteKind.ALERT, long_rebalance.reason))
 
     async def _unwedge(self, seen: DescribeAnswer) -> None:
         member = self._member
         unclear_since = member.unclear_since if member is not None else None
-        wedged = self._wedges.refresh(seen, unclear_since, time.monotonic())
+        wedged = self._wedges.refresh(seen, unclear_since, clocks.monotonic())
         if wedged is not None and not self._wedged:
             self._note(Note(NoteKind.ALERT, wedged.reason))
         self._wedged = wedged is not None
         if wedged is None or not self._options.evict_malformed:
             return
-        suspect = self._wedges.to_evict(wedged, time.monotonic())
+        suspect = self._wedges.to_evict(wedged, clocks.monotonic())
         if suspect is not None and await self._remove({suspect.member_id: "its subscription does not parse"}):
             self._note(
                 Note(
@@ -223,7 +222,7 @@ class GhostWatch:
             return
         gone = [ghost for ghost in ghosts if answer.errors.get(ghost.member_id) == Code.NONE]
         # A ghost whose session has just ended is gone too, but Bellwether did not remove it.
-        self._finder.removed(gone, time.monotonic())
+        self._finder.removed(gone, clocks.monotonic())
         for ghost in gone:
             self._note(Note(NoteKind.GHOST, f"removed {ghost.member_id}: {ghost.reason}"))
             for observer in self._observers.on_ghost:

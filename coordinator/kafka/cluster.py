@@ -9,7 +9,6 @@ measured for 100,000 partitions.)
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import metadata
 from bellwether_kafka.coordinator.kafka.acls import SILENCE, grant
 from bellwether_kafka.coordinator.kafka.certificates import Delegate, Renewed
@@ -60,7 +60,7 @@ class ClusterReader:
     """Cached, dated reads of the cluster. Call its methods in one event loop; requests run in threads. `properties` are
     librdkafka's. The racks of brokers that are down are kept."""
 
-    def __init__(self, properties: Mapping[str, str], *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, properties: Mapping[str, str], *, clock: Callable[[], float] = clocks.monotonic) -> None:
         self._clock = clock
         self._cache = metadata.MetadataCache()
         self._errors: list[KafkaError] = []
@@ -186,7 +186,7 @@ class SharedReader(ClusterReader):
     """A reader for observers of many groups. When one group needs a topic, the topics of all groups are read together,
     and the result is reused for `SHARED_AGE_MS`. No action is based on it."""
 
-    def __init__(self, properties: Mapping[str, str], *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, properties: Mapping[str, str], *, clock: Callable[[], float] = clocks.monotonic) -> None:
         super().__init__(properties, clock=clock)
         self._turn = asyncio.Lock()
         self._wanted: dict[str, float] = {}  # when a topic was asked for last, monotonic
@@ -232,7 +232,7 @@ class MetadataWatch:
         interval_ms: int = 10_000,
         rules: WatchRules = DEFAULT_RULES,
         seed: int | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._reader = reader

@@ -4,7 +4,6 @@ It runs on the I/O thread, which also sends heartbeats, so calls that may hang g
 """
 
 import ssl
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.broker_version_data import BrokerVersionData
 
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.group_messages import GROUP_KEY_TYPE
 from bellwether_kafka.coordinator.kafka.outside import Addresses, Connection, LastGood, Logins, OutsideCalls
 from bellwether_kafka.coordinator.kafka.tokens import TokenKeeper
@@ -82,7 +82,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         self.reset_backoff(key)
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        until = time.monotonic() + self.config["request_timeout_ms"] / 1000 if timeout_at is None else timeout_at
+        until = clocks.monotonic() + self.config["request_timeout_ms"] / 1000 if timeout_at is None else timeout_at
         context = await self._context(until) if self.ssl_enabled else None
         opened = await self._addresses.connected(node.host, node.port, until)
         if context is None:
@@ -138,7 +138,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         connection = Connection(self._net, self._logins, node_id=key, broker_version_data=version, **self.config)
         connection.close_future.add_both(lambda _: self._conns.pop(node.node_id, None))
         self._conns[key] = connection
-        until = time.monotonic() + self.socket_connection_setup_timeout_ms(key) / 1000
+        until = clocks.monotonic() + self.socket_connection_setup_timeout_ms(key) / 1000
         self._net.call_soon(lambda: self._connect(node, connection, timeout_at=until))
         return connection
 

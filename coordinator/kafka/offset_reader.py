@@ -6,7 +6,6 @@ source topics.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.assignors.streams.application import EndOffsets
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.node_requests import FetchedOffsets
 from bellwether_kafka.coordinator.kafka.offset_messages import LogPlace
 from bellwether_kafka.coordinator.kafka.transport import TransportError
@@ -73,8 +73,8 @@ class OffsetReader:
         admin: AdminClient,
         groups: GroupOffsets,
         *,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = clocks.monotonic,
+        wall_clock: Callable[[], float] = clocks.wall,
     ) -> None:
         self._admin = admin
         self._groups = groups

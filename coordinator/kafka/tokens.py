@@ -10,7 +10,6 @@ import base64
 import json
 import re
 import threading
-import time
 import urllib.parse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from bellwether_kafka.bounded import fetched, json_of
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.names import keep_secret
 from bellwether_kafka.protocol.primitives import whole_number
 
@@ -65,7 +65,7 @@ TokenSource = Callable[[], Token]
 class TokenKeeper:
     """Keeps the newest token of one source. Thread-safe."""
 
-    def __init__(self, source: TokenSource, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, source: TokenSource, *, clock: Callable[[], float] = clocks.wall) -> None:
         self._source = source
         self._clock = clock
         self._lock = threading.Lock()
@@ -140,7 +140,7 @@ def _keeper(relevant: tuple[tuple[str, str], ...]) -> TokenKeeper:
         return TokenKeeper(_oidc(properties))
     if properties.get(UNSECURED, "false").lower() == "true":
         claims = _unsecured(properties.get(CONFIG, ""))
-        return TokenKeeper(lambda: unsecured_token(claims, time.time()))
+        return TokenKeeper(lambda: unsecured_token(claims, clocks.wall()))
     raise TokenError(
         f"sasl.mechanism OAUTHBEARER needs a source of tokens; set {METHOD} to oidc with {ENDPOINT}, {CLIENT_ID} and"
         f" {CLIENT_SECRET}, or {UNSECURED} to true where brokers take unsecured tokens."
@@ -229,7 +229,7 @@ def _asked(url: str, properties: Mapping[str, str], extensions: Mapping[str, str
     value = granted.get("access_token") if isinstance(granted, dict) else None
     if not isinstance(value, str):
         raise TokenError(f"{where} answered without an access_token; check the address.")
-    claims, now_s = _claims(value), time.time()
+    claims, now_s = _claims(value), clocks.wall()
     expires_at_s = _expires_at_s(granted.get("expires_in"), claims.get("exp"), now_s)
     if expires_at_s <= now_s:
         raise TokenError(f"{where} answered with a token that has ended already; check the clock of this machine.")
@@ -320,7 +320,7 @@ def msk_token(credentials: Any, region: str) -> Token:
     request = AWSRequest("GET", url)
     SigV4QueryAuth(credentials, AWS_SERVICE, region, expires=AWS_LIFE_S).add_auth(request)
     signed = f"{request.url}&User-Agent=bellwether"
-    return Token(_url64(signed.encode()), time.time() + AWS_LIFE_S, AWS_SERVICE)
+    return Token(_url64(signed.encode()), clocks.wall() + AWS_LIFE_S, AWS_SERVICE)
 
 
 def _url64(data: bytes) -> str:

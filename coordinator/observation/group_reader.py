@@ -2,12 +2,11 @@
 refresh, so that it is decoded once."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.coordinator import kafka, membership
+from bellwether_kafka.coordinator import clocks, kafka, membership
 from bellwether_kafka.coordinator.kafka import BrokerGroup, TransportError
 from bellwether_kafka.coordinator.membership import (
     STREAMS_PROTOCOL,
@@ -65,7 +64,7 @@ class DescribedGroup:
 
     def seen_now(self) -> Observation:
         """Returns the observation, which has just been made, without lags."""
-        seen, group = replace(self.seen, seen_at_ms=int(time.time() * 1000)), self.by_broker
+        seen, group = replace(self.seen, seen_at_ms=int(clocks.wall() * 1000)), self.by_broker
         if group is None:
             return seen
         classic = frozenset(m.member_id for m in group.members if m.classic)

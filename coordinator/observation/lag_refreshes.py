@@ -1,7 +1,6 @@
 """Reads the offsets of one group, keeps their history and computes the group's lag."""
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import ParamSpec, TypeVar
@@ -10,6 +9,7 @@ import numpy as np
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import WEIGHT_WINDOW_MS, OffsetRows, SizesOfTopics, Weights
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, compacted_topics
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
 from bellwether_kafka.coordinator.observation.log_bounds import LogSamples, LogStarts, ReadLogs, StableEnds
@@ -50,8 +50,8 @@ class LagRefreshes:
         self,
         group_id: str,
         *,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.wall,
+        monotonic: Callable[[], float] = clocks.monotonic,
         compacted: Callable[[AdminClient, Collection[str], float], Mapping[str, bool]] | None = None,
         rhythms: Rhythms | None = None,
     ) -> None:

@@ -1,6 +1,5 @@
 """Reads the state of one group from the brokers without joining it: the IO around `observation`."""
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,7 +10,7 @@ from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Polic
 from bellwether_kafka.assignors.shared import RefusalError, Rule, Weights
 from bellwether_kafka.assignors.streams import STOCK, TaskPlan
 from bellwether_kafka.assignors.streams.application import TopologyError
-from bellwether_kafka.coordinator import kafka, membership, planning
+from bellwether_kafka.coordinator import clocks, kafka, membership, planning
 from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableError, TransportError
 from bellwether_kafka.coordinator.membership import (
     STREAMS_PROTOCOL,
@@ -170,7 +169,7 @@ class GroupObserver:
 
     def _unknown(self, cause: int | TransportError) -> Observation:
         """Returns the last known observation, with the reason why it is not current."""
-        unknown = unknown_of(cause, self.group_id, int(time.time() * 1000))
+        unknown = unknown_of(cause, self.group_id, int(clocks.wall() * 1000))
         before = self.last.unknown if self.last is not None else None
         if before is not None:
             unknown = replace(unknown, since_ms=before.since_ms)
@@ -282,7 +281,7 @@ class GroupObserver:
         if self._read_weights is not None and self._by_load(group):
             self._read = await self._read_weights()
         # A dry run, with the full time limit of a plan.
-        command = membership.Decide(NEWEST, answer.protocol, members, "", time.monotonic() + LIMIT_S, dry=True)
+        command = membership.Decide(NEWEST, answer.protocol, members, "", clocks.monotonic() + LIMIT_S, dry=True)
         try:
             compared = await self._planner(answer, group).shadow(command, membership.shown(answer))
             shadow = self._shadow.put(planned_from, shadow_of(compared.decision, compared.present, compared.inputs))

@@ -6,7 +6,6 @@ intervals are in a small file, whose loss has no other effect.
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import structlog
 
 from bellwether_kafka.bounded import json_of, read_file
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.control import write_state
 from bellwether_kafka.coordinator.observation.lag import is_seldom
 from bellwether_kafka.coordinator.observation.offset_history import AGE_MS_MAX, WAITS_KEPT, OffsetHistory
@@ -32,7 +32,7 @@ class Rhythms:
     """The commit intervals of all groups of a process, to be used in its event loop. Without a `path` they are not
     written. `clock` is in epoch seconds. The service must run `beside`."""
 
-    def __init__(self, path: Path | None = None, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path | None = None, *, clock: Callable[[], float] = clocks.wall) -> None:
         self._path = path
         self._clock = clock
         self._waits: dict[str, Waits] = {group: waits for group, (waits, _) in self._read().items()}

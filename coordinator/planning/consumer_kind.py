@@ -1,7 +1,6 @@
 """Consumer groups: the implementation of `GroupKind` that the planner uses for them."""
 
 import asyncio
-import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Policy, topics_wanted
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, Decision, Memory, RawGroup, RawMember
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import ClusterReader
 from bellwether_kafka.coordinator.membership import MEMBER_ID_UUID_LENGTH, Decide
 from bellwether_kafka.coordinator.planning.fallback import Proposal, Source
@@ -90,7 +90,7 @@ class ConsumerKind:
         if not command.dry:
             self._refuse_unreadable(cluster)
         weights = self._weights() if self._weights is not None else None
-        return ConsumerInputs(raw, cluster, self.memory, self._policy, int(time.time() * 1000), weights)
+        return ConsumerInputs(raw, cluster, self.memory, self._policy, int(clocks.wall() * 1000), weights)
 
     def topics(self, decision: Decision[PartitionPlan]) -> WatchedTopics:
         group = decision.plan.group

@@ -4,7 +4,6 @@
 A group that cannot be planned for is left to a member: a refusal makes the membership leave.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +13,7 @@ import structlog
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.shared import AssignedMember, Decision, GroupPlan, RawGroup, RefusalCause, RefusalError
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.membership import (
     Decide,
     DescribeAnswer,
@@ -98,17 +98,17 @@ class Planner(Generic[P]):
 
     async def plan(self, command: Decide) -> PlannedRebalance[P]:
         """Returns the answer for this generation before its deadline. Raises RefusalError, which lists the attempts."""
-        began = time.monotonic()
+        began = clocks.monotonic()
         self._turn += 1
         self._plans += 1
         number, ordered = self._plans, self._ordered
         command = await self._dialect.joined(command, self._left(command))
         raw = self._raw(command)
         inputs, trouble = await self._read(raw, command)
-        read_s = time.monotonic() - began
+        read_s = clocks.monotonic() - began
         rules = shared.applicable(self.rules, raw.others)
         chosen, proposal = await first_valid(self._attempts(raw, inputs, command, rules), trouble)
-        plan_s = time.monotonic() - began - read_s
+        plan_s = clocks.monotonic() - began - read_s
         answered = await self._dialect.answered(chosen.decision)
         planned = PlannedRebalance(
             chosen=replace(chosen, decision=answered),
@@ -270,7 +270,7 @@ class Planner(Generic[P]):
 
     def _left(self, command: Decide) -> float:
         """Returns the seconds left until the deadline, less the reserve."""
-        return max(0.0, command.deadline - RESERVE_S - time.monotonic())
+        return max(0.0, command.deadline - RESERVE_S - clocks.monotonic())
 
     async def _read(self, raw: RawGroup, command: Decide) -> tuple[PlanInputs[P] | None, tuple[str, ...]]:
         """Returns the input of a plan, or None and the reasons. Raises RefusalError if no plan would be valid."""

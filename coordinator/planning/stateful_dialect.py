@@ -2,7 +2,6 @@
 members' own reports replace end offsets."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ from bellwether_kafka.assignors import stateful as translate
 from bellwether_kafka.assignors.shared import ClusterView, Decision, RefusalCause, RefusalError
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets, Topology
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import ClusterReader, Offsets
 from bellwether_kafka.coordinator.membership import Decide, ShownGroup
 from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, Dialect
@@ -101,7 +101,7 @@ class StatefulDialect(Dialect[TaskPlan]):
         self, decoded: list[translate.DecodedMember], topology: Topology, counts: Mapping[str, int]
     ) -> list[bytes]:
         self._reported.topology = topology
-        self._reported.ends = translate.end_offsets(topology, counts, decoded, int(time.time() * 1000))
+        self._reported.ends = translate.end_offsets(topology, counts, decoded, int(clocks.wall() * 1000))
         return [translate.as_streams(member, topology, counts) for member in decoded]
 
 

@@ -1,7 +1,6 @@
 """Streams applications: the implementation of `GroupKind` with their topology, end offsets, and a memory of threads."""
 
 import asyncio
-import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from bellwether_kafka.assignors.streams import Assignors, TaskPlan
 from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets, Topology, TopologyError, wanted_offsets
 from bellwether_kafka.assignors.streams.members import StreamsMemory, fatal_to_java, recall_streams
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import ClusterReader, Counts, Offsets
 from bellwether_kafka.coordinator.membership import Decide
 from bellwether_kafka.coordinator.planning.consumer_kind import topics_of
@@ -106,7 +106,7 @@ class StreamsKind:
         topologies: TopologyKeeper | GivenTopology,
         assignors: Assignors,
         *,
-        wall_clock: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float] = clocks.wall,
     ) -> None:
         self.group_id = group_id
         self.config = config
@@ -285,10 +285,10 @@ class StreamsKind:
 
     async def _reread(self, topology: Topology, topics: tuple[str, ...], limit_s: float) -> ClusterView:
         """Returns metadata that include newly created topics, or the last ones when time is up."""
-        limit = time.monotonic() + limit_s
+        limit = clocks.monotonic() + limit_s
         while True:
             cluster = await self._reader.snapshot(topics, 0)
-            if cluster.index.keys() >= {*topology.topics} or time.monotonic() >= limit:
+            if cluster.index.keys() >= {*topology.topics} or clocks.monotonic() >= limit:
                 return cluster
             await asyncio.sleep(REREAD_S)
 

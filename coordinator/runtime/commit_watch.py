@@ -6,13 +6,12 @@ moves them once.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 import structlog
 
-from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.observation import MemberlessCommits
 
@@ -45,7 +44,7 @@ class CommitWatch:
     """Watches the groups of plain consumers of one process. `clock` is in seconds, monotonic."""
 
     def __init__(
-        self, watchers: Mapping[str, Watcher], brokers: CommitReader, *, clock: Callable[[], float] = time.monotonic
+        self, watchers: Mapping[str, Watcher], brokers: CommitReader, *, clock: Callable[[], float] = clocks.monotonic
     ) -> None:
         self._watchers = watchers
         self._brokers = brokers

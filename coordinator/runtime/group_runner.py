@@ -3,7 +3,6 @@ another loop; its commands arrive here step by step, and results return to it as
 group."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -11,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalError, Rule, extended
-from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.kafka import MetadataWatch, Transport, TransportError
 from bellwether_kafka.coordinator.observation import notify
 from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, WatchedTopics
@@ -129,9 +128,9 @@ class GroupRunner(Generic[P]):
         if not self._is_in(membership.State.WATCHING):
             return bool(self.membership.in_front)
         self.post(membership.DeathsProven(seen, dead))
-        began = time.monotonic()
+        began = clocks.monotonic()
         limit_s = self.config.roll_ms_max / 1000 + BEFORE_REMOVAL_S
-        while (waited_s := time.monotonic() - began) < limit_s:
+        while (waited_s := clocks.monotonic() - began) < limit_s:
             await asyncio.sleep(IN_FRONT_POLL_S)
             if waited_s > HANDLED_S and not self._is_in(membership.State.APPROACHING):
                 return False
@@ -155,7 +154,7 @@ class GroupRunner(Generic[P]):
             await self._hand_over("an internal error")
             sentence = f"Group '{self.group_id}': an internal error ended it; see the log."
             self.fatal = membership.Fatal(sentence, EXIT_BUG)
-            self._crashed = membership.Role(membership.NotLeading.FAILED, sentence, time.monotonic())
+            self._crashed = membership.Role(membership.NotLeading.FAILED, sentence, clocks.monotonic())
             self._report_role()
         finally:
             self._cleanup()
@@ -214,7 +213,7 @@ class GroupRunner(Generic[P]):
             self.post(membership.DecisionFailed(command.generation, str(error)))
             return
         decision = planned.chosen.decision
-        topics, called_in_ms = planned.topics.subscribed, decision.called_in_ms(int(time.time() * 1000))
+        topics, called_in_ms = planned.topics.subscribed, decision.called_in_ms(int(clocks.wall() * 1000))
         ready = membership.DecisionReady(
             command.generation, decision.assignments, decision.followup, topics, called_in_ms
         )
@@ -224,7 +223,7 @@ class GroupRunner(Generic[P]):
         before = [task for task in (self._rebuilding, self._observing) if task is not None]
         if before:
             await asyncio.wait(before)
-        deadline = max(command.deadline, time.monotonic() + self.config.decision_deadline_ms / 1000)
+        deadline = max(command.deadline, clocks.monotonic() + self.config.decision_deadline_ms / 1000)
         try:
             comparison = await self._planner.compare(replace(command, deadline=deadline))
         except RefusalError as error:
@@ -257,7 +256,7 @@ class GroupRunner(Generic[P]):
         if self._rebuilding is not None:
             await asyncio.wait([self._rebuilding], timeout=ORDER_WAIT_S)
         member = self.membership
-        generation, deadline = member.generation, time.monotonic() + self.config.decision_deadline_ms / 1000
+        generation, deadline = member.generation, clocks.monotonic() + self.config.decision_deadline_ms / 1000
         command = membership.Decide(generation, member.protocol, member.members, member.member_id, deadline, dry=True)
         try:
             changes = member.alone or await self._planner.would_change(command, self._former)

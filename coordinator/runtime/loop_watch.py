@@ -4,9 +4,10 @@ import asyncio
 import gc
 import math
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
+
+from bellwether_kafka.coordinator import clocks
 
 INTERVAL_S = 0.25
 WINDOW_S = 60.0
@@ -16,7 +17,7 @@ STUCK_S = 30.0
 class LoopWatch:
     """Measures one event loop. `run` belongs to that loop; any thread may call the other methods."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = clocks.monotonic) -> None:
         self._clock = clock
         self._turned = math.inf  # while the loop is not measured
         self.threads: tuple[threading.Thread, ...] = ()  # without which the loop waits for ever

@@ -2,12 +2,11 @@
 commands, and a view of the state, are handed to the runner step by step."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.runtime.membership_loop import Loop, hand_over
 
 
@@ -43,7 +42,7 @@ class MembershipDriver:
         transport: Sender,
         loop: Loop,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.monotonic,
     ) -> None:
         self.config = config
         self.machine = membership.GroupMembership(config)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import structlog
 
-from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator import clocks, kafka
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import Node, name_of
 from bellwether_kafka.coordinator.observation import GroupObserver, SharedGroups, notify
@@ -90,7 +90,7 @@ class ObservedGroups:
         on_gone: Sequence[OnGone] = (),
         *,
         due: Callable[[str], bool] = lambda _: True,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.monotonic,
         cpu: Callable[[], float] = time.process_time,
     ) -> None:
         self.observers: dict[str, GroupObserver] = {}

@@ -1,7 +1,6 @@
 """Creates the server of plans for brokers from the settings, with its sources and the observers of its plans."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -13,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator import clocks, kafka
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.observation import Observation, notify
 from bellwether_kafka.coordinator.planning import StreamsConfig, listed
@@ -126,11 +125,11 @@ class PlansForBrokers:
             self._not_asking.pop(seen.group_id, None)
             return
         self._answers.forget(seen.group_id, self._not_asking.get(seen.group_id, float("-inf")))
-        self._not_asking[seen.group_id] = time.monotonic()
+        self._not_asking[seen.group_id] = clocks.monotonic()
 
     def _follow_up(self, seen: Observation) -> None:
         """Has the broker ask again where it had no plan in time, or where a new plan would be better."""
-        group, now = seen.group_id, time.monotonic()
+        group, now = seen.group_id, clocks.monotonic()
         rules = () if self._rules_of is None else self._rules_of(group)
         cause = self._in_force.rebalance_cause(seen, self._answers.newest(group), rules, now)
         assigned = _at_rest(seen)
@@ -195,7 +194,7 @@ class PlansForBrokers:
         self._metrics.on_served(served)
         planned = served.planned
         if planned is None:
-            self._log_refusal(served, time.monotonic())
+            self._log_refusal(served, clocks.monotonic())
             return
         decision = planned.chosen.decision
         log.info(
@@ -214,7 +213,7 @@ class PlansForBrokers:
             return
         if not served.late:
             notify(self._on_decision, planned)
-        elif cause := self._in_force.late_cause(served.group, time.monotonic()):
+        elif cause := self._in_force.late_cause(served.group, clocks.monotonic()):
             self.begin_rebalance(served.group, cause)  # a consumer that joined has nothing until then
 
     def _log_refusal(self, served: Served, now: float) -> None:

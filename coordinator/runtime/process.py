@@ -2,12 +2,12 @@
 
 import asyncio
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.shared import Rule, UnknownNameError
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.control import state_file
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipView
@@ -231,7 +231,7 @@ def _status(group: GroupSettings, service: Service) -> GroupStatus:
     if runner is not None:
         member, role = runner.membership, runner.role
         state, others = member.state.name.lower(), _others(member) if role.leading or observer is None else _shown(seen)
-        status = role_status(role, time.time() - time.monotonic())
+        status = role_status(role, clocks.wall() - clocks.monotonic())
         return GroupStatus(
             group.name,
             group.mode,
@@ -275,7 +275,7 @@ def _emptying(service: Service, group: str) -> tuple[Emptying, ...]:
 
 def rows(groups: Sequence[GroupStatus], service: Service, rebalances: LedRebalances, trends: LagTrends) -> list[Row]:
     """Returns the overview of these groups."""
-    now_ms = int(time.time() * 1000)
+    now_ms = int(clocks.wall() * 1000)
     return overview(group_now(status, service.watched(status.group), rebalances, trends, now_ms) for status in groups)
 
 

@@ -6,14 +6,13 @@ known in time, and at rest until every member has been shown.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
 
 from bellwether_kafka.assignors.shared import RefusalError
-from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.planning import Planner, RackFile, RackRules
 from bellwether_kafka.coordinator.runtime.rest_watch import DescribesGroups, LedGroup
@@ -37,7 +36,7 @@ class RackWatch:
         wanted: Callable[[str, str], None],
         *,
         plan_s_max: float = AGAIN_S,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.monotonic,
     ) -> None:
         self._rules = rules
         self._led = led
@@ -130,7 +129,7 @@ class RackWatch:
         compared = member.generation, planner.racks.version
         changed = planner.racks_changed(others(member))
         if changed:
-            deadline = time.monotonic() + self._plan_s_max
+            deadline = clocks.monotonic() + self._plan_s_max
             command = membership.Decide(
                 member.generation, member.protocol, member.members, member.member_id, deadline, dry=True
             )

@@ -5,14 +5,13 @@ cannot change and are not described.
 """
 
 import asyncio
-import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
 
-from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.observation import notify
 
@@ -50,7 +49,7 @@ class RestWatch:
         wanted: Callable[[str, str], None],
         on_shown: Sequence[OnShown] = (),
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.monotonic,
     ) -> None:
         self._led = led
         self._groups = groups

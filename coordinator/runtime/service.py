@@ -6,7 +6,6 @@ thread that sends heartbeats. The rest of the process shares another transport a
 
 import asyncio
 import signal
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Rule, Weights
-from bellwether_kafka.coordinator import kafka, membership, planning
+from bellwether_kafka.coordinator import clocks, kafka, membership, planning
 from bellwether_kafka.coordinator.control import (
     Absence,
     AbsenceWatch,
@@ -229,7 +228,7 @@ class Service:
             watching.append(asyncio.create_task(self._controller.run()))
             self._absences = AbsenceWatch(self._controller.absences, transport, served=partial(as_if_led, transport))
             watching.append(asyncio.create_task(self._absences.run()))
-        watching.append(asyncio.create_task(remind(self.roles, time.monotonic)))
+        watching.append(asyncio.create_task(remind(self.roles, clocks.monotonic)))
         groups, on_shown = SharedGroups(transport), [self._owners.on_shown]
         if self._racks:
             self._rack_watch = racks = RackWatch(

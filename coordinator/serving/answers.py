@@ -6,7 +6,6 @@ reports the result without delaying the broker.
 """
 
 import threading
-import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray, Plan, Refusal, Rule, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, policy_in
 from bellwether_kafka.coordinator.planning import (
     Cause,
@@ -152,11 +152,11 @@ class Answers:
     def answer(self, data: bytes) -> tuple[bytes, Callable[[bool], None]]:
         """Returns the answer to a request (without its size), and a function to call afterwards: with False if the
         broker had gone when it was sent. Never raises."""
-        began = time.monotonic()
+        began = clocks.monotonic()
         try:
             request = wire.read_request(data)
         except RemoteProtocolError as error:
-            served = Served(UNREADABLE, "", time.monotonic() - began, str(error))
+            served = Served(UNREADABLE, "", clocks.monotonic() - began, str(error))
             return wire.refused(wire.number_of(data), str(error)), lambda _: self._on_served(served)
         group = self._groups.group_of(request.members)
         try:
@@ -166,7 +166,7 @@ class Answers:
                 made = self._made(request, group, began)
         except Exception as error:  # noqa: BLE001 - the broker must have an answer
             reason = str(error) if isinstance(error, RefusedError) else repr(error)
-            served = Served(request.assignor, group, time.monotonic() - began, reason)
+            served = Served(request.assignor, group, clocks.monotonic() - began, reason)
             return wire.refused(request.number, reason), lambda _: self._on_served(served)
         return wire.planned(request.number, made.numbers), lambda sent: self._report(made, late=not sent)
 
@@ -176,8 +176,8 @@ class Answers:
         policy = self._policy(request.assignor, group).with_rules(rules)
         members_seen, observed = self._groups.members_of(request.members), self._groups.cluster_of(group)
         views = views_of(request, self._topics.of(request.topics), group, began, members_seen, observed)
-        read_s = time.monotonic() - began
-        now_ms, seed = int(time.time() * 1000), zlib.crc32(group.encode())
+        read_s = clocks.monotonic() - began
+        now_ms, seed = int(clocks.wall() * 1000), zlib.crc32(group.encode())
         decided = consumer.decide(views.raw, views.cluster, views.memory, policy, now_ms, seed)
         if isinstance(decided, Refusal):
             raise RefusedError(decided.reason)
@@ -195,7 +195,7 @@ class Answers:
             topics=WatchedTopics(
                 views.cluster.topics, rack_aware=bool((decision.plan.group.rack != shared.NO_RACK).any())
             ),
-            timings=Timings(began, read_s, time.monotonic() - began - read_s),
+            timings=Timings(began, read_s, clocks.monotonic() - began - read_s),
             rules=rules,
             incomplete=incomplete(
                 request,
@@ -217,15 +217,15 @@ class Answers:
         observed = self._observed(group) if group and self._observed is not None else None
         rules, members_seen = self._rules(group), self._groups.members_of(request.members)
         views = task_views(request, observed, group, began, members_seen)
-        read_s = time.monotonic() - began
-        decision = task_plans.decide_tasks(request, views, config, rules, int(time.time() * 1000))
+        read_s = clocks.monotonic() - began
+        decision = task_plans.decide_tasks(request, views, config, rules, int(clocks.wall() * 1000))
         return _Made(
             request=request,
             group=group,
             decision=decision,
             numbers=task_plans.numbers_of(request, decision),
             topics=task_plans.watched(decision),
-            timings=Timings(began, read_s, time.monotonic() - began - read_s),
+            timings=Timings(began, read_s, clocks.monotonic() - began - read_s),
             rules=rules,
             incomplete=incomplete_tasks(request, members_seen, rules),
         )

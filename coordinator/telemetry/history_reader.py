@@ -1,10 +1,10 @@
 """Reads snapshots, rebalances, plans and traffic from the events topic up to its present end, for a history file."""
 
-import time
 from collections.abc import Iterator, Mapping
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.events import HEADER_BYTES, EventSchema, SchemaSet, single_object
 from bellwether_kafka.coordinator.kafka import librdkafka_client
 
@@ -34,19 +34,19 @@ def recorded(
         marks = {part.partition: consumer.get_watermark_offsets(part, timeout=timeout_s) for part in parts}
         left = {number: high for number, (low, high) in marks.items() if high > low}
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
-        received_at = time.monotonic()
+        received_at = clocks.monotonic()
         while left:
             for message in consumer.consume(BATCH, timeout=0.5):
                 if message.error() is not None:
                     continue
-                received_at = time.monotonic()
+                received_at = clocks.monotonic()
                 number, offset = int(message.partition() or 0), int(message.offset() or 0)
                 value = single_object(bytes(message.value() or b""), ids)
                 if value[:HEADER_BYTES] in headers:
                     yield value
                 if offset + 1 >= left.get(number, 0):
                     left.pop(number, None)
-            if time.monotonic() - received_at > SILENCE_S:
+            if clocks.monotonic() - received_at > SILENCE_S:
                 raise HistoryUnreadError(f"The topic {topic} sent nothing more before its end; try again.")
     finally:
         consumer.close()

@@ -9,13 +9,13 @@ import logging
 import re
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.names import HIDDEN, SECRETS, for_terminal, without_secrets
 
 TEXT_LENGTH_MAX = 2_000
@@ -66,7 +66,7 @@ class OnceAMinute:
     """A structlog processor that drops a line of REFRESHED if it equals one of the last AGAIN_S but for numbers in its
     reason. The next line has the number of dropped ones as `repeated`."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = clocks.monotonic) -> None:
         self._clock = clock
         self._reported: dict[str, tuple[float, int]] = {}  # when each was last logged, and how many were dropped since
         self._lock = threading.Lock()

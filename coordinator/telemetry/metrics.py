@@ -4,13 +4,13 @@ Label values are limited: groups come from the settings, reasons from a list. Of
 choose, only the first ones get series; all others count as "other".
 """
 
-import time
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.ghosts import Conversion, Proof
 from bellwether_kafka.coordinator.membership import Note, NoteKind, Role
 from bellwether_kafka.coordinator.observation import (
@@ -166,7 +166,7 @@ class Metrics:
         self.rebalances.labels(group, planned.cause.kind.value, outcome).inc()
         self.changed(group, planned.cause)
         self.generation.labels(group).set(decision.raw.generation)
-        self.led_at.labels(group).set(time.time())
+        self.led_at.labels(group).set(clocks.wall())
         self.unknown.labels(group).set(0)
         for kind in ("kept", "moved", "new", "lost"):
             self.moves.labels(group, kind).inc(getattr(decision.moves, kind))
@@ -194,7 +194,7 @@ class Metrics:
     def on_note(self, group: str, note: Note) -> None:
         """Records a note of Bellwether's membership. An observer of notes for the runtime."""
         if note.kind is NoteKind.LEADING:
-            self.led_at.labels(group).set(time.time())
+            self.led_at.labels(group).set(clocks.wall())
             self._led.add(group)
         elif note.kind is NoteKind.REFUSED:
             self.rebalances.labels(group, note.code, "refused").inc()
@@ -204,7 +204,7 @@ class Metrics:
             self.alerts.labels(group).inc()
         if note.kind in (NoteKind.LEFT, NoteKind.WATCHING):
             if group in self._led:
-                self.led_at.labels(group).set(time.time())
+                self.led_at.labels(group).set(clocks.wall())
             self._led.discard(group)
 
     def on_role(self, group: str, role: Role) -> None:

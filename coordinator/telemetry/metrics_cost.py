@@ -2,7 +2,6 @@
 per hour if [cost] also has a price. A timer recomputes them, because weights change between rebalances."""
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Mapping
 
 import structlog
@@ -10,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.explain import Pair, Traffic, cost_per_hour, traffic_of
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import follower_fetching
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import Observation
@@ -71,8 +71,8 @@ class CostMetrics:
         asked_at, near = float("-inf"), None
         while True:
             try:
-                if self._cost.follower_fetching is None and time.monotonic() - asked_at > ASK_AGAIN_S:
-                    asked_at = time.monotonic()
+                if self._cost.follower_fetching is None and clocks.monotonic() - asked_at > ASK_AGAIN_S:
+                    asked_at = clocks.monotonic()
                     message = await asyncio.to_thread(follower_fetching, admin, LIMIT_S)
                     # if no broker answers, the last known value remains valid
                     self._near = self._near if message is None else message

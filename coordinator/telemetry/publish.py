@@ -8,7 +8,6 @@ is logged once until it ends.
 
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -18,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.assignors.shared import GroupPlan
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.events import EventSchema, RegistryError, SchemaSet, confluent, register
 from bellwether_kafka.coordinator.kafka import (
     DENIED,
@@ -129,10 +129,10 @@ class EventPublisher:
     def _create_missing_topic(self) -> None:
         """Creates the topic at the start, again until that succeeds or an event is delivered, and later if brokers say
         that there is none: the topic may have been deleted."""
-        if self._topic_missing and time.monotonic() >= self._create_at:
+        if self._topic_missing and clocks.monotonic() >= self._create_at:
             new = self._config.topic, TOPIC_CONFIG, TOPIC_PARTITIONS
             self._not_created = create_topic(self._properties, *new, self._not_created)
-            self._topic_missing, self._create_at = bool(self._not_created), time.monotonic() + CREATE_TOPIC_S
+            self._topic_missing, self._create_at = bool(self._not_created), clocks.monotonic() + CREATE_TOPIC_S
 
     def _renewed(self) -> Renewed[Producer]:
         return Renewed(lambda: librdkafka_client(Producer, producer_config(self._properties)), self._properties)
@@ -178,7 +178,7 @@ class EventPublisher:
         if value is None:
             self._count(event, DROPPED)
             return
-        deadline = time.monotonic() + ROOM_WAIT_S
+        deadline = clocks.monotonic() + ROOM_WAIT_S
         while True:
             try:
                 producer.produce(
@@ -189,7 +189,7 @@ class EventPublisher:
                 )
             except BufferError:
                 producer.poll(0.05)
-                if time.monotonic() < deadline:
+                if clocks.monotonic() < deadline:
                     continue
                 self._count(event, DROPPED)
                 self._trouble("the producer is full", f"does topic {self._config.topic} have a leader?")
@@ -208,7 +208,7 @@ class EventPublisher:
 
     def _registered(self, url: str, schema: EventSchema) -> int | None:
         if schema.event not in self._ids:
-            now = time.monotonic()
+            now = clocks.monotonic()
             if now - self._registry_at < REGISTRY_RETRY_S:
                 return None
             try:

@@ -6,7 +6,6 @@ they are unknown.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, GroupPlan, IntArray, LongArray
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.events import ACTIVE, Places
 from bellwether_kafka.coordinator.kafka import (
     OffsetReader,
@@ -162,7 +162,7 @@ class Sampler:
     """Samples all led groups. Register its `on_*` methods with the runtime, which must also run `run`."""
 
     def __init__(
-        self, publisher: Publishes, *, interval_ms: int = 30_000, wall_clock: Callable[[], float] = time.time
+        self, publisher: Publishes, *, interval_ms: int = 30_000, wall_clock: Callable[[], float] = clocks.wall
     ) -> None:
         self._events = SampleEvents(publisher)
         self._interval_s = interval_ms / 1000

@@ -8,7 +8,6 @@ joins no group: after a restart it reads the topic from its beginning, which com
 import json
 import math
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
-from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator import clocks, kafka
 from bellwether_kafka.coordinator.events import ERROR_HEADER, EventError, SchemaSet
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.publish import CREATE_TOPIC_S, create_topic
@@ -43,7 +42,7 @@ class WeightReader:
     """Reads weights in a thread. Start it, call `usable` from any thread, and close it."""
 
     def __init__(
-        self, properties: Mapping[str, str], config: WeightSettings, *, wall_clock: Callable[[], float] = time.time
+        self, properties: Mapping[str, str], config: WeightSettings, *, wall_clock: Callable[[], float] = clocks.wall
     ) -> None:
         self.config = config
         self.refused: Counter[str] = Counter()
@@ -70,7 +69,7 @@ class WeightReader:
     def usable(self) -> Weights:
         """Returns the weights that may be used now: while the thread reads, those that it sorted last. To sort those of
         a whole cluster takes longer than a broker waits for a plan."""
-        return self._sorted if time.monotonic() - self._sorted_at < SORTED_S_MAX else self._sort()
+        return self._sorted if clocks.monotonic() - self._sorted_at < SORTED_S_MAX else self._sort()
 
     def _sort(self) -> Weights:
         """Returns the weights that may be used now. Logs how many were refused when that changes."""
@@ -141,20 +140,20 @@ class WeightReader:
 
     def _sort_again(self, *, changed: bool) -> None:
         """Sorts the weights if that is due. Called by the thread."""
-        began = time.monotonic()
+        began = clocks.monotonic()
         if changed:
             self._sort_by = 0.0
         if began < max(self._sort_at, self._sort_by):
             return
         self._sorted = self._sort()
-        ended = self._sorted_at = time.monotonic()
+        ended = self._sorted_at = clocks.monotonic()
         self._sort_at, self._sort_by = ended + (ended - began) * PAUSE_PER_SORT, ended + SORT_AGAIN_S
 
     def _run(self) -> None:
         missing, create_at, why = self.config.create_topic, float("-inf"), ""
         while not self._closing.is_set():
-            if missing and time.monotonic() >= create_at:
-                create_at = time.monotonic() + CREATE_TOPIC_S
+            if missing and clocks.monotonic() >= create_at:
+                create_at = clocks.monotonic() + CREATE_TOPIC_S
                 why = create_topic(self._properties, self.config.topic, {"cleanup.policy": "compact"}, 1, why)
             try:
                 self._consume()

@@ -5,7 +5,6 @@ lead. Missing internal topics are created if the topology describes them.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 
 import structlog
@@ -13,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView
 from bellwether_kafka.assignors.streams.application import Topology, TopologyError
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import OffsetReader
 from bellwether_kafka.coordinator.topology.internal_topics import (
     NO_DEFAULTS,
@@ -73,7 +73,7 @@ class TopologyKeeper:
         offsets: OffsetReader,
         defaults: TopicDefaults = NO_DEFAULTS,
         learn: Learner = learn_live,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.monotonic,
         file: WatchedFile | None = None,
     ) -> None:
         self.mismatch = ""

@@ -6,7 +6,6 @@ because only it knows whether a rebalance would stop one.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ import structlog
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Load, PartitionPlan, Policy, holding, planned_owners
 from bellwether_kafka.assignors.shared import NOBODY, Decision, IntArray, Rule, Weights, moves
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan, next_rebalance
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
@@ -87,7 +87,7 @@ class LoadWatch:
         policies: Mapping[str, Policy],
         wanted: Callable[[str, str], None],
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.monotonic,
     ) -> None:
         self._weights = weights
         self._policies = policies

@@ -1,11 +1,11 @@
 """Checks that every subscribed topic of a plain consumer group has an owner: requests a plan, and hands the group back
 if that does not help. Uses the descriptions of stable groups that the runtime reads anyway."""
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from bellwether_kafka.assignors.consumer import PartitionPlan
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.membership import (
     Event,
     MembershipView,
@@ -30,7 +30,7 @@ class LedOwners(Protocol):
 class OwnerWatch:
     """Watches all plain consumer groups of a process. `led` is by group."""
 
-    def __init__(self, led: Mapping[str, LedOwners], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, led: Mapping[str, LedOwners], clock: Callable[[], float] = clocks.monotonic) -> None:
         self._led = led
         self._clock = clock
         self._owners: dict[str, OwnerWork] = {}

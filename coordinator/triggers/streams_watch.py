@@ -6,7 +6,6 @@ group is stable.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
@@ -18,6 +17,7 @@ from bellwether_kafka.assignors.shared import Decision, LongArray
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import end_sums, wanted_offsets
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, OffsetReader, Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership import (
     Event,
@@ -62,8 +62,8 @@ class StreamsWatch:
         kind: StreamsKind,
         offsets: OffsetReader,
         *,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = clocks.monotonic,
+        wall_clock: Callable[[], float] = clocks.wall,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         config, configs = kind.config, kind.config.configs

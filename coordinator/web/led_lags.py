@@ -2,7 +2,6 @@
 depend on them, where there is no topic of weights."""
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +10,7 @@ import structlog
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import ClusterView, GroupPlan
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError, Transport
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import GroupLag, LagRefreshes, ReadLogs, Rhythms, notify, read_logs
@@ -107,7 +107,7 @@ class LagWatch:
         rebalances: LedRebalances,
         on_lag: Sequence[OnLag] = (),
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.monotonic,
         rhythms: Rhythms | None = None,
         weighed: Collection[str] = (),
     ) -> None:

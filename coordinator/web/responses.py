@@ -9,6 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from bellwether_kafka.coordinator import clocks
+
 CACHED_FROM_S = 0.005  # an answer that takes less is not cached
 REST = 9  # an answer is cached for this multiple of the time it took, so that it uses at most a tenth of a core
 REST_S_MAX = 2.0
@@ -31,7 +33,7 @@ class HttpAnswers:
     """Makes and caches answers, in the event loop of the HTTP server. `make` runs in another thread, one call at a
     time, and concurrent requests for the same key share its result."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = clocks.monotonic) -> None:
         self._clock = clock
         self._maker = ThreadPoolExecutor(1, "bellwether-page")
         self._kept: dict[object, _Kept] = {}

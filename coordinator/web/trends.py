@@ -1,10 +1,10 @@
 """The lag of each group over the last hours, for the curves of the overview. Kept in memory of a fixed size."""
 
-import time
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.observation import GroupLag, LagSummary, Observation
 
 POINTS = 68  # even, so that values can be merged in pairs
@@ -86,7 +86,7 @@ class LagNow:
 class LagTrends:
     """The lags of all groups over time. Register its `on_*` methods with the runtime. `clock` is in epoch seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = clocks.wall) -> None:
         self._clock = clock
         self._trends: dict[str, Trend] = {}
         self._newest: dict[str, LagSummary | None] = {}

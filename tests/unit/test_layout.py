@@ -81,3 +81,16 @@ def test_the_service_starts_without_the_packages_of_the_pipeline() -> None:
     started = "bellwether_kafka.coordinator.cli.command_table, bellwether_kafka.coordinator.runtime"
     starts = f"import sys; {forbidden}; import {started}"
     subprocess.run([sys.executable, "-c", starts], check=True, cwd=ROOT)
+
+
+def test_the_service_reads_the_time_of_its_loop() -> None:
+    """The simulation runs the service on a loop with a clock of its own. Commands and the guard have no such loop."""
+    own = ("coordinator/cli/", "coordinator/guard/", "coordinator/clocks.py")
+    readers = [
+        f"{name}:{node.lineno}"
+        for path in (ROOT / "coordinator").rglob("*.py")
+        if not (name := str(path.relative_to(ROOT))).startswith(own)
+        for node in nodes_of(path)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("time.time", "time.monotonic")
+    ]
+    assert not readers, "use coordinator.clocks"

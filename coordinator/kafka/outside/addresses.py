@@ -3,12 +3,12 @@
 import errno
 import ipaddress
 import socket
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from kafka import errors as kafka_errors
 
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.outside.calls import LastGood, OutsideCalls
 
 LOOKUPS_MAX = 16
@@ -34,9 +34,9 @@ class Addresses:
         last = self._worked.get((host, port))
         error: Exception = kafka_errors.KafkaConnectionError(f"{host} has no address")
         ordered = sorted(addresses, key=lambda address: address[4] != last)
-        ends = time.monotonic() + (until - time.monotonic()) * CONNECT_SHARE
+        ends = clocks.monotonic() + (until - clocks.monotonic()) * CONNECT_SHARE
         for left in range(len(ordered), 0, -1):
-            address, now = ordered[-left], time.monotonic()
+            address, now = ordered[-left], clocks.monotonic()
             try:
                 opened = await self._open(address, now + (ends - now) / left)
             except (OSError, kafka_errors.KafkaError) as failed:

@@ -1,6 +1,5 @@
 """Awaits calls that may wait for another system on kafka-python's I/O loop, without blocking it."""
 
-import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -8,6 +7,7 @@ from typing import Any, Generic, TypeVar
 from kafka import errors as kafka_errors
 from kafka.future import Future
 
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.outside.daemon_threads import DaemonThreads
 
 GRACE_S = 0.1  # how long to wait for a new answer if there is an older one
@@ -94,7 +94,7 @@ class LastGood(Generic[T]):
             answer: T = await self._calls.by(until, outcome)
             return answer
         with suppress(Exception):  # whatever the error, the last good answer is used
-            await self._calls.by(min(until, time.monotonic() + GRACE_S), outcome)
+            await self._calls.by(min(until, clocks.monotonic() + GRACE_S), outcome)
         return self._kept[key]
 
     def _begin(self, key: Hashable, call: Callable[[], T]) -> Any:

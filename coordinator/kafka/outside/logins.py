@@ -5,7 +5,6 @@ A re-authentication on an open connection (KIP-368) delays everything sent on it
 when its token or ticket is available.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
 
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.outside.calls import OutsideCalls
 from bellwether_kafka.coordinator.kafka.tokens import Token, TokenKeeper
 
@@ -100,7 +100,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # the library has no t
         return host
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
-        until = time.monotonic() + LOGIN_S if timeout_at is None else timeout_at
+        until = clocks.monotonic() + LOGIN_S if timeout_at is None else timeout_at
         wanted = self.config["sasl_mechanism"]
         offered = await self._send_request(SaslHandshakeRequest(mechanism=wanted, max_version=1), timeout_at=until)
         _check(offered.error_code)
@@ -111,7 +111,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # the library has no t
         framed = offered.API_VERSION == 1
         login, self.prepared = self.prepared or await self.logins.begun(self.sasl_host, self.config, until), None
         mechanism, lifetime_ms = login.mechanism, 0
-        while not mechanism.is_done() and time.monotonic() < until:
+        while not mechanism.is_done() and clocks.monotonic() < until:
             sent = await self.logins.step(login.next, until)
             request = SaslAuthenticateRequest(sent) if framed else SaslBytesRequest(sent)
             answer = await self._send_request(request, timeout_at=until)
@@ -137,8 +137,8 @@ class _LaterLogin(SaslReauthenticator):  # type: ignore[misc]  # the library has
     async def _run(self) -> None:
         self._task = None
         connection = self._conn
-        until = time.monotonic() + PREPARE_S
-        while not connection.closed and time.monotonic() < until:
+        until = clocks.monotonic() + PREPARE_S
+        while not connection.closed and clocks.monotonic() < until:
             try:
                 config, host = connection.config, connection.sasl_host
                 connection.prepared = await connection.logins.begun(host, config, until)
