@@ -37,7 +37,7 @@ from bellwether_kafka.coordinator.on_demand import on_demand
 _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
     "feasibility": ("clocks_may_differ", "objection", "policy_of", "unfollowed", "utc_time"),
-    "controller": ("Controller", "ControlReport", "OnControl"),
+    "controller": ("Controller", "ControlReport", "OnControl", "OrderSource"),
     "local": ("LocalChannel", "LocalOrders", "local_processes", "state_file", "write_state"),
     "served_orders": ("ServedGroups",),
     "topic": (
@@ -51,7 +51,7 @@ _HEAVY = {
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
-    from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
+    from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl, OrderSource
     from bellwether_kafka.coordinator.control.feasibility import (
         clocks_may_differ,
         objection,

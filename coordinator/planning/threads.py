@@ -123,8 +123,8 @@ class PlanThreads:
 
 
 def in_thread(work: Callable[[], Value], ended: Callable[[], None]) -> "asyncio.Future[Value]":
-    """Runs `work` in a daemon thread, which cannot keep the process alive. `ended` is called on the loop when it has
-    finished."""
+    """Runs `work` in a daemon thread, which cannot keep the process alive, or in what the loop has in its place.
+    `ended` is called on the loop when it has finished."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Value] = loop.create_future()
 
@@ -145,5 +145,9 @@ def in_thread(work: Callable[[], Value], ended: Callable[[], None]) -> "asyncio.
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, *result)
 
-    threading.Thread(target=run, name="plan", daemon=True).start()
+    getattr(loop, "start_thread", _start_daemon)(run)
     return outcome
+
+
+def _start_daemon(run: Callable[[], None]) -> None:
+    threading.Thread(target=run, name="plan", daemon=True).start()

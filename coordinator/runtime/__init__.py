@@ -1,6 +1,7 @@
 """The running process: one runner for each group, the service around them, and its wiring."""
 
 from bellwether_kafka.coordinator.runtime.observers import Observers
+from bellwether_kafka.coordinator.runtime.outside import Outside
 from bellwether_kafka.coordinator.runtime.process import serve
 from bellwether_kafka.coordinator.runtime.reload import SettingsFile
 from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome

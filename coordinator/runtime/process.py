@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.shared import Rule, UnknownNameError
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.control import state_file
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipView
 from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observation, Rhythms
@@ -16,8 +15,9 @@ from bellwether_kafka.coordinator.planning import ApplicationError, RackFileErro
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.group_weights import GroupWeights
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
-from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, spare_collections
+from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.observers import Observers
+from bellwether_kafka.coordinator.runtime.outside import Outside
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile
 from bellwether_kafka.coordinator.runtime.role_reports import log_role
@@ -41,7 +41,6 @@ from bellwether_kafka.coordinator.web import (
     Emptying,
     GroupStatus,
     HttpAddressError,
-    HttpServer,
     LagTrends,
     LagWatch,
     LedRebalances,
@@ -54,16 +53,19 @@ from bellwether_kafka.coordinator.web import (
 )
 
 
-async def serve(settings: Settings, version: str, file: SettingsFile | None = None) -> ServiceOutcome:
+async def serve(
+    settings: Settings, version: str, file: SettingsFile | None = None, outside: Outside | None = None
+) -> ServiceOutcome:
     """Runs until SIGTERM. Errors that a setting can cause are returned as an outcome with a sentence, not raised.
     `file` is read again when it changes."""
+    outside = outside or Outside()
     metrics, rebalances = Metrics(), LedRebalances()
     metrics.info.info({"version": version})
     for group in settings.named:
         metrics.expect(group.name, lead=group.mode == "lead", ghosts=group.ghost_options is not None)
     reader = weight_reader(settings)
     weights = reader.usable if reader is not None else None
-    rhythms = Rhythms(state_file("rhythms", settings.properties.get("bootstrap.servers", "")))
+    rhythms = Rhythms(outside.state_file("rhythms", settings.properties.get("bootstrap.servers", "")))
     lag_metrics, trends, exporter = LagMetrics(metrics), LagTrends(), _exporter(settings, metrics)
     of_lags = (lag_metrics, exporter) if exporter is not None else (lag_metrics,)
     weighed = [group.name for group in settings.named if group.policy == LOAD_AWARE and weights is None]
@@ -137,6 +139,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         watch_interval_ms=settings.metadata_interval_ms,
         message_bytes_max=settings.message_bytes_max,
         racks=racks,
+        outside=outside,
     )
 
     def groups() -> list[GroupStatus]:
@@ -155,7 +158,7 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
         lambda group: rows([status for status in groups() if group in ("", status.group)], service, rebalances, trends),
         lambda: service.loop_watch.stuck() or turning.stuck(),
     )
-    server = HttpServer(web)
+    server = outside.page(web)
     reload = (
         Reload(settings, file, lambda new_settings: service.observe(ConfiguredSelection(new_settings, weights)))
         if file
@@ -167,9 +170,9 @@ async def serve(settings: Settings, version: str, file: SettingsFile | None = No
             await server.start(settings.http_address)
         await brokers.start()
         watching = asyncio.create_task(turning.run())
-        spare_collections()
+        outside.started()
         with _reloading(reload):
-            return await service.run()
+            return await service.run(handle_signals=outside.signals)
     except (HttpAddressError, AssignorAddressError) as error:
         return ServiceOutcome(EXIT_CONFIG, (str(error),))
     finally:

@@ -5,15 +5,17 @@ from collections.abc import Mapping
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets, Sources
+from bellwether_kafka.coordinator.runtime.outside import Outside
 
 
 class RefreshSources:
     """The sources of one process. `properties` are librdkafka's."""
 
-    def __init__(self, transport: kafka.Transport, properties: Mapping[str, str]) -> None:
+    def __init__(self, transport: kafka.Transport, properties: Mapping[str, str], outside: Outside) -> None:
         self.shared = SharedGroups(transport)
         self._transport = transport
         self._properties = properties
+        self._outside = outside
         self._opened: tuple[kafka.SharedReader, SharedOffsets] | None = None
 
     @property
@@ -33,6 +35,6 @@ class RefreshSources:
 
     def _open(self) -> tuple[kafka.SharedReader, SharedOffsets]:
         if self._opened is None:
-            reader = kafka.SharedReader(self._properties)
-            self._opened = reader, SharedOffsets(reader, self._transport, self.shared)
+            reader = self._outside.shared_cluster(self._properties)
+            self._opened = reader, self._outside.shared_offsets(reader, self._transport, self.shared)
         return self._opened

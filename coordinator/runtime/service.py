@@ -19,8 +19,6 @@ from bellwether_kafka.coordinator.control import (
     AbsenceWatch,
     Controller,
     ControlSettings,
-    ControlTopic,
-    LocalOrders,
     PlacementOrder,
     ServedGroups,
     Stopped,
@@ -40,9 +38,9 @@ from bellwether_kafka.coordinator.runtime.led_groups import LedGroups
 from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
-from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
 from bellwether_kafka.coordinator.runtime.observers import Observers
+from bellwether_kafka.coordinator.runtime.outside import Outside
 from bellwether_kafka.coordinator.runtime.rack_watch import RackWatch
 from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
@@ -88,7 +86,7 @@ class Service:
         watch_interval_ms: int = 10_000,
         message_bytes_max: int = planning.MESSAGE_BYTES_MAX,
         racks: RackRules = NO_RULES,
-        new_transport: Callable[[Mapping[str, str]], kafka.Transport] = kafka.Transport,
+        outside: Outside | None = None,
     ) -> None:
         self.connected = False
         self.loop_watch = LoopWatch()  # of the memberships
@@ -125,7 +123,7 @@ class Service:
         self._watch_interval_ms = watch_interval_ms
         self._racks = racks
         self._rack_watch: RackWatch | None = None
-        self._new_transport = new_transport
+        self._outside = outside or Outside()
 
     @property
     def observed(self) -> Mapping[str, GroupObserver]:
@@ -149,15 +147,15 @@ class Service:
         if troubles:
             return ServiceOutcome(membership.EXIT_CONFIG, tuple(troubles))
         try:
-            transport = self._new_transport(self._properties)
-            heartbeats = self._new_transport(self._properties) if self._leads else transport
+            transport = self._outside.transport(self._properties)
+            heartbeats = self._outside.transport(self._properties) if self._leads else transport
         except kafka.ClientConfigError as error:
             return ServiceOutcome(membership.EXIT_CONFIG, (str(error),))
         transports = {transport, heartbeats}
         try:
             await asyncio.gather(*(started.start(CONNECT_TIMEOUT_MS) for started in transports))
             self.loop_watch.threads = tuple(each.thread for each in transports if each.thread is not None)
-            async with membership_loop(self.loop_watch.run()) as loop:
+            async with self._outside.memberships(self.loop_watch.run()) as loop:
                 drivers = partial(MembershipDriver, transport=heartbeats, loop=loop)
                 return await self._run(transport, drivers, handle_signals=handle_signals)
         except kafka.UnreachableError as error:
@@ -191,10 +189,10 @@ class Service:
 
     async def _run(self, transport: kafka.Transport, drivers: NewDriver, *, handle_signals: bool) -> ServiceOutcome:
         properties = kafka.librdkafka_properties(self._properties)
-        refreshes = RefreshSources(transport, properties)
-        reader = kafka.ClusterReader(properties) if self._leads else refreshes.reader
+        refreshes = RefreshSources(transport, properties, self._outside)
+        reader = self._outside.cluster(properties) if self._leads else refreshes.reader
         watch = kafka.MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
-        offsets = kafka.OffsetReader(reader.admin, transport)
+        offsets = self._outside.offsets(reader, transport)
         sources = Sources(transport, reader, offsets)
         watching: list[asyncio.Task[Any]] = [asyncio.create_task(watch.run())]
         watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
@@ -216,7 +214,7 @@ class Service:
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
         if self._control is not None and (self._control.topic or self.runners):
             on_control = self._observers.on_control
-            orders = self._orders(self._control.topic)
+            orders = self._outside.orders(self._properties, self._control.topic)
             self._controller = Controller(
                 orders,
                 self._control,
@@ -269,11 +267,6 @@ class Service:
     def _members_stopped(self, record: Stopped) -> None:
         if (watch := self._watches.get(record.target)) is not None:
             watch.stopped(record.members, record.static, record.sentence)
-
-    def _orders(self, topic: str) -> ControlTopic | LocalOrders:
-        if topic:
-            return ControlTopic(self._properties, topic)
-        return LocalOrders(self._properties["bootstrap.servers"])
 
     def _as_configured(self) -> Selection:
         """Returns the default selection: the groups that are not led."""

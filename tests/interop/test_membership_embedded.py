@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.control.records import ControlSettings
 from bellwether_kafka.coordinator.membership.commands import Heartbeat, NoteKind, Request
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.coordinator.runtime.service import ServiceOutcome
+from bellwether_kafka.coordinator.runtime import Outside, ServiceOutcome
 from tests.interop.support.bellwether import run_to_end
 from tests.interop.support.instance import InstanceHarness
 from tests.support.embedded_brokers import EmbeddedCluster
@@ -96,7 +96,9 @@ def test_leads_real_consumers_through_join_and_leave(strategy: str) -> None:
     with EmbeddedCluster(initial_rebalance_delay_ms=100) as cluster:
         cluster.create_topic("orders", PARTITIONS, 3)
         properties = {"bootstrap.servers": cluster.bootstrap, "log_level": "0"}
-        with InstanceHarness(properties, membership(group, strategy), new_transport=EmbeddedTransport) as led:
+        with InstanceHarness(
+            properties, membership(group, strategy), outside=Outside(transport=EmbeddedTransport)
+        ) as led:
             led.wait_for(State.STABLE)
             first = Consumer(cluster.bootstrap, group, strategy)
             consumers = [first]
@@ -121,7 +123,7 @@ def test_an_operator_beside_a_process_without_a_control_topic_has_it_leave_and_c
     with EmbeddedCluster(initial_rebalance_delay_ms=100) as cluster:
         cluster.create_topic("orders", PARTITIONS, 3)
         properties = {"bootstrap.servers": cluster.bootstrap, "log_level": "0"}
-        alone = {"new_transport": EmbeddedTransport, "control": ControlSettings("", "pod-1")}
+        alone = {"outside": Outside(transport=EmbeddedTransport), "control": ControlSettings("", "pod-1")}
 
         def reported(*arguments: str) -> str:
             ended = run_to_end([*arguments, "--bootstrap", cluster.bootstrap])
@@ -166,7 +168,7 @@ def test_heartbeats_go_on_while_the_io_thread_of_everything_else_is_busy() -> No
     with EmbeddedCluster(initial_rebalance_delay_ms=100) as cluster:
         cluster.create_topic("orders", PARTITIONS, 3)
         properties = {"bootstrap.servers": cluster.bootstrap, "log_level": "0"}
-        with InstanceHarness(properties, membership(group, "range"), new_transport=NotedTransport) as led:
+        with InstanceHarness(properties, membership(group, "range"), outside=Outside(transport=NotedTransport)) as led:
             led.wait_for(State.STABLE)
             led.wait_until(lambda: any(transport.heartbeats for transport in NotedTransport.made), "a heartbeat")
             (heartbeats,) = [transport for transport in NotedTransport.made if transport.heartbeats]

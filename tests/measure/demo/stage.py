@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, policy
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.planning import PlannedRebalance
-from bellwether_kafka.coordinator.runtime import Observers, Service
+from bellwether_kafka.coordinator.runtime import Observers, Outside, Service
 from bellwether_kafka.coordinator.triggers import LoadWatch
 from tests.measure.demo.group import DemoGroup
 from tests.measure.demo.hot_partition import HOT, HOT_TIMES, HotPartition
@@ -53,7 +53,7 @@ class Stage:
             ),
             weights=self.hot.weights,
             watch_interval_ms=1_000,
-            new_transport=EmbeddedTransport,
+            outside=Outside(transport=EmbeddedTransport),
         )
 
     def create_topic(self, name: str, partitions: int) -> None:

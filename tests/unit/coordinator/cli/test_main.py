@@ -23,8 +23,8 @@ EMBEDDED_MAIN = """
 from functools import partial
 from bellwether_kafka.coordinator.cli import main
 from tests.support.embedded_transport import EmbeddedTransport
-from bellwether_kafka.coordinator.runtime import process
-process.Service = partial(process.Service, new_transport=EmbeddedTransport)
+from bellwether_kafka.coordinator.runtime import Outside, process
+process.Outside = partial(Outside, transport=EmbeddedTransport)
 main()
 """
 ON_EMBEDDED_BROKERS = [sys.executable, "-c", EMBEDDED_MAIN]

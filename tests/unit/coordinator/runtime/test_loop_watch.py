@@ -92,8 +92,8 @@ def test_collections_do_not_visit_what_was_there_at_the_start() -> None:
     """In a process of its own: what is frozen stays so."""
     program = """
 import gc
-from bellwether_kafka.coordinator.runtime import process
-process.spare_collections()
+from bellwether_kafka.coordinator.runtime import Outside
+Outside().started()
 print(len(gc.get_objects()), gc.get_freeze_count())
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
