@@ -42,11 +42,11 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     all_groups,
     connected,
     observer_for,
-    of_a_group,
     run_to_end,
 )
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
+from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.replay import History, HistoryError, read_history
 from bellwether_kafka.coordinator.settings import Settings, SettingsError
 
@@ -200,14 +200,37 @@ async def _refresh(settings: Settings, groups: Sequence[str], for_s: float, inte
         while True:
             pairs = zip(observers, refreshed, strict=True)
             await asyncio.gather(*(observe(observer, refreshes) for (observer, _), (refreshes, _) in pairs))
-            for refreshes, _ in refreshed if groups else ():
-                of_a_group(refreshes[0])
+            if groups:
+                _all_exist([refreshes[0] for refreshes, _ in refreshed])
             if time.monotonic() + interval_s > deadline:
-                for seen in (refreshes[-1] for refreshes, _ in refreshed):
-                    if seen.unknown is not None or (groups and seen.kind == "other"):
-                        echo(f"{seen.group_id} is left out: {seen.trouble or seen.obstacle}.", err=True)
-                return [group for group in refreshed if group[0][0].kind not in ("missing", "other", "unknown")]
+                return _assessable(refreshed, named=bool(groups))
             await asyncio.sleep(interval_s)
+
+
+def _all_exist(seen: Sequence[Observation]) -> None:
+    """Ends the process with a sentence if any of these groups does not exist."""
+    missing = [each.group_id for each in seen if each.kind == "missing"]
+    if missing:
+        fail(f"There is no group {listed(missing)}; see 'bellwether groups'.")
+
+
+def _assessable(refreshed: Sequence[Refreshed], *, named: bool) -> list[Refreshed]:
+    """Returns what was read of each group that can be assessed, and reports what could not be read. Ends the process
+    with a sentence if brokers have answered for none."""
+    assessable: list[Refreshed] = []
+    for refreshes, ghosts in refreshed:
+        last, read = refreshes[-1], [each for each in refreshes if each.unknown is None]
+        unread = next((each.unknown for each in reversed(refreshes) if each.unknown is not None), None)
+        if unread is not None and read:
+            times = f"{len(refreshes) - len(read)} of {len(refreshes)} times"
+            echo(f"{last.group_id} could not be read {times}: {unread.reason}.", err=True)
+        elif unread is not None or (named and last.kind == "other"):
+            echo(f"{last.group_id} is left out: {last.trouble or last.obstacle}.", err=True)
+        if read and read[-1].kind not in ("missing", "other"):
+            assessable.append((read, ghosts))
+    if not assessable and all(refreshes[-1].unknown is not None for refreshes, _ in refreshed):
+        fail("No group could be read.")
+    return assessable
 
 
 async def _observer(settings: Settings, group: str, sources: Sources) -> tuple[GroupObserver, GhostRefreshes]:
@@ -225,7 +248,7 @@ async def _observer(settings: Settings, group: str, sources: Sources) -> tuple[G
 
 
 async def _all(sources: Sources) -> list[str]:
-    listed = await all_groups(sources.transport, sources.reader)
+    groups = await all_groups(sources.transport, sources.reader)
     return sorted(
-        {group.group_id for group in listed if group.type in MODERN_TYPES or group.protocol_type in LISTED_TYPES}
+        {group.group_id for group in groups if group.type in MODERN_TYPES or group.protocol_type in LISTED_TYPES}
     )

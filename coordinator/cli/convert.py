@@ -134,7 +134,7 @@ async def _follow(
                 if watch.settled or past_s >= timeout_s:
                     break
                 await asyncio.sleep(min(REFRESH_S, timeout_s - past_s))
-                seen = await observer.observe_or_unknown()
+                seen = await observer.observe()
     except asyncio.CancelledError:  # by Ctrl-C
         back = "--back " if start.back else ""
         again = f"bellwether convert {for_shell(facts.seen.group_id)} --watch {back}--members {start.members_min}"

@@ -1,6 +1,8 @@
 """The commands `bellwether groups`, `bellwether describe GROUP` and `bellwether observe GROUP`. They join no group."""
 
 import asyncio
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -37,8 +39,7 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     described_at,
     groups_by_node,
     observe_group,
-    observer_of,
-    of_a_group,
+    refreshes,
     run_to_end,
     who_assigns,
 )
@@ -101,14 +102,20 @@ def describe(
     interval: Interval = 10.0,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
+    as_kafka = output is GroupOutput.KAFKA
 
-    def show() -> None:
-        if output is GroupOutput.KAFKA:
-            _describe_as_kafka(settings, group)
+    def show(seen: Observation) -> None:
+        if as_kafka:
+            _draw_as_kafka(seen)
         else:
-            _describe(settings, group, Output(output.value), watch=watch)
+            _show_with_cost(settings, seen, Output(output.value), watch=watch)
 
-    repeated(show, interval if watch else None)
+    if watch:
+        _watch(settings, group, interval, show, clear=True, unsubscribed=as_kafka)
+    elif as_kafka:
+        show(observe_group(settings, group, unsubscribed=True))
+    else:
+        show(observe_group(settings, group, unknown=output is not GroupOutput.TABLE, commits=True))
 
 
 def observe(
@@ -126,12 +133,33 @@ def observe(
         else:
             _draw(seen, wide=output is Output.WIDE)
 
+    _watch(settings, group, interval, show, clear=False)
+
+
+def _watch(
+    settings: Settings,
+    group: str,
+    interval_s: float,
+    show: Callable[[Observation], None],
+    *,
+    clear: bool,
+    unsubscribed: bool = False,
+) -> None:
+    """Shows the group every `interval_s` seconds until Ctrl-C, which ends it normally."""
+
+    async def watched() -> None:
+        async for seen in refreshes(settings, group, interval_s, unsubscribed=unsubscribed):
+            if clear:
+                Console().clear()  # clears terminals only
+            await asyncio.to_thread(show, seen)
+            sys.stdout.flush()
+
     with suppress(KeyboardInterrupt):
-        run_to_end(_observe(settings, group, interval, show))
+        run_to_end(watched())
 
 
-def _describe_as_kafka(settings: Settings, group: str) -> None:
-    seen = observe_group(settings, group, unsubscribed=True)
+def _draw_as_kafka(seen: Observation) -> None:
+    _draw_unknown(seen)
     notice = kafka_notice(seen)
     if notice:
         echo(notice, err=True)
@@ -140,17 +168,18 @@ def _describe_as_kafka(settings: Settings, group: str) -> None:
         echo(line)
 
 
-def _describe(settings: Settings, group: str, output: Output, *, watch: bool) -> None:
+def _show_with_cost(settings: Settings, seen: Observation, output: Output, *, watch: bool) -> None:
     from bellwether_kafka.coordinator.cli.cost import (  # noqa: PLC0415 - a list of groups does not need its imports
         cost_of,
         in_words,
         weights_in_words,
     )
 
-    seen = observe_group(settings, group, unknown=output.is_document, commits=True)
-    if seen.kind == "unknown":
+    if seen.kind == "unknown" and output.is_document:
         print_document(as_document(seen), output, one_of_many=watch)
-        raise typer.Exit(Exit.UNEXPECTED)
+        if not watch:
+            raise typer.Exit(Exit.UNEXPECTED)
+        return
     cost = cost_of(settings, seen)
     if output.is_document:
         weights: dict[str, Any] = {"weights": cost and cost.pop("weights"), "traffic": cost}
@@ -236,16 +265,19 @@ def _assigned_by(group: ListedGroup, answer: DescribeAnswer | None, config: Memb
     return who_assigns(bellwether=any(is_bellwether(m, config) for m in answer.members), others=bool(answer.members))
 
 
-async def _observe(settings: Settings, group: str, interval_s: float, show: Callable[[Observation], None]) -> None:
-    async with observer_of(settings, group) as observer:
-        show(of_a_group(await observer.observe()))
-        while True:
-            await asyncio.sleep(interval_s)
-            show(await observer.observe())
+def _draw_unknown(seen: Observation) -> None:
+    """Prints why the group could not be read now, and of when what follows is."""
+    if seen.unknown is not None:
+        at = time.strftime("%H:%M:%S", time.localtime(seen.seen_at_ms / 1000))
+        of = "" if seen.kind == "unknown" else f"; what follows is of {at}"
+        echo(f"{seen.group_id} cannot be read now: {seen.unknown.reason}{of}.")
 
 
 def _draw(seen: Observation, *, wide: bool) -> None:
     console = Console()
+    _draw_unknown(seen)
+    if seen.kind == "unknown":
+        return
     console.print(
         Text(f"{seen.group_id}: {seen.kind}, {seen.state or '-'}, {seen.assigned_with or '-'}; {seen.verdict}")
     )

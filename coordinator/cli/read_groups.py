@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
@@ -19,9 +20,12 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, Node, name_o
 from bellwether_kafka.coordinator.observation import (
     NO_BROKER,
     GroupObserver,
+    LagRefreshes,
     Observation,
     OnSeen,
     Shadow,
+    SharedGroups,
+    SharedOffsets,
     Sources,
     full_ids,
 )
@@ -94,8 +98,9 @@ def retried(
 
 
 @asynccontextmanager
-async def connected(settings: Settings) -> AsyncIterator[Sources]:
-    """Opens the sources that a refresh reads from. Plans by load use the topic of weights, if one is configured. Raises
+async def connected(settings: Settings, *, many: bool = False) -> AsyncIterator[Sources]:
+    """Opens the sources that a refresh reads from. Plans by load use the topic of weights, if one is configured.
+    `many`: for repeated refreshes of many groups, which share requests, and plans as long as nothing changes. Raises
     TransportError and ClientConfigError.
 
     The transport is opened first, because its error explains why a login gets no token; librdkafka's does not.
@@ -105,19 +110,31 @@ async def connected(settings: Settings) -> AsyncIterator[Sources]:
     with ExitStack() as opened:
         try:
             await transport.start(CONNECT_TIMEOUT_MS)
-            reader = kafka.ClusterReader(for_librdkafka)
+            reader, offsets, shared = _shared(transport, for_librdkafka) if many else _own(transport, for_librdkafka)
             opened.callback(reader.close)
-            offsets = kafka.OffsetReader(reader.admin, transport)
             opened.callback(offsets.close)
             read_weights = None
             if settings.weights is not None:
                 topic = TopicWeights(settings.properties, settings.weights)
                 opened.callback(topic.close)
                 read_weights = topic.read
-            yield Sources(transport, reader, offsets, weights=read_weights)
+            yield Sources(transport, reader, offsets, shared, read_weights)
         finally:
             opened.close()
             await transport.close()
+
+
+Readers = tuple[kafka.ClusterReader, kafka.OffsetReader, SharedGroups | None]
+
+
+def _own(transport: kafka.Transport, properties: Mapping[str, Any]) -> Readers:
+    reader = kafka.ClusterReader(properties)
+    return reader, kafka.OffsetReader(reader.admin, transport), None
+
+
+def _shared(transport: kafka.Transport, properties: Mapping[str, Any]) -> Readers:
+    reader, groups = kafka.SharedReader(properties), SharedGroups(transport)
+    return reader, SharedOffsets(reader, transport, groups), groups
 
 
 @asynccontextmanager
@@ -129,6 +146,29 @@ async def observer_of(settings: Settings, group: str, *, unsubscribed: bool = Fa
         yield observer_for(settings, group, sources, leader, unsubscribed=unsubscribed)
 
 
+async def refreshes(
+    settings: Settings, group: str, interval_s: float, *, unsubscribed: bool = False
+) -> AsyncIterator[Observation]:
+    """Yields a refresh of the group every `interval_s` seconds, without end. All use one history of offsets, from which
+    rates, times and verdicts come; each plans under the orders that are then in force. If brokers do not answer, the
+    last refresh is yielded again, with the reason in `unknown`. Ends the process if the group is missing or not visible
+    at first."""
+    lags, by, observer, last = LagRefreshes(group), None, None, None
+    async with connected(settings) as sources:
+        while True:
+            leader = await asyncio.to_thread(under_orders, settings, group)
+            if observer is None or leader.rules != by:
+                by = leader.rules
+                observer = observer_for(settings, group, sources, leader, unsubscribed=unsubscribed, lags=lags)
+            seen = await (observer.observe() if last is not None else observe_twice(observer))
+            if last is None and (seen.unknown is None or seen.unknown.right):
+                of_a_group(seen)
+            if seen.unknown is None:
+                last = seen
+            yield seen if seen.unknown is None or last is None else replace(last, unknown=seen.unknown)
+            await asyncio.sleep(interval_s)
+
+
 def observer_for(
     settings: Settings,
     group: str,
@@ -137,6 +177,7 @@ def observer_for(
     *,
     on_seen: Sequence[OnSeen] = (),
     unsubscribed: bool = False,
+    lags: LagRefreshes | None = None,
 ) -> GroupObserver:
     """Returns an observer with the group's settings or the defaults. `leader`, if given, makes the plans."""
     by = leader or configured(settings, group)
@@ -148,6 +189,7 @@ def observer_for(
         by.application,
         on_seen=on_seen,
         read_weights=sources.weights,
+        lags=lags,
         unsubscribed=unsubscribed,
         racks=settings.racks.rules(),
     )
@@ -156,12 +198,12 @@ def observer_for(
 async def observe_twice(observer: GroupObserver, *, caught_up: bool = False) -> Observation:
     """Observes a group, and again after a while if it has no members but unread records, or with `caught_up` any
     committed offsets. Offsets that have moved in between show that its consumers assign partitions themselves."""
-    seen = await observer.observe_or_unknown()
+    seen = await observer.observe()
     worth = seen.lag is not None if caught_up else bool(seen.lag)
     if not worth or seen.members or seen.bellwether_members:
         return seen
     await asyncio.sleep(COMMITS_S)
-    again = await observer.observe_or_unknown()
+    again = await observer.observe()
     return seen if again.kind == "unknown" else again
 
 
@@ -173,7 +215,7 @@ def observe_group(
 
     async def once() -> Observation:
         async with observer_of(settings, group, unsubscribed=unsubscribed) as observer:
-            seen = await (observe_twice(observer) if commits else observer.observe_or_unknown())
+            seen = await (observe_twice(observer) if commits else observer.observe())
             return seen if unknown and seen.kind == "unknown" else of_a_group(seen)
 
     return run_to_end(once())

@@ -208,7 +208,7 @@ async def _top(
     view: View,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, names[0] if names else ANY_GROUP)
-    async with connected(settings) as sources:
+    async with connected(settings, many=True) as sources:
         observers: dict[str, GroupObserver] = {}
         silent: dict[str, str] = {}
 
@@ -317,9 +317,8 @@ async def _refresh(
     turns = asyncio.Semaphore(REFRESHES_AT_ONCE)
 
     async def refresh(observer: GroupObserver) -> Observation:
-        """Observes one group. A group that cannot be read becomes a row that shows this."""
         async with turns:
-            return await observer.observe_or_unknown()
+            return await observer.observe()
 
     return [row_of(seen, reports) for seen in await asyncio.gather(*map(refresh, observers))]
 

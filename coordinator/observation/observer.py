@@ -148,7 +148,7 @@ class GroupObserver:
         """Observes the group and notifies the listeners. If brokers answer with an error or not at all, only the
         `on_unknown` listeners are called, and each new reason is logged once: this is not a state of the group."""
         try:
-            seen = await self.observe_or_unknown()
+            seen = await self.observe()
             if seen.unknown is None:
                 self._notify(seen)
             else:
@@ -160,10 +160,11 @@ class GroupObserver:
         """Forgets the last observations, because refreshes pause and they become outdated."""
         self.last = self._last_known = None
 
-    async def observe_or_unknown(self) -> Observation:
-        """Returns the same as `observe`, or if no broker answers the last known observation with the reason."""
+    async def observe(self) -> Observation:
+        """Reads the group, its lags and its shadow plan. If brokers answer with an error or not at all, the observation
+        is `unknown` and has the reason, and what `refresh` has read last: the silence of one group ends no command."""
         try:
-            return await self.observe()
+            return await self._observe()
         except TransportError as error:
             return self._unknown(error)
 
@@ -196,9 +197,8 @@ class GroupObserver:
         for observer in self._on_observation:
             notify(observer, seen)
 
-    async def observe(self) -> Observation:
-        """Reads the group, its lags and its shadow plan. A broker's error makes the observation `unknown`. Raises
-        TransportError if no broker answers."""
+    async def _observe(self) -> Observation:
+        """Does the same as `observe`, but raises TransportError if no broker answers."""
         described = await self._reader.read()
         if isinstance(described, int):
             return self._unknown(described)

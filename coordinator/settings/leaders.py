@@ -18,6 +18,11 @@ class Leader:
     policy: Policy
     application: Application | None = None
 
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The orders on placement that its plans follow."""
+        return self.policy.rules if self.application is None else self.application.config.stages.rules
+
     def with_rules(self, rules: tuple[Rule, ...]) -> "Leader":
         """Returns the leader under these orders on placement."""
         if self.application is not None:

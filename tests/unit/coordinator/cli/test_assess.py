@@ -3,16 +3,18 @@ recognized, and nothing is found in a healthy one."""
 
 import json
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure
 from bellwether_kafka.coordinator.replay.history import write_history
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -216,6 +218,46 @@ def test_a_named_group_that_cannot_be_assessed_is_not_left_out_silently(config: 
         patch.setattr(kafka, "Transport", Broken)
         ended = bellwether("assess", "connect", "--config", str(config))
     assert ended.stderr.startswith("connect is left out: Group 'connect' is of type 'connect'")
+
+
+class SilentBroker(Described):
+    """The coordinator node of `crossed` answers only the second request."""
+
+    refreshes: ClassVar[Counter[str]] = Counter()
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        self.refreshes[group_id] += 1
+        if group_id in ("crossed", "mute") and self.refreshes[group_id] != (2 if group_id == "crossed" else 0):
+            raise TransportError(Failure.TIMED_OUT, "no answer")
+        return DescribeAnswer(0, 69) if group_id in ("none", "absent") else scene(group_id, 0)
+
+
+def assessed_beside_a_silent_broker(config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SilentBroker, "refreshes", Counter())
+        patch.setattr(kafka, "Transport", SilentBroker)
+        return bellwether("assess", *arguments, "--config", str(config), COLUMNS="250")
+
+
+def test_a_group_that_is_silent_for_a_while_ends_no_assessment(config: Path) -> None:
+    asked = ("healthy", "crossed", "mute", "--for", "1.5", "--interval", "0.5", "-o", "json")
+    ended = assessed_beside_a_silent_broker(config, *asked)
+    assert ended.returncode == Exit.DONE, ended.stderr
+    assert [assessed["group"] for assessed in json.loads(ended.stdout)] == ["healthy", "crossed"]
+    assert re.search(r"crossed could not be read \d of \d times: the group's coordinator node does not", ended.stderr)
+    assert "mute is left out: the group's coordinator node does not answer" in ended.stderr
+
+
+def test_an_assessment_of_silent_groups_only_is_no_success(config: Path) -> None:
+    ended = assessed_beside_a_silent_broker(config, "mute")
+    assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")
+    assert "mute is left out" in ended.stderr
+
+
+def test_all_groups_that_do_not_exist_are_named(config: Path) -> None:
+    ended = assessed_beside_a_silent_broker(config, "none", "healthy", "absent")
+    assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")
+    assert "There is no group none, absent; see 'bellwether groups'." in ended.stderr
 
 
 def test_mistakes_are_sentences(config: Path, tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure, Node
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
+from bellwether_kafka.coordinator.observation import LagRefreshes
 from bellwether_kafka.coordinator.observation.group_reader import Sources
+from bellwether_kafka.coordinator.observation.observation import shadow_of
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import GROUPS, Described
 from tests.unit.coordinator.cli.in_process import bellwether
@@ -212,7 +214,7 @@ def test_the_members_of_a_group_have_short_ids_unless_it_is_wide(uneven: str) ->
     assert " /h " in wide
 
 
-@pytest.mark.parametrize("command", ["groups", "describe stable", "plan stable"])
+@pytest.mark.parametrize("command", ["groups", "plan stable"])
 def test_watch_shows_it_again_until_ctrl_c(command: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     refreshes = iter((None, KeyboardInterrupt()))
 
@@ -227,13 +229,115 @@ def test_watch_shows_it_again_until_ctrl_c(command: str, bootstrap: str, monkeyp
     assert message(*command.split(), "--watch", bootstrap=bootstrap) == once * 2
 
 
-def test_documents_that_follow_each_other_are_distinguished(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_seconds: float) -> None:
-        raise KeyboardInterrupt
+def interrupted_after(refreshes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends a watch after this many refreshes, between which no time passes; other waits are real."""
+    waits, sleep = iter([None] * (refreshes - 1)), asyncio.sleep
 
-    monkeypatch.setattr("bellwether_kafka.coordinator.cli.output.time", SimpleNamespace(sleep=interrupted))
+    async def at_once(seconds: float, *_: Any) -> None:
+        if seconds < 1:
+            await sleep(seconds)
+        elif next(waits, 0) == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+
+
+class Silent(AllKinds):
+    """The coordinator node of `stable` does not answer at some requests, which count from 0."""
+
+    asked = 0
+    unanswered: Collection[int] = ()
+
+    async def describe_group(self, group_id: str) -> DescribeAnswer:
+        number, Silent.asked = Silent.asked, Silent.asked + 1
+        if group_id == "stable" and number in self.unanswered:
+            raise TransportError(Failure.TIMED_OUT, "no answer")
+        return await super().describe_group(group_id)
+
+
+def silent_at(monkeypatch: pytest.MonkeyPatch, *unanswered: int) -> None:
+    monkeypatch.setattr(Silent, "asked", 0)
+    monkeypatch.setattr(Silent, "unanswered", unanswered)
+    monkeypatch.setattr(kafka, "Transport", Silent)
+
+
+@pytest.mark.parametrize("command", ["describe stable --watch", "observe stable"])
+def test_a_watched_group_is_shown_until_ctrl_c(command: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted_after(3, monkeypatch)
+    shown = message(*command.split(), bootstrap=bootstrap)
+    assert shown.count("stable: classic, Stable") == 3
+
+
+@pytest.mark.parametrize("command", ["describe stable --watch", "observe stable"])
+def test_a_refresh_without_an_answer_ends_no_watch_and_keeps_what_was_read(
+    command: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted_after(3, monkeypatch)
+    silent_at(monkeypatch, 1)
+    shown = message(*command.split(), bootstrap=bootstrap)
+    assert shown.count("stable: classic, Stable") == 3
+    assert shown.count("stable cannot be read now: the group's coordinator node does not answer") == 1
+    assert "what follows is of " in shown
+
+
+def test_a_watch_begins_also_while_the_coordinator_node_is_silent(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted_after(2, monkeypatch)
+    silent_at(monkeypatch, 0)
+    shown = message("describe", "stable", "--watch", bootstrap=bootstrap)
+    assert shown.index("stable cannot be read now") < shown.index("stable: classic, Stable")
+
+
+@pytest.mark.parametrize("command", ["describe {} --watch", "observe {}", "describe {} --watch -o kafka"])
+def test_a_watch_keeps_what_it_has_read_and_shows_rates(
+    command: str, brokers: EmbeddedCluster, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second refresh has a rate only if it belongs to the first one's history."""
+    read = LagRefreshes.refresh
+    histories: list[int] = []
+
+    async def counted(self: LagRefreshes, *arguments: Any, **options: Any) -> Any:
+        histories.append(id(self))
+        return await read(self, *arguments, **options)
+
+    monkeypatch.setattr(LagRefreshes, "refresh", counted)
+    interrupted_after(3, monkeypatch)
+    message(*command.format("stable").split(), bootstrap=bootstrap)
+    assert len(histories) == 3
+    assert len(set(histories)) == 1
+
+
+class Several(AllKinds):
+    """Describes several groups in one answer, as brokers do."""
+
+    async def ask(self, request: Any) -> Any:
+        if isinstance(request, kafka.DescribeMany):
+            return {group: await self.describe_group(group) for group in request.group_ids}
+        return await super().ask(request)
+
+
+def test_top_plans_a_group_again_only_when_it_has_changed(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[Any] = []
+
+    def counted(*arguments: Any) -> Any:
+        plans.append(arguments)
+        return shadow_of(*arguments)
+
+    monkeypatch.setattr("bellwether_kafka.coordinator.observation.observer.shadow_of", counted)
+    monkeypatch.setattr(kafka, "Transport", Several)
+    interrupted_after(4, monkeypatch)
+    shown = message("top", "stable", "-o", "json", bootstrap=bootstrap)
+    rows = [json.loads(line)[0] for line in shown.splitlines()]
+    assert [row["unowned"] for row in rows] == [0] * 4
+    assert len(plans) == 1
+
+
+def test_documents_that_follow_each_other_are_distinguished(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted_after(1, monkeypatch)
     (line,) = message("describe", "stable", "-w", "-o", "json", bootstrap=bootstrap).splitlines()
     assert json.loads(line)["group"] == "stable"
+    interrupted_after(1, monkeypatch)
     assert message("describe", "stable", "-w", "-o", "yaml", bootstrap=bootstrap).startswith("---\ngroup: stable\n")
 
 

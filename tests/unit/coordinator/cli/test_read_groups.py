@@ -24,7 +24,7 @@ class Observer:
     def __init__(self, *seen: Observation) -> None:
         self.left = list(seen)
 
-    async def observe_or_unknown(self) -> Observation:
+    async def observe(self) -> Observation:
         return self.left.pop(0)
 
 
