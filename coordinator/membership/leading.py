@@ -181,6 +181,9 @@ class Leading:
         if event.generation != core.requests.generation:
             return
         core.timers.clear(Timer.DECISION)
+        if sorted(member for member, _ in event.assignments) != sorted(m.member_id for m in core.leadership.members):
+            self._refuse("the plan is not for the members of this generation")
+            return
         self.joining.plan_topics(event.topics)
         if core.session_expired:
             self.recovery.rejoin("the plan came after the session had expired")

@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Generic, TypeVar
 
+import structlog
+
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, RawGroup, RefusalCause, RefusalError
+from bellwether_kafka.coordinator.planning.inspection import misdirected
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals
 
 # Share of the time until the deadline for the configured policy's plan; the cheaper plan gets the rest.
@@ -17,6 +20,8 @@ PLAN_SHARE = 0.7
 
 P = TypeVar("P", bound=GroupPlan)
 P_co = TypeVar("P_co", bound=GroupPlan, covariant=True)
+
+log = structlog.get_logger(__name__)
 
 
 class Source(Enum):
@@ -70,10 +75,9 @@ def _sent(raw: RawGroup) -> list[tuple[str, str | None, bytes]]:
 
 
 async def first_valid(
-    attempts: Sequence[tuple[Source, Attempt[P]]], trouble: tuple[str, ...] = ()
+    raw: RawGroup, attempts: Sequence[tuple[Source, Attempt[P]]], trouble: tuple[str, ...] = ()
 ) -> tuple[Chosen[P], Proposal[P]]:
-    """Makes the attempts in order and returns the first answer without findings. An attempt raises RefusalError or
-    TimeoutError.
+    """Makes the attempts in order and returns the first valid answer to the rebalance that `raw` describes.
 
     Raises RefusalError if no answer is valid, or at once if an attempt raises a final one. `trouble`: why some attempts
     could not be made.
@@ -81,15 +85,29 @@ async def first_valid(
     reasons: list[str] = []
     for source, attempt in attempts:
         try:
-            proposal = await attempt()
-        except TimeoutError:
-            reasons.append(f"{source.value}: not ready in time")
+            proposal = await valid(raw, attempt)
         except RefusalError as error:
             if error.refusal.final:
                 raise
             reasons.append(f"{source.value}: {error}")
         else:
-            if not proposal.findings:
-                return Chosen(proposal.decision, source, tuple(reasons)), proposal
-            reasons.append(f"{source.value}: {'; '.join(proposal.findings)}")
+            return Chosen(proposal.decision, source, tuple(reasons)), proposal
     raise RefusalError(RefusalCause.PLAN, "; ".join((*trouble, *reasons)) or "no answer at all")
+
+
+async def valid(raw: RawGroup, attempt: Attempt[P]) -> Proposal[P]:
+    """Returns what the attempt makes. Raises RefusalError for a plan with findings, for one that was made for another
+    rebalance, and for whatever the attempt raises."""
+    try:
+        proposal = await attempt()
+    except RefusalError:
+        raise
+    except TimeoutError as error:
+        raise RefusalError(RefusalCause.PLAN, "not ready in time") from error
+    except Exception as error:
+        log.exception("plan_failed", group=raw.group_id, generation=raw.generation)
+        raise RefusalError(RefusalCause.PLAN, f"{type(error).__name__}: {error}") from error
+    findings = (*misdirected(raw, proposal.decision), *proposal.findings)
+    if findings:
+        raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
+    return proposal

@@ -26,12 +26,21 @@ def inspect(
     (docs/reference/broker-behaviour.md#syncgroup-and-heartbeats); an oversized record fails the whole group
     (docs/reference/broker-behaviour.md#limits).
     """
-    findings = (*_ids(raw, decision.assignments), *oversized(raw, decision.assignments, message_bytes_max))
-    if findings:
-        return findings
-    if [m.member_id for m in raw.others] != [m.member_id for m in decision.raw.others]:
+    findings = (*misdirected(raw, decision), *oversized(raw, decision.assignments, message_bytes_max))
+    return findings or decision.plan.findings(raw, decision.assignments)
+
+
+def misdirected(raw: RawGroup, decision: Decision[GroupPlan]) -> tuple[str, ...]:
+    """Returns the findings on a decision that was not made for the rebalance that `raw` describes, or does not answer
+    each of its members: () if it may go there. Cheap: called for each plan when it arrives, wherever it was made."""
+    made = decision.raw
+    if made.group_id != raw.group_id:
+        return (f"the plan was made for group '{made.group_id}'",)
+    if made.generation != raw.generation:
+        return (f"the plan was made for generation {made.generation}, not for {raw.generation}",)
+    if made != raw:
         return ("the plan was made for other members",)
-    return decision.plan.findings(raw, decision.assignments)
+    return tuple(_ids(raw, decision.assignments))
 
 
 def record_bytes(raw: RawGroup, assignments: Assignments) -> int:

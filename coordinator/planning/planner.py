@@ -31,9 +31,10 @@ from bellwether_kafka.coordinator.planning.fallback import (
     Source,
     first_valid,
     previous_answer,
+    valid,
 )
 from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, PlanInputs, Work
-from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, inspect
+from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, inspect, misdirected
 from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRebalance, Timings
 from bellwether_kafka.coordinator.planning.racks import NO_RULES, MemberRacks, RackRules
 from bellwether_kafka.coordinator.planning.solver import Solver
@@ -107,9 +108,11 @@ class Planner(Generic[P]):
         inputs, trouble = await self._read(raw, command)
         read_s = clocks.monotonic() - began
         rules = shared.applicable(self.rules, raw.others)
-        chosen, proposal = await first_valid(self._attempts(raw, inputs, command, rules), trouble)
+        chosen, proposal = await first_valid(raw, self._attempts(raw, inputs, command, rules), trouble)
         plan_s = clocks.monotonic() - began - read_s
         answered = await self._dialect.answered(chosen.decision)
+        if findings := misdirected(raw, answered):
+            raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
         planned = PlannedRebalance(
             chosen=replace(chosen, decision=answered),
             topics=self.kind.topics(chosen.decision),
@@ -183,14 +186,9 @@ class Planner(Generic[P]):
 
     async def _dry(self, inputs: PlanInputs[P], command: Decide, rules: tuple[shared.Rule, ...]) -> Proposal[P]:
         rules = shared.applicable(rules, inputs.raw.others)
-        work = inputs.work(Source.PLAN, rules, self._message_bytes_max, dry=True)
-        try:
-            proposal = await self._configured(inputs, work, self._left(command), Urgency.COMPARISON)
-        except TimeoutError as error:
-            raise RefusalError(RefusalCause.PLAN, str(error) or "not ready in time") from error
-        if proposal.findings:
-            raise RefusalError(RefusalCause.PLAN, "; ".join(proposal.findings))
-        return proposal
+        work = partial(inputs.work, Source.PLAN, rules, self._message_bytes_max, dry=True)
+        limit_s = self._left(command)
+        return await valid(inputs.raw, lambda: self._configured(inputs, work(), limit_s, Urgency.COMPARISON))
 
     def delivered(self, generation: int) -> PlannedRebalance[P] | None:
         """Remembers the plan of this generation, which the broker has accepted. Returns None if it was not one of

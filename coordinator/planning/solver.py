@@ -56,6 +56,7 @@ class Solver:
         self._starting: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[int]] = set()
         self._busy = asyncio.Lock()
+        self._frames = 0  # sent to any process: the number of the last one
         self._closed = False
 
     def wants(self, members: int, partitions: int) -> bool:
@@ -82,13 +83,15 @@ class Solver:
             self._starting = asyncio.get_running_loop().create_task(self._start(self._subject))
 
     async def solve(self, job: Job[Value], limit_s: float) -> Value:
-        """Returns the result of the job. Raises its exception; RefusalError if the process dies; TimeoutError at the
-        limit, after which the process is killed and another one started."""
+        """Returns the result of the job. Raises its exception; RefusalError if the process dies or does not start;
+        TimeoutError at the limit, after which the process is killed and another one started."""
         try:
             async with asyncio.timeout(limit_s), self._busy:
                 self.warm()
                 if self._starting is not None:
                     await asyncio.shield(self._starting)
+                if not self.ready:
+                    raise RefusalError(RefusalCause.PLAN, "the process that plans has not started; see the log")
                 sent = await asyncio.to_thread(pickle.dumps, job, pickle.HIGHEST_PROTOCOL)
                 answer = await self._answered(sent)
         except TimeoutError:  # TimeoutError is an OSError, too
@@ -102,11 +105,9 @@ class Solver:
         return value  # type: ignore[no-any-return]  # what the job returns
 
     async def _answered(self, job: bytes) -> bytes:
-        """Returns the answer to one job. Kills the process if the answer does not arrive, or the next job would receive
-        it."""
+        """Returns the answer to one job. Kills the process if the answer does not arrive: its memory is wanted back."""
         try:
-            await self._send(job)
-            return await self._receive()
+            return await self._exchanged(job)
         except BaseException as error:
             log.warning("solver_killed", reason=str(error) or type(error).__name__)
             self._kill()
@@ -143,22 +144,24 @@ class Solver:
         )
         try:
             async with asyncio.timeout(START_S_MAX):
-                await self._send(subject)
-                await self._receive()  # the child has loaded the subject
+                await self._exchanged(subject)  # the child has loaded the subject
         except (TimeoutError, asyncio.IncompleteReadError, OSError, EOFError) as error:
-            log.warning("solver_not_started", reason=str(error) or type(error).__name__)
+            log.warning("solver_not_started", reason=str(error) or f"no answer within {START_S_MAX:.0f} s")
+            self._kill()
 
-    async def _send(self, data: bytes) -> None:
-        if self._process is None or self._process.stdin is None:
+    async def _exchanged(self, data: bytes) -> bytes:
+        """Sends a frame and returns the answer that has its number. Raises EOFError for any other answer."""
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
             raise EOFError
-        self._process.stdin.write(HEADER.pack(len(data)) + data)
-        await self._process.stdin.drain()
-
-    async def _receive(self) -> bytes:
-        if self._process is None or self._process.stdout is None:
-            raise EOFError
-        (size,) = HEADER.unpack(await self._process.stdout.readexactly(HEADER.size))
-        return await self._process.stdout.readexactly(size)
+        self._frames += 1
+        number = self._frames
+        process.stdin.write(HEADER.pack(number, len(data)) + data)
+        await process.stdin.drain()
+        answered, size = HEADER.unpack(await process.stdout.readexactly(HEADER.size))
+        if answered != number:
+            raise EOFError(f"the answer to frame {answered} came in place of that to {number}")
+        return await process.stdout.readexactly(size)
 
 
 class Solvers:

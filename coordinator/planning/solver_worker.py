@@ -1,8 +1,9 @@
 """The process behind `solver.Solver`: reads pickled jobs from standard input and answers on its original standard
 output.
 
-A frame is its length in eight bytes, then a pickle. The first frame is the subject, such as a policy, and is answered
-once it is loaded. Each further frame is a `Job` and is answered by (False, value) or (True, error).
+A frame is its number and its length, eight bytes each, then a pickle. An answer has the number of what it answers, so
+that a late one is never taken for the next. The first frame is the subject, such as a policy, and is answered once it
+is loaded. Each further frame is a `Job` and is answered by (False, value) or (True, error).
 """
 
 import contextlib
@@ -25,7 +26,7 @@ try:
 except ImportError:  # not on Windows: no limit then
     resource = None  # type: ignore[assignment]
 
-HEADER = struct.Struct(">Q")
+HEADER = struct.Struct(">QQ")
 MEMORY_VARIABLE = "SOLVER_MEMORY_BYTES"
 
 Key = TypeVar("Key")
@@ -57,10 +58,12 @@ def main() -> None:
     os.dup2(2, 1)
     jobs = _jobs(os.fdopen(os.dup(0), "rb"))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    subject = pickle.loads(jobs())  # noqa: S301 - from Bellwether's own parent
-    _answer(out, b"ready")
+    number, sent = jobs()
+    subject = pickle.loads(sent)  # noqa: S301 - from Bellwether's own parent
+    _answer(out, number, b"ready")
     while True:
-        _answer(out, _solved(subject, jobs()))
+        number, sent = jobs()
+        _answer(out, number, _solved(subject, sent))
 
 
 def _solved(subject: object, job: bytes) -> bytes:
@@ -79,24 +82,25 @@ def _portable(error: Exception) -> Exception:
     return RefusalError(RefusalCause.PLAN, f"{type(error).__name__}: {error}"[:1_000])
 
 
-def _jobs(source: IO[bytes]) -> Callable[[], bytes]:
-    """Returns a function that waits for the next job. A thread reads the pipe, so that the end of the parent ends this
-    process even while a plan hangs."""
-    waiting: queue.Queue[bytes] = queue.Queue()
+def _jobs(source: IO[bytes]) -> Callable[[], tuple[int, bytes]]:
+    """Returns a function that waits for the next frame and returns its number and content. A thread reads the pipe, so
+    that the end of the parent ends this process even while a plan hangs."""
+    waiting: queue.Queue[tuple[int, bytes]] = queue.Queue()
 
     def read() -> None:
         while True:
             header = source.read(HEADER.size)
             if len(header) < HEADER.size:
                 os._exit(0)
-            waiting.put(source.read(HEADER.unpack(header)[0]))
+            number, size = HEADER.unpack(header)
+            waiting.put((number, source.read(size)))
 
     threading.Thread(target=read, name="jobs", daemon=True).start()
     return waiting.get
 
 
-def _answer(out: IO[bytes], data: bytes) -> None:
-    out.write(HEADER.pack(len(data)) + data)
+def _answer(out: IO[bytes], number: int, data: bytes) -> None:
+    out.write(HEADER.pack(number, len(data)) + data)
     out.flush()
 
 

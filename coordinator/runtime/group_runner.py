@@ -212,11 +212,14 @@ class GroupRunner(Generic[P]):
         except RefusalError as error:
             self.post(membership.DecisionFailed(command.generation, str(error)))
             return
+        except Exception as error:
+            log.exception("plan_failed", group=self.group_id, generation=command.generation)
+            self.post(membership.DecisionFailed(command.generation, f"{type(error).__name__}: {error}"))
+            return
         decision = planned.chosen.decision
         topics, called_in_ms = planned.topics.subscribed, decision.called_in_ms(int(clocks.wall() * 1000))
-        ready = membership.DecisionReady(
-            command.generation, decision.assignments, decision.followup, topics, called_in_ms
-        )
+        generation = decision.raw.generation
+        ready = membership.DecisionReady(generation, decision.assignments, decision.followup, topics, called_in_ms)
         self.post(ready)
 
     async def _compare(self, command: membership.Decide) -> None:

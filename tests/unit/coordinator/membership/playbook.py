@@ -111,8 +111,9 @@ class Play:
         topics: tuple[str, ...] = ("t",),
         called_in_ms: int | None = None,
     ) -> "Play":
-        plan = (("a", b"plan of a"), (ME, b"nothing"))
-        return self.send(e.DecisionReady(generation, plan, pending, topics, called_in_ms))
+        others = [m.member_id for m in self.machine.view.members if m.member_id != ME]
+        plan = tuple((member_id, b"plan of " + member_id.encode()) for member_id in others)
+        return self.send(e.DecisionReady(generation, (*plan, (ME, b"nothing")), pending, topics, called_in_ms))
 
     def synced(self, error: int = 0) -> "Play":
         return self.send(e.SyncAnswer(self.requests[c.Sync], error))
