@@ -1,13 +1,14 @@
 """Reads end offsets through confluent-kafka's admin client, and committed offsets through the transport of group
-requests, in limited time. Owns its threads.
+requests, in limited time. Its thread never waits for a broker: one that is silent must not hide the offsets of others.
 
 Plans need the end offsets of changelogs, dated and nearly current. The observation of progress also needs those of
 source topics.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -66,19 +67,18 @@ class GroupOffsets(Protocol):
 
 
 class OffsetReader:
-    """Reads offsets. For one event loop; requests run in threads. `clock` is monotonic, `wall_clock` epoch seconds."""
+    """Reads offsets. For one event loop; requests are made and answers read in a thread. `wall_clock` is epoch
+    seconds."""
 
     def __init__(
         self,
         admin: AdminClient,
         groups: GroupOffsets,
         *,
-        clock: Callable[[], float] = clocks.monotonic,
         wall_clock: Callable[[], float] = clocks.wall,
     ) -> None:
         self._admin = admin
         self._groups = groups
-        self._clock = clock
         self._wall_clock = wall_clock
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="offset-reader")
 
@@ -129,7 +129,8 @@ class OffsetReader:
         except TransportError as error:
             raise OffsetsError(f"{at}: {error}") from error
         if answer.error:
-            raise OffsetsError(f"{at}: {name_of(answer.error)}{' for ' * bool(answer.at)}{answer.at}")
+            partition = f" for {answer.at}" if answer.at else ""
+            raise OffsetsError(f"{at}: {name_of(answer.error)}{partition}")
         return {topic: np.array(offsets, dtype=np.int64) for topic, offsets in answer.offsets.items()}
 
     def close(self) -> None:
@@ -137,43 +138,59 @@ class OffsetReader:
 
     async def listed(self, topics: Counts, place: LogPlace, limit_s: float) -> Ends:
         """Returns one place in the logs of partitions 0..n-1 of each topic. Raises OffsetsError without an answer."""
-        work = asyncio.get_running_loop().run_in_executor(self._threads, self._list, dict(topics), place, limit_s)
-        try:
-            async with asyncio.timeout(limit_s + 2 * RESULT_SLACK_S):
-                return await work
-        except TimeoutError as error:
-            raise OffsetsError("offsets: no answer in time") from error
+        if not any(topics.values()):
+            return Ends({topic: np.zeros(0, dtype=np.int64) for topic in topics})
+        run, counts = asyncio.get_running_loop().run_in_executor, dict(topics)
+        answers = await run(self._threads, self._ask, counts, place, limit_s)
+        await _answered(answers.values(), limit_s + RESULT_SLACK_S)
+        return await run(self._threads, _ends, counts, answers)
 
-    def _list(self, topics: dict[str, int], place: LogPlace, limit_s: float) -> Ends:
+    def _ask(self, topics: dict[str, int], place: LogPlace, limit_s: float) -> "Answers":
         spec, level = SPECS[place]
         wanted = {ListedPartition(t, p): spec for t, n in possible_topics(topics).items() for p in range(n)}
-        offsets = {t: np.full(n, NO_END, dtype=np.int64) for t, n in topics.items()}
         if not wanted:
-            return Ends(offsets)
-        deadline = self._clock() + limit_s + RESULT_SLACK_S
+            return {}
         try:
-            asked = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=limit_s)
+            return dict(self._admin.list_offsets(wanted, isolation_level=level, request_timeout=limit_s))
         except (KafkaException, ValueError) as error:
             raise OffsetsError(f"end offsets: {_text(error)}") from error
-        unknown: dict[TopicPartition, str] = {}
-        for partition, answer in asked.items():
-            offset, why = self._result(answer, deadline)
-            if why:
-                unknown[TopicPartition(partition.topic, partition.partition)] = why
-            else:
-                offsets[partition.topic][partition.partition] = offset
-        return Ends(offsets, unknown)
 
-    def _result(self, answer: "Future[Any]", deadline: float) -> tuple[int, str]:
-        """Returns (offset, reason): the reason is "" if the offset is known. If a partition has no leader, librdkafka
-        returns a negative offset (-1001) without an error."""
-        try:
-            offset = int(answer.result(max(0.0, deadline - self._clock())).offset)
-        except KafkaException as error:
-            return NO_END, _text(error)
-        except TimeoutError:
-            return NO_END, "no answer in time"
-        return (offset, "") if offset >= 0 else (NO_END, "no broker leads the partition, or its leader does not answer")
+
+Answers = Mapping[ListedPartition, "Future[Any]"]
+
+
+async def _answered(answers: "Iterable[Future[Any]]", limit_s: float) -> None:
+    """Waits until all are answered, at most this time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            for answer in answers:
+                if not answer.done():
+                    with suppress(Exception):  # it is read later
+                        await asyncio.shield(asyncio.wrap_future(answer))
+
+
+def _ends(topics: dict[str, int], answers: Answers) -> Ends:
+    offsets = {t: np.full(n, NO_END, dtype=np.int64) for t, n in topics.items()}
+    unknown: dict[TopicPartition, str] = {}
+    for partition, answer in answers.items():
+        offset, why = _result(answer)
+        if why:
+            unknown[TopicPartition(partition.topic, partition.partition)] = why
+        else:
+            offsets[partition.topic][partition.partition] = offset
+    return Ends(offsets, unknown)
+
+
+def _result(answer: "Future[Any]") -> tuple[int, str]:
+    """Returns (offset, reason): the reason is "" if the offset is known. If a partition has no leader, librdkafka
+    returns a negative offset (-1001) without an error."""
+    if not answer.done():
+        return NO_END, "no answer in time"
+    try:
+        offset = int(answer.result().offset)
+    except KafkaException as error:
+        return NO_END, _text(error)
+    return (offset, "") if offset >= 0 else (NO_END, "no broker leads the partition, or its leader does not answer")
 
 
 def _text(error: Exception) -> str:

@@ -7,6 +7,7 @@ fails does not affect other groups.
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -47,20 +48,22 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-class Together(Generic[A, R]):
-    """Collects requests for `linger_s` seconds and answers them together. `answer` receives the whole batch and returns
-    one answer or error for each request, in the same order."""
+Give = Callable[[int, R | Exception], None]
 
-    def __init__(
-        self, answer: Callable[[Sequence[A]], Awaitable[Sequence[R | Exception]]], linger_s: float = LINGER_S
-    ) -> None:
+
+class Together(Generic[A, R]):
+    """Collects requests for `linger_s` seconds and answers them together. `answer` receives the whole batch, and gives
+    the answer or error of each request, by its position, when it is known: a silent broker delays those that need
+    it, and no others."""
+
+    def __init__(self, answer: Callable[[Sequence[A], Give[R]], Awaitable[None]], linger_s: float = LINGER_S) -> None:
         self._answer = answer
         self._linger_s = linger_s
         self._waiting: list[tuple[A, asyncio.Future[R]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, question: A) -> R:
-        """Returns the answer to one request of the batch. Raises the error that `answer` returned for it."""
+        """Returns the answer to one request of the batch. Raises the error that `answer` gave for it."""
         outcome: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, outcome))
         if len(self._waiting) == 1:
@@ -72,17 +75,23 @@ class Together(Generic[A, R]):
     async def _after_a_moment(self) -> None:
         await asyncio.sleep(self._linger_s)
         asked, self._waiting = self._waiting, []
-        try:
-            answers = await self._answer([question for question, _ in asked])
-        except Exception as error:  # noqa: BLE001 - the callers handle it
-            answers = [error] * len(asked)
-        for (_, outcome), answer in zip(asked, answers, strict=True):
+
+        def give(position: int, answer: R | Exception) -> None:
+            _, outcome = asked[position]
             if outcome.done():
-                continue
+                return
             if isinstance(answer, Exception):
                 outcome.set_exception(answer)
             else:
                 outcome.set_result(answer)
+
+        left: Exception = AssertionError("a request of a batch has no answer")
+        try:
+            await self._answer([question for question, _ in asked], give)
+        except Exception as error:  # noqa: BLE001 - the callers handle it
+            left = error
+        for position in range(len(asked)):
+            give(position, left)
 
 
 class SharedGroups:
@@ -111,11 +120,7 @@ class SharedGroups:
     async def describe_by_broker(self, group_id: str, protocol: BrokerProtocol) -> BrokerGroup:
         """Does the same as `Transport.describe_by_broker`."""
         if protocol not in self._by_broker:
-
-            async def answer(group_ids: Sequence[str]) -> Sequence[BrokerGroup | Exception]:
-                return await self._describe_by_broker(group_ids, protocol)
-
-            self._by_broker[protocol] = Together(answer)
+            self._by_broker[protocol] = Together(partial(self._describe_by_broker, protocol))
         return await self._by_broker[protocol].ask(group_id)
 
     async def committed(self, group_id: str, topics: Counts, timeout_ms: int = TIMEOUT_MS) -> FetchedOffsets:
@@ -123,31 +128,37 @@ class SharedGroups:
         del timeout_ms
         return await self._offsets.ask((group_id, topics))
 
-    async def _describe(self, group_ids: Sequence[str]) -> Sequence[DescribeAnswer | Exception]:
+    async def _describe(self, group_ids: Sequence[str], give: Give[DescribeAnswer]) -> None:
         def request(node: Node, ids: Sequence[str]) -> Any:
             return kafka.DescribeMany(node, ids, TIMEOUT_MS)
 
-        answers = await self._at_their_nodes(group_ids, request)
-        return [DescribeAnswer(0, answer) if isinstance(answer, int) else answer for answer in answers]
+        def told(position: int, answer: Any) -> None:
+            give(position, DescribeAnswer(0, answer) if isinstance(answer, int) else answer)
+
+        await self._at_their_nodes(group_ids, request, told)
 
     async def _describe_by_broker(
-        self, group_ids: Sequence[str], protocol: BrokerProtocol
-    ) -> Sequence[BrokerGroup | Exception]:
+        self, protocol: BrokerProtocol, group_ids: Sequence[str], give: Give[BrokerGroup]
+    ) -> None:
         def request(node: Node, ids: Sequence[str]) -> Any:
             return kafka.DescribeManyByBroker(node, ids, protocol, TIMEOUT_MS)
 
-        answers = await self._at_their_nodes(group_ids, request)
-        pairs = zip(group_ids, answers, strict=True)
-        return [BrokerGroup(group, protocol, answer) if isinstance(answer, int) else answer for group, answer in pairs]
+        def told(position: int, answer: Any) -> None:
+            error = isinstance(answer, int)
+            give(position, BrokerGroup(group_ids[position], protocol, answer) if error else answer)
 
-    async def _fetch(self, asked: Sequence[tuple[str, Counts]]) -> Sequence[FetchedOffsets | Exception]:
+        await self._at_their_nodes(group_ids, request, told)
+
+    async def _fetch(self, asked: Sequence[tuple[str, Counts]], give: Give[FetchedOffsets]) -> None:
         """Fetches committed offsets. If a group is in the batch twice, its topics are merged into one request."""
         topics: dict[str, dict[str, int]] = defaultdict(dict)
         for group_id, counts in asked:
             for topic, count in counts.items():
                 topics[group_id][topic] = max(count, topics[group_id].get(topic, 0))
         if not self._several or self._transport.broker_version < SEVERAL_GROUPS_FROM:
-            return await self._fetch_one_by_one(asked)
+            await self._fetch_one_by_one(dict(enumerate(asked)), give)
+            return
+        refused: dict[int, tuple[str, Counts]] = {}
 
         def request(node: Node, ids: Sequence[str]) -> Any:
             return kafka.FetchOffsetsOfMany(node, {group: topics[group] for group in ids}, TIMEOUT_MS)
@@ -155,48 +166,65 @@ class SharedGroups:
         def weight(group: str) -> int:
             return sum(topics[group].values())
 
-        answers = await self._at_their_nodes([group for group, _ in asked], request, weight)
-        if any(isinstance(answer, TransportError) and answer.failure is Failure.UNSUPPORTED for answer in answers):
+        def told(position: int, answer: Any) -> None:
+            if isinstance(answer, TransportError) and answer.failure is Failure.UNSUPPORTED:
+                refused[position] = asked[position]
+            else:
+                _, counts = asked[position]
+                give(position, FetchedOffsets({}, answer) if isinstance(answer, int) else _cut(answer, counts))
+
+        await self._at_their_nodes([group for group, _ in asked], request, told, weight)
+        if refused:
             # Some brokers support other requests of Kafka 3.0 but not this: Redpanda's OffsetFetch ends at version 7.
             self._several = False
-            return await self._fetch_one_by_one(asked)
-        return [
-            FetchedOffsets({}, answer) if isinstance(answer, int) else _cut(answer, counts)
-            for answer, (_, counts) in zip(answers, asked, strict=True)
-        ]
+            await self._fetch_one_by_one(refused, give)
 
-    async def _fetch_one_by_one(self, asked: Sequence[tuple[str, Counts]]) -> Sequence[FetchedOffsets | Exception]:
-        async def fetch(group_id: str, topics: Counts) -> FetchedOffsets:
-            async with self._finding:
-                return await self._transport.committed(group_id, topics, TIMEOUT_MS)
+    async def _fetch_one_by_one(self, asked: Mapping[int, tuple[str, Counts]], give: Give[FetchedOffsets]) -> None:
+        async def fetch(position: int, group_id: str, topics: Counts) -> None:
+            try:
+                async with self._finding:
+                    give(position, await self._transport.committed(group_id, topics, TIMEOUT_MS))
+            except TransportError as error:
+                give(position, error)
 
-        answers = await asyncio.gather(*(fetch(*each) for each in asked), return_exceptions=True)
-        return [_expected(answer) for answer in answers]
+        await asyncio.gather(*(fetch(position, *each) for position, each in asked.items()))
 
     async def _at_their_nodes(
         self,
         group_ids: Sequence[str],
         request: Callable[[Node, Sequence[str]], Any],
+        give: Callable[[int, Any], None],
         weight: Callable[[str], int] = lambda _: 1,
-    ) -> list[Any]:
-        """Sends requests to the groups' coordinator nodes. Returns for each group an answer, the error code of the
-        search for its node, or a TransportError."""
-        answers: dict[str, Any] = {}
-        distinct = list(dict.fromkeys(group_ids))
-        nodes = await asyncio.gather(*map(self._node_of, distinct))
-        at: dict[Node, list[str]] = defaultdict(list)
-        for group_id, node in zip(distinct, nodes, strict=True):
-            if isinstance(node, Node):
-                at[node].append(group_id)
-            else:
-                answers[group_id] = node
-        chunks = [(node, chunk) for node, ids in at.items() for chunk in _chunks(ids, weight)]
-        for part in await asyncio.gather(*(self._ask(node, chunk, request) for node, chunk in chunks)):
-            answers.update(part)
-        for group_id, answer in answers.items():
+    ) -> None:
+        """Sends requests to the groups' coordinator nodes. Gives for each group an answer, the error code of the search
+        for its node, or a TransportError."""
+        positions: dict[str, list[int]] = defaultdict(list)
+        for position, group_id in enumerate(group_ids):
+            positions[group_id].append(position)
+
+        def told(group_id: str, answer: Any) -> None:
             if isinstance(answer, TransportError) or getattr(answer, "error", 0) in MOVED:
                 self.forget(group_id)
-        return [answers[group_id] for group_id in group_ids]
+            for position in positions[group_id]:
+                give(position, answer)
+
+        async def ask(node: Node, chunk: Sequence[str]) -> None:
+            for group_id, answer in (await self._ask(node, chunk, request)).items():
+                told(group_id, answer)
+
+        async def ask_all(groups: Sequence[str]) -> None:
+            at: dict[Node, list[str]] = defaultdict(list)
+            for group_id, node in zip(groups, await asyncio.gather(*map(self._node_of, groups)), strict=True):
+                if isinstance(node, Node):
+                    at[node].append(group_id)
+                else:
+                    told(group_id, node)
+            chunks = [(node, chunk) for node, ids in at.items() for chunk in _chunks(ids, weight)]
+            await asyncio.gather(*(ask(node, chunk) for node, chunk in chunks))
+
+        known = [group_id for group_id in positions if group_id in self._nodes]
+        others = [group_id for group_id in positions if group_id not in self._nodes]
+        await asyncio.gather(ask_all(known), ask_all(others))
 
     async def _ask(
         self, node: Node, ids: Sequence[str], request: Callable[[Node, Sequence[str]], Any]
@@ -233,7 +261,7 @@ class SharedOffsets(kafka.OffsetReader):
         self._reader = reader
         self._transport = transport
         self._nodes: dict[int, Node] = {}
-        self._together = {place: self._of_place(place) for place in LogPlace}
+        self._together: dict[LogPlace, Together[Counts, Ends]] = {p: Together(partial(self._ends, p)) for p in LogPlace}
 
     async def listed(self, topics: Counts, place: LogPlace, limit_s: float) -> Ends:
         if not topics:
@@ -244,27 +272,36 @@ class SharedOffsets(kafka.OffsetReader):
         except TimeoutError as error:
             raise OffsetsError("offsets: no answer in time") from error
 
-    def _of_place(self, place: LogPlace) -> Together[Counts, Ends]:
-        async def answer(asked: Sequence[Counts]) -> Sequence[Ends | Exception]:
-            return await self._ends(asked, place)
-
-        return Together(answer)
-
-    async def _ends(self, asked: Sequence[Counts], place: LogPlace) -> Sequence[Ends | Exception]:
+    async def _ends(self, place: LogPlace, asked: Sequence[Counts], give: Give[Ends]) -> None:
         wanted: dict[str, int] = {}
         for counts in asked:
             for topic, count in counts.items():
                 wanted[topic] = max(count, wanted.get(topic, 0))
         try:
-            log_ends = await self._log_ends(wanted, place)
+            requests = await self._requests(wanted, place)
         except (ClusterUnreachableError, TransportError) as error:
-            return [OffsetsError(f"end offsets: {error}")] * len(asked)
-        ends = {topic: ends_of_topic(topic, log_ends.get(topic, {}), count) for topic, count in wanted.items()}
-        self._reader.expire(topic for topic, (_, unknown) in ends.items() if unknown)
-        return [_among(ends, counts) for counts in asked]
+            for position in range(len(asked)):
+                give(position, OffsetsError(f"end offsets: {error}"))
+            return
+        answers: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
+        asking: dict[str, list[asyncio.Task[None]]] = defaultdict(list)
+        for request in requests:
+            task = asyncio.create_task(self._read_ends(request, answers))
+            for topic in request.partitions:
+                asking[topic].append(task)
+        ends: dict[str, tuple[LongArray, dict[TopicPartition, str]]] = {}
 
-    async def _log_ends(self, topics: Counts, place: LogPlace) -> dict[str, dict[int, tuple[int, int]]]:
-        """Returns (error, offset) by topic and partition, as the partition leaders answer."""
+        async def among(position: int, counts: Counts) -> None:
+            await asyncio.gather(*{task for topic in counts for task in asking[topic]})
+            for topic in counts.keys() - ends.keys():
+                ends[topic] = ends_of_topic(topic, answers.get(topic, {}), wanted[topic])
+            self._reader.expire(topic for topic in counts if ends[topic][1])
+            give(position, _among(ends, counts))
+
+        await asyncio.gather(*(among(*each) for each in enumerate(asked)))
+
+    async def _requests(self, topics: Counts, place: LogPlace) -> list[kafka.LatestOffsets]:
+        """Returns the requests to the partition leaders."""
         read = await self._reader.read(topics)
         if not self._nodes.keys() >= read.online:
             self._nodes = {node.node_id: node for node in await self._reader.nodes()}
@@ -274,21 +311,22 @@ class SharedOffsets(kafka.OffsetReader):
             for leader in set(leaders.tolist()):
                 if leader in self._nodes:
                     at[self._nodes[leader]][topic] += np.flatnonzero(leaders == leader).tolist()
-        requests = [
+        return [
             kafka.LatestOffsets(node, chunk, TIMEOUT_MS, place)
             for node, partitions in at.items()
             for chunk in _chunks_of_partitions(partitions)
         ]
-        ends: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
-        for answer in await asyncio.gather(*map(self._transport.ask, requests), return_exceptions=True):
-            if isinstance(answer, BaseException):
-                if not isinstance(answer, TransportError):
-                    raise answer
-                self._nodes = {}  # a broker that was replaced has its number, but another address
-                continue  # the ends of its partitions remain unknown
-            for topic, partitions in answer.items():
-                ends[topic].update(partitions)
-        return ends
+
+    async def _read_ends(self, request: kafka.LatestOffsets, answers: dict[str, dict[int, tuple[int, int]]]) -> None:
+        """Adds (error, offset) by topic and partition, as a partition leader answers. Without an answer they remain
+        unknown."""
+        try:
+            answer = await self._transport.ask(request)
+        except TransportError:
+            self._nodes = {}  # a broker that was replaced has its number, but another address
+            return
+        for topic, partitions in answer.items():
+            answers[topic].update(partitions)
 
 
 def ends_of_topic(
@@ -323,13 +361,6 @@ def _cut(answer: Any, topics: Counts) -> Any:
     if not isinstance(answer, FetchedOffsets) or answer.error:
         return answer
     return FetchedOffsets({topic: answer.offsets[topic][:count] for topic, count in topics.items()})
-
-
-def _expected(answer: Any) -> Any:
-    """Returns an answer or a TransportError. Raises any other error, since that is a bug in Bellwether."""
-    if isinstance(answer, BaseException) and not isinstance(answer, TransportError):
-        raise answer
-    return answer
 
 
 def _chunks(ids: Sequence[str], weight: Callable[[str], int]) -> Iterable[list[str]]:

@@ -3,10 +3,13 @@
 import asyncio
 import time
 from collections.abc import Coroutine, Iterator, Mapping
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
 
 from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
@@ -20,6 +23,7 @@ from bellwether_kafka.coordinator.kafka.offset_messages import LogPlace
 from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
 from bellwether_kafka.coordinator.kafka.transport import TransportError
 from bellwether_kafka.coordinator.membership.events import Failure, Node
+from bellwether_kafka.protocol.primitives import TopicPartition as PrimitivePartition
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import EmbeddedTransport
 
@@ -195,7 +199,7 @@ def test_a_cancellation_that_comes_just_after_the_answer_counts(reader: OffsetRe
     """Ctrl-C of a watch was lost now and then: it went on, and a second one was needed."""
 
     async def cancelled() -> None:
-        reading = asyncio.create_task(reader.listed({}, LogPlace.END, 10.0))
+        reading = asyncio.create_task(reader.listed({"store": 3}, LogPlace.END, 10.0))
         await asyncio.sleep(0)
         time.sleep(0.2)  # noqa: ASYNC251 - the thread hands its answer over meanwhile
         asyncio.get_running_loop().call_soon(reading.cancel)
@@ -210,7 +214,7 @@ def test_ends_are_as_young_as_the_reports_that_they_are_compared_with(brokers: E
     are ahead of it count as lost."""
     now = [100.0]
     cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap, "log_level": "0"})
-    reader = OffsetReader(cluster.admin, Groups(), clock=lambda: now[0], wall_clock=lambda: now[0])
+    reader = OffsetReader(cluster.admin, Groups(), wall_clock=lambda: now[0])
 
     async def reads() -> list[int]:
         ends = []
@@ -222,3 +226,39 @@ def test_ends_are_as_young_as_the_reports_that_they_are_compared_with(brokers: E
     assert run(reads()) == [100_000, 100_250, 100_750]
     reader.close()
     cluster.close()
+
+
+class Silent:
+    """In the admin client's place: answers for all topics but `silent`, whose leader is dead."""
+
+    def list_offsets(self, wanted: Mapping[TopicPartition, object], **_: object) -> dict[TopicPartition, Future[Any]]:
+        answers = {partition: Future[Any]() for partition in wanted}
+        for partition, answer in answers.items():
+            if partition.topic != "silent":
+                answer.set_result(SimpleNamespace(offset=7))
+        return answers
+
+
+def test_a_dead_leader_delays_the_ends_of_its_own_topics_and_of_no_others() -> None:
+    """A thread waited for it meanwhile, so healthy applications had no lags, and after four rebalances no leader."""
+
+    async def scenario() -> None:
+        reader = OffsetReader(cast("AdminClient", Silent()), Groups())
+        waiting = [asyncio.create_task(reader.known_ends({"silent": 1, "t": 2}, 60.0)) for _ in range(40)]
+        await asyncio.sleep(0)
+        assert (await reader.ends({"healthy": 2}, 60.0))["healthy"].tolist() == [7, 7]
+        assert not any(task.done() for task in waiting)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        reader.close()
+
+    run(scenario())
+
+
+def test_the_ends_of_other_partitions_are_known_when_time_is_up() -> None:
+    reader = OffsetReader(cast("AdminClient", Silent()), Groups())
+    ends = run(reader.known_ends({"silent": 1, "t": 2}, 0.0))
+    assert ends.offsets["t"].tolist() == [7, 7]
+    assert dict(ends.unknown) == {PrimitivePartition("silent", 0): "no answer in time"}
+    reader.close()

@@ -231,7 +231,7 @@ def test_a_topic_that_is_gone_leaves_other_groups_their_ends() -> None:
     assert fine == {"t": [10, 11]}
     assert (type(gone), str(gone)) == (OffsetsError, "end offset of deleted-0: the topic does not exist any more")
     assert str(unknown) == "end offset of never-0: no broker leads the partition, or its leader does not answer"
-    assert reader.expired == ["deleted", "never"], "the next look asks who leads them now"
+    assert sorted(reader.expired) == ["deleted", "never"], "the next look asks who leads them now"
 
 
 def test_a_leader_that_is_silent_is_the_trouble_of_its_partitions_only() -> None:
@@ -293,3 +293,51 @@ def test_an_error_of_bellwether_reaches_everybody_who_asked(monkeypatch: pytest.
     groups = groups_of(Brokers())
     monkeypatch.setattr(kafka, "DescribeMany", broken)
     assert [type(error) for error in described(groups, "a", "b")] == [ZeroDivisionError, ZeroDivisionError]
+
+
+class SilentNode(Brokers):
+    """The second node never answers."""
+
+    async def ask(self, request: Any) -> Any:
+        if request.node == SECOND:
+            await asyncio.Event().wait()
+        return await super().ask(request)
+
+
+def first_of(healthy: Coroutine[Any, Any, T], *silent: Coroutine[Any, Any, object]) -> T:
+    """The answer for a group whose broker answers, while others of the same batch wait for one that does not."""
+
+    async def scenario() -> T:
+        waiting = [asyncio.create_task(each) for each in silent]
+        answer = await healthy
+        assert not any(task.done() for task in waiting)
+        for task in waiting:
+            task.cancel()
+        return answer
+
+    return asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_a_group_is_described_and_its_offsets_fetched_while_the_node_of_others_is_silent() -> None:
+    groups = groups_of(SilentNode())
+    assert first_of(groups.describe_group("even"), groups.describe_group("odd")).state == "Stable"
+    groups = groups_of(SilentNode())
+    fetched = first_of(groups.committed("even", {"t": 1}), groups.committed("odd", {"t": 1}))
+    assert fetched.offsets == {"t": [7]}
+
+
+def test_log_ends_are_known_while_the_leader_of_other_topics_is_silent() -> None:
+    brokers, reader = SilentNode(), Reader(t=2, u=1)
+    brokers.ends = {"t": {0: (0, 10), 1: (0, 11)}, "u": {0: (0, 5)}}
+    offsets = SharedOffsets(cast("SharedReader", reader), cast("Transport", brokers), groups_of(brokers))
+    assert first_of(offsets.ends({"u": 1}, 60.0), offsets.ends({"t": 2}, 60.0))["u"].tolist() == [5]
+
+
+def test_a_node_that_is_searched_for_in_vain_delays_no_group_whose_node_is_known() -> None:
+    class Unfindable(Brokers):
+        async def request(self, command: FindCoordinator) -> Any:
+            await asyncio.Event().wait()
+
+    groups = groups_of(Unfindable())
+    groups.learn(FIRST, ["even"])
+    assert first_of(groups.describe_group("even"), groups.describe_group("odd")).state == "Stable"
