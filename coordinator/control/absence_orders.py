@@ -1,7 +1,7 @@
 """The evacuations of a process, with the absence of each that ends with one. `absence` has the rules; `absence_watch`
 polls the groups."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -16,8 +16,8 @@ log = structlog.get_logger(__name__)
 
 class AbsenceOrders:
     """Evacuations in force. `read` returns whether the control topic has been read. `write` puts a record into force
-    and writes it; `end` withdraws an order, with the reason. `served` returns the groups that their brokers assign by
-    plans of Bellwether and whose orders this process acts on."""
+    and writes it; `end` withdraws an order, with the reason. `serves` returns whether a group's broker assigns it by
+    plans of Bellwether and this process acts on its orders."""
 
     def __init__(
         self,
@@ -28,30 +28,30 @@ class AbsenceOrders:
         write: Callable[[Record], None],
         end: Callable[[PlacementOrder, str], None],
         now_ms: Callable[[], int],
-        served: Callable[[], Collection[str]] = tuple,
+        serves: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._groups = groups
-        self._served = served
+        self._serves = serves
         self._orders = orders
         self._read = read
         self._write = write
         self._end = end
         self._now_ms = now_ms
 
-    def in_force(self) -> tuple[tuple[PlacementOrder, Absence | None], ...]:
-        """Returns the orders that end with an absence, and the absence of each. If an application's member leads the
-        group, only orders whose member was already evacuated are included: its return is visible under any leader."""
+    def in_force(self, group: str | None = None) -> tuple[tuple[PlacementOrder, Absence | None], ...]:
+        """Returns the orders that end with an absence, of all groups or of one, and the absence of each. If an
+        application's member leads the group, only orders whose member was already evacuated are included: its return is
+        visible under any leader."""
         if not self._read():
             return ()
         now_ms = self._now_ms()
-        groups = (*self._groups, *self._served())
-        in_force = [order for group in groups for order in self._orders.placements(group, now_ms)]
+        in_force = self._orders.all_placements(now_ms) if group is None else self._orders.placements(group, now_ms)
         tied = [order for order in in_force if order.until is not Until.EXPIRY]
         return tuple((order, self._orders.absence(order)) for order in tied if self._watches(order))
 
     def is_served(self, group: str) -> bool:
         """Returns whether the group's broker assigns and this process acts on its orders."""
-        return group not in self._groups and group in self._served()
+        return group not in self._groups and self._serves(group)
 
     def _watches(self, order: PlacementOrder) -> bool:
         if order.target not in self._groups:
@@ -70,7 +70,7 @@ class AbsenceOrders:
     def observe(self, order: PlacementOrder, update: AbsenceUpdate) -> None:
         """Takes the update of an absence. It is ignored if the order is no longer in force."""
         state, now_ms = self._groups.get(order.target), self._now_ms()
-        if order not in self._orders.placements(order.target, now_ms) or not self._watches(order):
+        if not self._orders.is_in_force(order, now_ms) or not self._watches(order):
             return
         if update.ended:
             self._end(order, update.ended)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -18,6 +19,8 @@ from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer
 POLL_S, MOVING_POLL_S = 1.0, 0.25
 # Large groups, whose answers are large, are polled less often.
 BYTES_PER_SECOND_MAX = 1_000_000
+# Polls at once: those of groups without an answer to the last one wait for each other, and no others wait for them.
+POLLS_MAX, POLLS_IN_TROUBLE_MAX = 32, 4
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +37,14 @@ class Groups(Protocol):
 
 async def unknown(_: str) -> DescribeAnswer | None:
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a poll says of the next: the size of the answer, and whether the group was in a rebalance."""
+
+    size_bytes: int = 0
+    moving: bool = False
 
 
 class AbsenceWatch:
@@ -53,7 +64,10 @@ class AbsenceWatch:
         self._served = served
         self._wall_clock = wall_clock
         self._trouble: dict[str, str] = {}
-        self._back: dict[str, tuple[PlacementOrder, Absence]] = {}  # by key of the order: ended in this rebalance
+        # By group and key of the order: ended in this rebalance.
+        self._back: dict[str, dict[str, tuple[PlacementOrder, Absence]]] = {}
+        self._polls: dict[str, asyncio.Task[_Shown]] = {}  # the last one of each group
+        self._turns = asyncio.Semaphore(POLLS_MAX), asyncio.Semaphore(POLLS_IN_TROUBLE_MAX)
         self._poll_requested = asyncio.Event()
 
     def poll_now(self) -> None:
@@ -61,48 +75,68 @@ class AbsenceWatch:
         self._poll_requested.set()
 
     async def run(self) -> None:
-        while True:
-            pause_s = POLL_S
-            self._poll_requested.clear()
-            try:
-                pause_s = await self.turn()
-            except Exception:
-                log.exception("absences_not_watched")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._poll_requested.wait()
+        try:
+            while True:
+                pause_s = POLL_S
+                self._poll_requested.clear()
+                try:
+                    pause_s = await self.turn()
+                except Exception:
+                    log.exception("absences_not_watched")
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await self._poll_requested.wait()
+        finally:
+            for poll in self._polls.values():
+                poll.cancel()
 
     async def turn(self) -> float:
-        """Polls each group that has such an order, or is still in the rebalance in which one ended. Returns the seconds
-        until the next poll."""
-        size, poll_s = 0, POLL_S
-        for group in dict.fromkeys(order.target for order, _ in (*self._back.values(), *self._orders.in_force())):
+        """Polls each group that has such an order, or is still in the rebalance in which one ended, unless a poll of it
+        waits for its broker: a silent one delays nothing elsewhere. Returns the seconds until the next turn."""
+        self._back = {group: back for group, back in self._back.items() if back}
+        groups = dict.fromkeys((*self._back, *(order.target for order, _ in self._orders.in_force())))
+        self._polls = {group: poll for group, poll in self._polls.items() if group in groups or not poll.done()}
+        for group in groups:
+            if group not in self._polls or self._polls[group].done():
+                self._polls[group] = asyncio.create_task(self._poll(group))
+        if not self._polls:
+            return POLL_S
+        polled, _ = await asyncio.wait(self._polls.values(), timeout=MOVING_POLL_S)
+        shown = [poll.result() for poll in polled]
+        poll_s = MOVING_POLL_S if any(each.moving for each in shown) else POLL_S
+        return max(poll_s, sum(each.size_bytes for each in shown) / BYTES_PER_SECOND_MAX)
+
+    async def _poll(self, group: str) -> _Shown:
+        async with self._turns[bool(self._trouble.get(group))]:
+            by_broker = self._orders.is_served(group)
             try:
-                by_broker = self._orders.is_served(group)
                 answer = await (self._served if by_broker else self._groups.describe_group)(group)
                 if answer is None:
-                    continue
+                    return _Shown()
                 await self._check(group, answer)
             except TransportError as error:
                 self._warn_once(group, str(error))
-            else:
-                self._warn_once(group, membership.name_of(answer.error) if answer.error else "")
-                size += sum(len(m.metadata) + len(m.assignment) for m in answer.members)
-                poll_s = MOVING_POLL_S if answer.state in REBALANCING else poll_s
-        return max(poll_s, size / BYTES_PER_SECOND_MAX)
+                return _Shown()
+            except Exception:
+                log.exception("absences_not_watched", group=group)
+                return _Shown()
+            self._warn_once(group, membership.name_of(answer.error) if answer.error else "")
+            size_bytes = sum(len(m.metadata) + len(m.assignment) for m in answer.members)
+            return _Shown(size_bytes, moving=answer.state in REBALANCING)
 
     async def _check(self, group: str, answer: DescribeAnswer) -> None:
         now_ms = int(self._wall_clock() * 1000)
-        for order, absence in [back for back in self._back.values() if back[0].target == group]:
+        back = self._back.get(group, {})
+        for order, absence in tuple(back.values()):
             await self._remove(order, left_behind(order, absence, answer))
             if answer.state not in REBALANCING:
-                del self._back[order.key]
-        for order, before in [item for item in self._orders.in_force() if item[0].target == group]:
+                del back[order.key]
+        for order, before in self._orders.in_force(group):
             update = absence_update(order, before, answer, now_ms)
             self._orders.observe(order, update)
             await self._remove(order, update.remove)
             if update.ended and update.absence is not None:
-                self._back[order.key] = order, update.absence
+                self._back.setdefault(group, {})[order.key] = order, update.absence
 
     async def _remove(self, order: PlacementOrder, member_ids: Sequence[str]) -> None:
         if not member_ids:

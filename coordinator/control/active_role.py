@@ -34,6 +34,9 @@ class _LastHeartbeat:
     at: int  # the number of own heartbeats read before it
     order: int
 
+    def sets(self) -> tuple[frozenset[str], ...]:
+        return self.leads, self.claims, self.standby_for, self.hands_over, self.serves
+
 
 class Instances:
     """One instance's view of all instances. It must get all heartbeats in the order of the topic."""
@@ -45,11 +48,16 @@ class Instances:
         self._last: dict[str, _LastHeartbeat] = {}
         self._free_since: dict[str, int] = {}
 
-    def received(self, heartbeat: InstanceHeartbeat) -> None:
+    def received(self, heartbeat: InstanceHeartbeat) -> frozenset[str]:
+        """Takes a heartbeat. Returns the groups of which another instance now says something else. An own regular one
+        may change something for every group: it is how time passes."""
         self._order += 1
-        if heartbeat.instance == self.own_id and not heartbeat.between:
+        name = heartbeat.instance
+        if name == self.own_id and not heartbeat.between:
             self._own += 1
-        self._last[heartbeat.instance] = _LastHeartbeat(
+        before = self._last.get(name)
+        back = before is not None and not self._lives(name)
+        now = self._last[name] = _LastHeartbeat(
             instance=heartbeat.instance,
             leads=frozenset(heartbeat.leads),
             claims=frozenset(heartbeat.claims),
@@ -59,10 +67,16 @@ class Instances:
             at=self._own,
             order=self._order,
         )
+        if name == self.own_id:
+            return frozenset()
+        if before is None or back:
+            return frozenset[str]().union(*now.sets(), *(before.sets() if before is not None else ()))
+        return frozenset[str]().union(*(a ^ b for a, b in zip(now.sets(), before.sets(), strict=True)))
 
-    def gone(self, instance: str) -> None:
-        """Forgets an instance that stopped in an orderly way: its heartbeat was withdrawn."""
-        self._last.pop(instance, None)
+    def gone(self, instance: str) -> frozenset[str]:
+        """Forgets an instance that stopped in an orderly way: its heartbeat was withdrawn. Returns its groups."""
+        last = self._last.pop(instance, None)
+        return frozenset[str]().union(*last.sets()) if last is not None else frozenset()
 
     def started(self) -> None:
         """Starts to count, after the whole topic was read. Heartbeats read so far under the own id are of an earlier

@@ -8,7 +8,7 @@ again.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
@@ -115,7 +115,7 @@ class Controller:
             write=self._write,
             end=self._end_absence,
             now_ms=self._now_ms,
-            served=self._served_orders.acted_on if self._served_orders is not None else tuple,
+            serves=self._serves,
         )
 
     async def run(self) -> None:
@@ -170,7 +170,7 @@ class Controller:
         self._ended[order.key] = reason
         self._withdraw(order.key)
         self._withdraw(records.absence_key(order.target, order.where))
-        self.review()
+        self._review_changed((order.target,))
 
     def rules_of(self, group: str) -> tuple[Rule, ...] | None:
         """Returns the rules of placement in force in any group, None before the topic has been read. Of a topic that
@@ -195,21 +195,28 @@ class Controller:
     # ---- what comes from the topic -------------------------------------------------------------------------------
 
     def _on_record(self, key: str, record: records.Record | None) -> None:
+        """Takes a record and reviews the groups that it concerns: there may be a thousand others."""
+        concerned = self._take(key, record)
+        if concerned and self._caught_up.is_set():
+            self._review_changed(concerned)
+
+    def _take(self, key: str, record: records.Record | None) -> Collection[str]:
+        """Returns what the record may change something for: groups, or the target of an order to instances."""
         kind, _, target = key.partition("/")
         if isinstance(record, records.InstanceHeartbeat):
-            self._instances.received(record)
+            concerned = self._instances.received(record)
             if record.instance == self.instance_name:
                 self._own_heartbeat_at = self._clock()
-        elif record is None and kind == records.HEARTBEAT:
-            self._instances.gone(target)
-        elif isinstance(record, records.Stopped):
+                return self._groups if self._standby and not record.between else ()
+            return concerned
+        if record is None and kind == records.HEARTBEAT:
+            return self._instances.gone(target)
+        if isinstance(record, records.Stopped):
             self._members_stopped(record)
-        else:
-            if record is not None:
-                self._ended.pop(key, None)  # how an order ended is not the end of the next one of this key
-            self._orders.apply(key, record)
-        if self._caught_up.is_set():
-            self.review()
+            return ()
+        if record is not None:
+            self._ended.pop(key, None)  # how an order ended is not the end of the next one of this key
+        return self._orders.apply(key, record)
 
     def _members_stopped(self, record: records.Stopped) -> None:
         """Acts on stopped members if this instance is active and the record is new; an old one was handled before."""
@@ -236,6 +243,14 @@ class Controller:
         self._review(self._groups)
         if self._served_orders is not None:
             self._served_orders.update(self._groups.keys(), self._now_ms())
+
+    def _review_changed(self, targets: Collection[str]) -> None:
+        self._review([group for group in targets if group in self._groups])
+        if self._served_orders is not None:
+            self._served_orders.changed(targets, self._now_ms())
+
+    def _serves(self, group: str) -> bool:
+        return self._served_orders is not None and self._served_orders.acts_on(group)
 
     def _review(self, groups: Iterable[str]) -> None:
         now_ms = self._now_ms()

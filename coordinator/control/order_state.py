@@ -26,13 +26,24 @@ class OrderState:
 
     def __init__(self) -> None:
         self._orders: dict[str, Record] = {}
+        self._placements: dict[str, dict[str, PlacementOrder]] = {}  # of `_orders`, by target and key
 
-    def apply(self, key: str, record: Record | None) -> None:
-        """Takes one record, in the order of the topic. None withdraws the key."""
+    def apply(self, key: str, record: Record | None) -> frozenset[str]:
+        """Takes one record, in the order of the topic. None withdraws the key. Returns the targets for which something
+        may have changed: that of the record and of the one before."""
+        before = self._orders.get(key)
         if record is None:
             self._orders.pop(key, None)
         else:
             self._orders[key] = record
+        if isinstance(record, PlacementOrder):
+            self._placements.setdefault(record.target, {})[key] = record
+        if isinstance(before, PlacementOrder) and (record is None or record.target != before.target):
+            placements = self._placements[before.target]
+            del placements[key]
+            if not placements:
+                del self._placements[before.target]
+        return frozenset(each.target for each in (before, record) if each is not None)
 
     def in_force(self, kind: OrderKind, target: str, now_ms: int) -> Order | None:
         """Returns the order if it was given and has not expired."""
@@ -41,8 +52,16 @@ class OrderState:
 
     def placements(self, group: str, now_ms: int) -> tuple[PlacementOrder, ...]:
         """Returns the pins, bans and evacuations of a group that have not expired, sorted by key."""
-        in_force = self.all_in_force(now_ms)
-        return tuple(o for o in in_force if isinstance(o, PlacementOrder) and o.target == group)
+        given = self._placements.get(group, {})
+        return tuple(order for _, order in sorted(given.items()) if now_ms < order.expires_ms)
+
+    def all_placements(self, now_ms: int) -> tuple[PlacementOrder, ...]:
+        """Returns those of all groups."""
+        return tuple(order for group in list(self._placements) for order in self.placements(group, now_ms))
+
+    def is_in_force(self, order: PlacementOrder, now_ms: int) -> bool:
+        """Returns whether exactly this order is in force, rather than none or a later one."""
+        return self._orders.get(order.key) == order and now_ms < order.expires_ms
 
     def applied_plan(self, group: str, now_ms: int) -> AppliedPlan | None:
         """Returns the plan that is applied to a group."""
@@ -56,7 +75,7 @@ class OrderState:
 
     def any_placements(self, now_ms: int) -> bool:
         """Returns whether any group has a pin, ban or evacuation that has not expired."""
-        return any(isinstance(order, PlacementOrder) for order in self.all_in_force(now_ms))
+        return bool(self.all_placements(now_ms))
 
     def absence(self, order: PlacementOrder) -> Absence | None:
         """Returns the absence with which this order ends, None if no leader has reported it yet."""
@@ -70,7 +89,7 @@ class OrderState:
     def left_over(self, now_ms: int) -> list[Absence]:
         """Returns the absences whose order has expired or was withdrawn."""
         absences = [record for record in self._orders.values() if isinstance(record, Absence)]
-        tied = {(o.target, o.where, o.at_ms) for o in self.all_in_force(now_ms) if isinstance(o, PlacementOrder)}
+        tied = {(order.target, order.where, order.at_ms) for order in self.all_placements(now_ms)}
         return [a for a in absences if (a.target, a.where, a.order_ms) not in tied]
 
     def all_in_force(self, now_ms: int) -> Iterator[Record]:

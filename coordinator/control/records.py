@@ -52,6 +52,8 @@ class Record(Protocol):
     @property
     def key(self) -> str: ...
     @property
+    def target(self) -> str: ...
+    @property
     def expires_ms(self) -> int: ...
     def to_json(self) -> Mapping[str, Any]: ...
 
@@ -230,6 +232,10 @@ class InstanceHeartbeat:
     @property
     def key(self) -> str:
         return heartbeat_key(self.instance)
+
+    @property
+    def target(self) -> str:
+        return self.instance
 
     @property
     def groups(self) -> tuple[str, ...]:

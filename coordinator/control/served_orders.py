@@ -7,7 +7,7 @@ plan of an instance lacks is known to that instance alone, so it begins that reb
 over an order, the other instances notice that the order is not followed (`runtime.PlansInForce`).
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from bellwether_kafka.assignors.shared import Rule
@@ -55,12 +55,21 @@ class ServedOrders:
         self._ended = ended
         self._done = done
         self._in_force: dict[str, tuple[PlacementOrder, ...]] = {}
+        self._groups: Collection[str] = ()  # served, by the last update
 
     def update(self, own_groups: Collection[str], now_ms: int) -> None:
         """Begins a rebalance in served groups where pins, bans or evacuations have changed, where the newest plan lacks
         some, a rack or a capacity, or where one is ordered. Leaves out `own_groups`, which this process leads."""
         groups, incomplete = self._served.policies().keys() - own_groups, self._served.planned_incompletely()
+        self._groups = groups
         self._in_force = {group: orders for group, orders in self._in_force.items() if group in groups}
+        self._follow(groups, incomplete, now_ms)
+
+    def changed(self, targets: Iterable[str], now_ms: int) -> None:
+        """Does the same for orders alone, and for these of the groups."""
+        self._follow([group for group in targets if group in self._groups], {}, now_ms)
+
+    def _follow(self, groups: Iterable[str], incomplete: Mapping[str, str], now_ms: int) -> None:
         for group in groups:
             cause = self._cause(group, incomplete.get(group), now_ms)
             if cause:
@@ -70,9 +79,9 @@ class ServedOrders:
                 self._done(again)
                 self._served.begin_rebalance(group, again.sentence)
 
-    def acted_on(self) -> Collection[str]:
-        """Returns the served groups of whose living instances this is the first."""
-        return tuple(group for group in self._served.policies() if self._instances.is_first_to_serve(group))
+    def acts_on(self, group: str) -> bool:
+        """Returns whether the group is served, and this is the first of its living instances."""
+        return group in self._groups and self._instances.is_first_to_serve(group)
 
     def _cause(self, group: str, lacked: str | None, now_ms: int) -> str:
         """Returns why the broker should ask again, "" if it should not. `lacked`: see `planned_incompletely`, None for

@@ -1,7 +1,8 @@
 """The watch over absences and the controller that keeps them: when groups are asked, what is written, what ends."""
 
 import asyncio
-from collections.abc import Mapping
+import cProfile
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -360,3 +361,83 @@ def test_of_a_group_that_brokers_assign_nobody_is_removed_and_one_process_alone_
             channel.hears(record)
         channel.refreshes_at(plain("a"))
         assert (channel.brokers.refreshes, channel.brokers.removed) == (0, [])
+
+
+EVERY_ORDER = {f"g{n:03}": replace(ORDER, target=f"g{n:03}") for n in range(200)}
+
+
+class ManyGroups(Channel):
+    """A process that leads many groups, each of which has an order."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        groups = {name: Group(standby=False) for name in names}
+        for group in groups.values():
+            group.lead()
+        topic: Any = self.topic
+        self.controller = Controller(topic, ControlSettings("control", "pod-1"), groups, wall_clock=self._wall_clock)
+        self.controller._all_read()
+        self.watch = AbsenceWatch(self.controller.absences, self.brokers, self._wall_clock)
+        for name in names:
+            self.hears(EVERY_ORDER[name])
+
+
+def test_a_broker_that_is_silent_delays_the_watch_over_no_other_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polls followed one another: a member was back, and its group waited five seconds for the broker of another."""
+    monkeypatch.setattr(absence_watch, "MOVING_POLL_S", 0.001)
+
+    async def scenario() -> None:
+        channel = ManyGroups([*EVERY_ORDER][:100])
+        silent, polled = {*[*EVERY_ORDER][:90]}, list[str]()
+        never = asyncio.Event()
+
+        async def describe_group(group_id: str) -> DescribeAnswer:
+            polled.append(group_id)
+            if group_id in silent:
+                if channel.watch._trouble.get(group_id) is None:
+                    raise TransportError(Failure.TIMED_OUT, "no answer")
+                await never.wait()
+            return DescribeAnswer(0, 0, "Stable", "consumer", "range", (OTHER,))
+
+        monkeypatch.setattr(channel.brokers, "describe_group", describe_group)
+        await channel.watch.turn()
+        for _ in range(2):
+            polled.clear()
+            await channel.watch.turn()
+            assert {*EVERY_ORDER} & {*polled} - silent == {*[*EVERY_ORDER][90:100]}
+            assert len({*polled} & silent) <= absence_watch.POLLS_IN_TROUBLE_MAX
+        for poll in channel.watch._polls.values():
+            poll.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_a_defect_in_the_poll_of_a_group_is_logged_and_ends_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = ManyGroups(["g000", "g001"])
+    describe = channel.brokers.describe_group
+
+    async def describe_group(group_id: str) -> DescribeAnswer:
+        if group_id == "g000":
+            raise KeyError("a defect")
+        return await describe(group_id)
+
+    monkeypatch.setattr(channel.brokers, "describe_group", describe_group)
+    with capture_logs() as lines:
+        channel.refreshes_at(working(plain("app-1")))
+    assert channel.brokers.refreshes == 1
+    assert [(line["event"], line["group"]) for line in lines if line["log_level"] == "error"] == [
+        ("absences_not_watched", "g000")
+    ]
+
+
+def calls_in_a_turn(orders: int) -> int:
+    """How many Python functions a turn of the watch calls when each of so many groups has an evacuation."""
+    channel = ManyGroups([*EVERY_ORDER][:orders])
+    profile = cProfile.Profile()
+    profile.runcall(channel.refreshes_at, plain("a"))
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_the_cost_of_a_turn_grows_with_the_number_of_evacuations_and_not_with_its_square() -> None:
+    """Guards keep orders for ten minutes, so a rolling restart has hundreds: each was sorted again for each group."""
+    assert calls_in_a_turn(200) < 6 * calls_in_a_turn(50)

@@ -14,16 +14,22 @@ from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.control import topic as control_topic
+from bellwether_kafka.coordinator.control.active_role import HEARTBEATS_MISSED, Instances
 from bellwether_kafka.coordinator.control.controller import Controller, ControlReport
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
 from bellwether_kafka.coordinator.control.record_codec import encode
 from bellwether_kafka.coordinator.control.records import (
+    EVERYBODY,
+    Absence,
     ControlSettings,
     InstanceHeartbeat,
     Order,
     PlacementOrder,
     Record,
+    Stage,
     Stopped,
+    Until,
+    heartbeat_key,
 )
 from bellwether_kafka.coordinator.control.topic import (
     ControlTopic,
@@ -80,6 +86,10 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(LIMIT_S):
         while not condition():  # noqa: ASYNC110 - what is waited for happens in other threads and on brokers
             await asyncio.sleep(0.01)
+
+
+EVACUATION = PlacementOrder(PlacementKind.EVACUATE, "g8", "*", "member:a/b", "eve", 0, 10**15, until=Until.BACK)
+EMPTIED = Absence("g8", "member:a/b", 0, 10**15, Stage.EMPTY, 0)
 
 
 class Group:
@@ -380,3 +390,51 @@ def test_a_note_of_a_group_costs_no_review_of_hundreds_of_others(monkeypatch: py
     assert reviewed == ["g7"]
     controller.review()
     assert len(reviewed) == 301
+
+
+@pytest.mark.parametrize(
+    ("standby", "records", "concerned"),
+    [
+        (False, [order(target="g7")], ["g7"]),
+        (False, [order(target="g7"), ("leave/g7", None)], ["g7", "g7"]),
+        (False, [order(target="elsewhere")], []),
+        (False, [Order(OrderKind.DRAIN, EVERYBODY, "eve", 0, 10**15)], []),
+        (False, [EVACUATION], ["g8"]),
+        (False, [EVACUATION, EMPTIED, (EVACUATION.key, None)], ["g8", "g8", "g8"]),
+        (False, [InstanceHeartbeat("pod-1"), InstanceHeartbeat("pod-1", between=True)], []),
+        (True, [InstanceHeartbeat("pod-1", between=True)], []),
+        (True, [InstanceHeartbeat("pod-1")], [f"g{n}" for n in range(300)]),
+        (True, [InstanceHeartbeat("pod-2", leads=("g1", "g2"))], ["g1", "g2"]),
+        (True, [InstanceHeartbeat("pod-2", leads=("g1",)), InstanceHeartbeat("pod-2", leads=("g1",))], ["g1"]),
+        (
+            True,
+            [InstanceHeartbeat("pod-2", leads=("g1",)), InstanceHeartbeat("pod-2", claims=("g3",))],
+            ["g1", "g1", "g3"],
+        ),
+        (True, [InstanceHeartbeat("pod-2", leads=("g1",)), (heartbeat_key("pod-2"), None)], ["g1", "g1"]),
+    ],
+)
+def test_a_record_costs_a_review_of_the_groups_that_it_concerns_and_of_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+    standby: bool,
+    records: list[Record | tuple[str, None]],
+    concerned: list[str],
+) -> None:
+    reviewed: list[str] = []
+    groups = {f"g{n}": Group(standby=standby) for n in range(300)}
+    topic: Any = SimpleNamespace(topic="c", write=lambda _: None, withdraw=lambda _: None)
+    controller = Controller(topic, ControlSettings("c", "pod-1", standby=standby), groups)
+    controller._caught_up.set()
+    monkeypatch.setattr(controller, "_update_orders", lambda group, *_: reviewed.append(group))
+    for record in records:
+        controller._on_record(*(record if isinstance(record, tuple) else (record.key, record)))
+    assert sorted(reviewed) == sorted(concerned)
+
+
+def test_an_instance_that_is_back_after_a_silence_concerns_all_its_groups() -> None:
+    instances, alive = Instances("pod-1"), InstanceHeartbeat("pod-2", leads=("g1",), standby_for=("g2",))
+    assert instances.received(alive) == {"g1", "g2"}
+    assert instances.received(alive) == frozenset()
+    for _ in range(HEARTBEATS_MISSED):
+        instances.received(InstanceHeartbeat("pod-1"))
+    assert instances.received(alive) == {"g1", "g2"}
