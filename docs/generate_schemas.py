@@ -205,6 +205,12 @@ class Given(TypedDict):
     message: str
 
 
+class GivenToAll(TypedDict):
+    orders: list[GroupOrder]
+    in_effect: bool | None
+    message: str
+
+
 ListedGroupOrder = extended("ListedGroupOrder", GroupOrder, absence=None)
 ListedPlacement = extended("ListedPlacement", Placement, absence=Stage | None)
 ListedPlan = extended("ListedPlan", Applied, absence=None)
@@ -257,7 +263,7 @@ COMMANDS: Mapping[str, Any] = {
     "explain": list[Explained],
     "groups": list[ListedRow],
     "history": TypedDict("Copied", {"records": int, "file": str} | Message),
-    "leave": Given,
+    "leave": Given | GivenToAll,
     "observe": ObservedGroup,
     "orders": Orders,
     "pause": Given,
@@ -267,7 +273,7 @@ COMMANDS: Mapping[str, Any] = {
     "rebalance": PLACED,
     "release": Given,
     "replay": list[ReplayedRow],
-    "resume": TypedDict("Resumed", {"group": str} | Message),
+    "resume": TypedDict("Resumed", {"group": str | None, "groups": list[str]} | Message),
     "roll": TypedDict("Rolled", {"group": str, "members": list[Restarted]}),
     "simulate": list[Simulated] | list[Absence] | list[PolicySummary],
     "stopped": TypedDict("Stated", {"stopped": Stopped} | Message),

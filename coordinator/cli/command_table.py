@@ -117,7 +117,7 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         ),
         LazyCommand(
             "orders.group_orders:leave",
-            "Have Bellwether leave a group and stay out of it (for an offset reset, a migration), until resume.",
+            "Have Bellwether leave a group, or all, and stay out (for a migration, at night), until resume or --for.",
         ),
         LazyCommand(
             "orders.stopped:stopped",
@@ -128,7 +128,9 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             "Free a group whose members have stopped (for an offset reset, the application reset tool, a conversion),"
             " until members join it again, or resume.",
         ),
-        LazyCommand("orders.group_orders:resume", "Withdraw what leave, release and pause have ordered of a group."),
+        LazyCommand(
+            "orders.group_orders:resume", "Withdraw what leave, release and pause have ordered of a group, or of all."
+        ),
         LazyCommand(
             "orders.group_orders:drain",
             "Have an instance of Bellwether hand its groups to a standby, without a rebalance.",

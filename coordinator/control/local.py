@@ -251,11 +251,12 @@ class LocalChannel:
     def read(self) -> dict[str, Record]:
         return {key: record for name in self._names for key, record in self._ask(name, {}).items()}
 
-    def write(self, key: bytes, value: bytes | None) -> None:
-        """Gives an order, or withdraws it. Raises ControlTopicError if a process has gone or refuses it."""
-        order = {"key": key.decode(), "value": None if value is None else json.loads(value)}
-        for name in self._names:
-            self._ask(name, order)
+    def write(self, *records: tuple[bytes, bytes | None]) -> None:
+        """Gives orders, or withdraws them. Raises ControlTopicError if a process has gone or refuses one."""
+        for key, value in records:
+            order = {"key": key.decode(), "value": None if value is None else json.loads(value)}
+            for name in self._names:
+                self._ask(name, order)
 
     def _ask(self, name: str, request: Mapping[str, Any]) -> Mapping[str, Record]:
         process = _asked(name, request)

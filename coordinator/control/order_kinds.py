@@ -33,7 +33,8 @@ class OrderTraits:
     `leaves`: Bellwether is not in the group while it is in force. `places`: plans carry it out, and `unpin` withdraws
     it. `needs_lead`: it needs an instance that leads the group. `needs_topic`: it cannot be given to a process on the
     same machine without a control topic. `served`: it also works in a group whose broker assigns by Bellwether's plans.
-    `of_instance`: its target is an instance, not a group. `forcible`: it may be given although it has no effect now."""
+    `of_instance`: its target is an instance, not a group. `forcible`: it may be given although it has no effect now.
+    `end`: what ends it if no time does, in words."""
 
     lasts: bool
     leaves: bool = False
@@ -43,13 +44,16 @@ class OrderTraits:
     served: bool = False
     of_instance: bool = False
     forcible: bool = True
+    end: str = "until resume"
 
 
 ORDER_TRAITS: Mapping[OrderKind, OrderTraits] = {
     OrderKind.LEAVE: OrderTraits(lasts=True, leaves=True),
-    OrderKind.RELEASE: OrderTraits(lasts=True, leaves=True),
+    OrderKind.RELEASE: OrderTraits(lasts=True, leaves=True, end="until members join"),
     OrderKind.PAUSE: OrderTraits(lasts=True),
-    OrderKind.APPLY: OrderTraits(lasts=True, places=True, needs_lead=True, needs_topic=True, forcible=False),
+    OrderKind.APPLY: OrderTraits(
+        lasts=True, places=True, needs_lead=True, needs_topic=True, forcible=False, end="until members change"
+    ),
     OrderKind.REBALANCE: OrderTraits(lasts=False, needs_lead=True, served=True),
     OrderKind.DRAIN: OrderTraits(lasts=False, needs_topic=True, of_instance=True),  # no topic, no standby
 }

@@ -274,10 +274,10 @@ def orders_in_force(records: Mapping[str, Record], now_ms: int) -> list[AnyOrder
     return [order for order in orders if now_ms < order.expires_ms]
 
 
-def end_in_words(order: AnyOrder, without_end: str) -> str:
-    """Returns when the order expires, as a part of a sentence: `without_end` if that is not a matter of time."""
+def end_in_words(order: AnyOrder) -> str:
+    """Returns when the order ends, as a part of a sentence."""
     if order.expires_ms >= NO_END_MS:
-        return without_end
+        return ORDER_TRAITS[order.kind].end if isinstance(order, Order | AppliedPlan) else "until unpin"
     return f"until {datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec='seconds')}"
 
 

@@ -354,8 +354,8 @@ class TopicChannel:
     def read(self) -> dict[str, Record]:
         return read_all(self.properties, self.topic, READ_S, self.echo)
 
-    def write(self, key: bytes, value: bytes | None) -> None:
-        write_now(self.properties, self.topic, key, value)
+    def write(self, *records: tuple[bytes, bytes | None]) -> None:
+        write_now(self.properties, self.topic, *records)
 
 
 def _keep(records: dict[str, Record], part: ReadRecords, topic: str, echo: Callable[[str], object]) -> None:
@@ -373,14 +373,15 @@ def _keep(records: dict[str, Record], part: ReadRecords, topic: str, echo: Calla
             records[name] = record
 
 
-def write_now(properties: Mapping[str, str], topic: str, key: bytes, value: bytes | None) -> None:
-    """Writes one record and waits for its delivery, for commands. Raises ControlTopicError."""
-    outcome: list[KafkaError | None] = []
+def write_now(properties: Mapping[str, str], topic: str, *records: tuple[bytes, bytes | None]) -> None:
+    """Writes records and waits for their delivery, for commands. Raises ControlTopicError."""
+    outcomes: list[KafkaError | None] = []
     producer = _producer(librdkafka_properties(properties), int(WRITE_S * 1000))
-    producer.produce(topic, key=key, value=value, partition=0, on_delivery=lambda error, _: outcome.append(error))
+    for key, value in records:
+        producer.produce(topic, key=key, value=value, partition=0, on_delivery=lambda error, _: outcomes.append(error))
     producer.flush(WRITE_S + METADATA_TIMEOUT_S)
-    refusal = outcome[0] if outcome else None
-    if outcome and refusal is None:  # not ==: comparing a KafkaError with None sets an exception
+    refusal = next((error for error in outcomes if error is not None), None)
+    if len(outcomes) == len(records) and refusal is None:
         return
     if refusal is not None and refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         remedy = grant("WRITE", "Topic", topic)

@@ -12,9 +12,12 @@ import typer
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.options import Group
 from bellwether_kafka.coordinator.cli.orders.order_options import (
+    AllGroups,
     DryRun,
     For,
     Force,
+    ForOrUntilResume,
+    GroupOrAll,
     Reason,
     Wait,
     duration_ms,
@@ -22,9 +25,10 @@ from bellwether_kafka.coordinator.cli.orders.order_options import (
     with_topic_or_locally,
 )
 from bellwether_kafka.coordinator.cli.orders.write import OrderService, document, now_ms, owner
-from bellwether_kafka.coordinator.cli.output import echo, fail, print_document, print_result
+from bellwether_kafka.coordinator.cli.output import counted, echo, fail, print_document, print_result
 from bellwether_kafka.coordinator.membership import CLIENT_ID
 from bellwether_kafka.coordinator.names import for_shell
+from bellwether_kafka.coordinator.planning import listed
 
 SOONER = {control.Until.BACK: "until it is back, at most ", control.Until.REMOVED: "until it is removed, at most "}
 ONCE_MS = 60_000  # an order that is carried out once expires after this time
@@ -32,11 +36,25 @@ ONCE_MS = 60_000  # an order that is carried out once expires after this time
 
 @with_topic_or_locally
 def leave(
-    to: OrderService, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
+    to: OrderService,
+    group: GroupOrAll = None,
+    everything: AllGroups = False,
+    for_: ForOrUntilResume = None,
+    reason: Reason = "",
+    wait: Wait = 0.0,
+    force: Force = False,
 ) -> None:
-    order = _order(control.OrderKind.LEAVE, group, duration_ms(for_), reason)
-    sentence = f"Bellwether leaves {group} and stays out for {for_}; 'bellwether resume {for_shell(group)}' ends that."
-    to.give(order, sentence, wait_s=wait, force=force)
+    _is_one_or_all(group, everything=everything)
+    out = f"stays out{'' if for_ is None else f' for {for_}'}; 'bellwether resume"
+    if group is not None:
+        sentence = f"Bellwether leaves {group} and {out} {for_shell(group)}' ends that."
+        to.give(_to_leave(group, for_, reason), sentence, wait_s=wait, force=force)
+        return
+    groups = _groups_of_processes(to.read())
+    if not groups:
+        fail(f"No Bellwether with a group has reported {to.place}. Nothing was ordered.")
+    sentence = f"Bellwether leaves {counted(len(groups), 'group')} ({listed(groups)}) and {out} --all' ends that."
+    to.give_all([_to_leave(each, for_, reason) for each in groups], sentence, wait_s=wait)
 
 
 @with_topic_or_locally
@@ -63,19 +81,17 @@ def release(to: OrderService, group: Group, reason: Reason = "", wait: Wait = 0.
 
 
 @with_topic_or_locally
-def resume(to: OrderService, group: Group) -> None:
-    records = to.read()
-    keys = [
-        control.order_key(kind, group)
-        for kind, traits in control.ORDER_TRAITS.items()
-        if traits.lasts and not traits.places
-    ]
-    present = [key for key in keys if key in records]
+def resume(to: OrderService, group: GroupOrAll = None, everything: AllGroups = False) -> None:
+    _is_one_or_all(group, everything=everything)
+    kinds = [kind for kind, traits in control.ORDER_TRAITS.items() if traits.lasts and not traits.places]
+    orders = [record for record in to.read().values() if isinstance(record, control.Order) and record.kind in kinds]
+    present = [order for order in orders if group in (None, order.target)]
     if not present:
-        fail(f"There is no order to leave or pause {group}, or to release it; see 'bellwether orders'.")
-    for key in present:
-        to.withdraw(key)
-    print_result(to.output, f"Orders to leave or pause {group}, or to release it, are withdrawn.", group=group)
+        fail(f"There is no order to leave or pause {group or 'a group'}, or to release it; see 'bellwether orders'.")
+    to.withdraw(*(order.key for order in present))
+    groups = sorted({order.target for order in present})
+    sentence = f"Orders to leave or pause {group or listed(groups)}, or to release it, are withdrawn."
+    print_result(to.output, sentence, group=group, groups=groups)
 
 
 @with_topic_or_locally
@@ -142,10 +158,26 @@ def _has_stopped(to: OrderService, group: str, wait_s: float) -> None:
         )
 
 
+def _is_one_or_all(group: str | None, *, everything: bool) -> None:
+    if (group is not None) == everything:
+        fail("Name one group, or give --all.")
+
+
+def _groups_of_processes(records: Mapping[str, control.Record]) -> list[str]:
+    """Returns the groups that live processes lead, are to lead, or are standbys for."""
+    return sorted({group for heartbeat in control.recent_heartbeats(records, now_ms()) for group in heartbeat.groups})
+
+
+def _to_leave(group: str, for_: str | None, reason: str) -> control.Order:
+    """Returns the order, without an end unless a duration is given. 0.3.0 reads it, too."""
+    order = _order(control.OrderKind.LEAVE, group, 0 if for_ is None else duration_ms(for_), reason)
+    return order if for_ is not None else replace(order, expires_ms=control.NO_END_MS)
+
+
 def _until(order: control.AnyOrder) -> str:
     """Returns when the order ends, and what ends it sooner, as a part of a sentence."""
     until = order.until if isinstance(order, control.PlacementOrder) else control.Until.EXPIRY
-    return SOONER.get(until, "") + control.end_in_words(order, "until members join")
+    return SOONER.get(until, "") + control.end_in_words(order)
 
 
 def _stage(order: control.AnyOrder, records: Mapping[str, control.Record]) -> str | None:

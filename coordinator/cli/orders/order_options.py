@@ -39,6 +39,16 @@ Topic = Annotated[
 ]
 Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
 For = Annotated[str, typer.Option("--for", help="How long the order stays in force, such as 30m, 12h or 7d.")]
+ForOrUntilResume = Annotated[
+    str | None,
+    typer.Option("--for", help="How long the order stays in force, such as 30m, 12h or 7d; else until resume."),
+]
+GroupOrAll = Annotated[
+    str | None, typer.Argument(help="The group id, of an application its application id.", show_default=False)
+]
+AllGroups = Annotated[
+    bool, typer.Option("--all", help="All groups that live processes lead or are to lead, in place of one.")
+]
 FOLLOW_HELP = "Seconds to follow it until it is in effect; exits 1 if it is not by then."
 Wait = Annotated[float, typer.Option(help=FOLLOW_HELP, min=0.0, max=WAIT_S_MAX)]
 Force = Annotated[bool, typer.Option("--force", help="Save the order although no process could carry it out now.")]

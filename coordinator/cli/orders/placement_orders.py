@@ -74,8 +74,7 @@ def unpin(
     if not matching:
         what = "applied plan" if plan else "pin, ban or evacuation" + ("" if everything else f" of {item}")
         fail(f"There is no {what} in {group}; see 'bellwether orders'.")
-    for order in matching:
-        to.withdraw(order.key)
+    to.withdraw(*(order.key for order in matching))
     sentences = [f"Withdrawn: {order.sentence}." for order in matching]
     if to.output.is_document:
         print_result(to.output, "\n".join(sentences), withdrawn=[document(order) for order in matching])

@@ -7,7 +7,7 @@ import getpass
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +28,7 @@ from bellwether_kafka.coordinator.observation import Observation
 
 T = TypeVar("T")
 POLL_S = 0.3
+LOCAL_ENDS = " So does a restart of the process: without control_topic orders are in its memory only."
 # Until a broker's group is reported: a refresh, which shows whose members a plan was for, and a heartbeat.
 REPORTED_WITHIN_S = 15.0
 
@@ -55,19 +56,20 @@ class OrderService:
         mine = [process for process in processes if group is None or process.serves(group)]
         return replace(self, channel=control.LocalChannel(mine), local=True) if mine else self
 
+    @property
+    def place(self) -> str:
+        """Where instances read orders and report."""
+        return "on this machine" if self.local else f"in the control topic '{self.name}'"
+
     def read(self) -> Mapping[str, control.Record]:
         return self._retried(self.channel.read)
 
-    def write(self, record: control.Record) -> None:
-        """Writes the record without checking its effect."""
-        self._write(*control.encode(record))
+    def write(self, *records: control.Record) -> None:
+        """Writes the records without checking their effect. Safe to retry: one that is written twice has no other."""
+        self._retried(lambda: self.channel.write(*map(control.encode, records)))
 
-    def withdraw(self, key: str) -> None:
-        self._write(key.encode(), None)
-
-    def _write(self, key: bytes, value: bytes | None) -> None:
-        """Writes to the channel. Safe to retry: writing the same record twice has no effect."""
-        self._retried(lambda: self.channel.write(key, value))
+    def withdraw(self, *keys: str) -> None:
+        self._retried(lambda: self.channel.write(*((key.encode(), None) for key in keys)))
 
     def _retried(self, ask: Callable[[], T]) -> T:
         return retried(ask, self.retry_s, unanswered=(control.SilentTopicError,))
@@ -93,9 +95,9 @@ class OrderService:
             assert placed is not None  # noqa: S101 - set above
             show_plan(*placed.planned(), self.output)
             return
-        self._write(*control.encode(order))
+        self.write(order)
         if self.local and control.traits_of(order).lasts:
-            sentence += " So does a restart of the process: without control_topic orders are in its memory only."
+            sentence += LOCAL_ENDS
         if sentence and not self.output.is_document:
             echo(sentence)
         if objection:
@@ -105,6 +107,25 @@ class OrderService:
             print_document(
                 {"order": document(order), "warning": objection, "in_effect": done, "message": sentence}, self.output
             )
+        if done is False:
+            raise typer.Exit(Exit.UNEXPECTED)
+
+    def give_all(self, orders: Sequence[control.Order], sentence: str, *, wait_s: float) -> None:
+        """Writes orders that last, on several groups, and follows them for `wait_s`. Nothing is checked."""
+        self.write(*orders)
+        sentence += LOCAL_ENDS if self.local else ""
+        if not self.output.is_document:
+            echo(sentence)
+
+        def missing(_elapsed_s: float) -> str:
+            records = self.read()
+            pending = ((order, unread(order, records, now_ms(), self.place)) for order in orders)
+            return next((f"{order.target}: {why}" for order, why in pending if why), "")
+
+        done = follow(missing, wait_s, POLL_S) if wait_s else None
+        if self.output.is_document:
+            documents = [document(order) for order in orders]
+            print_document({"orders": documents, "in_effect": done, "message": sentence}, self.output)
         if done is False:
             raise typer.Exit(Exit.UNEXPECTED)
 
@@ -196,8 +217,7 @@ class OrderService:
         return follow(missing, wait_s, REFRESH_S if placed is not None else POLL_S)
 
     def _unread(self, order: control.AnyOrder) -> str:
-        channel = "on this machine" if self.local else f"to the control topic '{self.name}'"
-        return unread(order, self.read(), now_ms(), channel)
+        return unread(order, self.read(), now_ms(), self.place)
 
 
 def document(order: control.AnyOrder) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
 )
 
 NAME = "orders"
-UNTIL_CHANGED = "until members join or change"
+OLD_MS = 86_400_000  # an order to leave that is older has probably been forgotten
 
 
 def order_checks(facts: DoctorFacts) -> list[Check]:
@@ -28,7 +28,7 @@ def order_checks(facts: DoctorFacts) -> list[Check]:
         return [Check(NAME, CheckVerdict.WARN, sentence(given.unread), remedy)]
     group = facts.seen.group_id
     in_force = given.in_force(group)
-    details = tuple(f"{order.sentence}, {control.end_in_words(order, UNTIL_CHANGED)}" for order in in_force)
+    details = tuple(f"{order.sentence}, {control.end_in_words(order)}" for order in in_force)
     many = {0: "No order is", 1: "One order is"}.get(len(in_force), f"{len(in_force)} orders are")
     message = f"{many} in force for this group."
     unfollowed = [(order, reason) for order in in_force if (reason := _unfollowed(order, facts, given))]
@@ -36,6 +36,9 @@ def order_checks(facts: DoctorFacts) -> list[Check]:
         reasons = dict.fromkeys(reason for _, reason in unfollowed)
         remedy = _withdrawal(group, [order for order, _ in unfollowed])
         return [Check(NAME, CheckVerdict.WARN, " ".join([message, *reasons]), remedy, details)]
+    if old := _left_long_ago(in_force, given.now_ms):
+        remedy = f"If it has been forgotten: bellwether resume {for_shell(group)}."
+        return [Check(NAME, CheckVerdict.WARN, f"{message} {old}", remedy, details)]
     if ahead := _ahead(group, given):
         return [Check(NAME, CheckVerdict.WARN, f"{message} {ahead}", "Synchronise the clocks.", details)]
     return [Check(NAME, CheckVerdict.PASS, message, details=details)]
@@ -48,6 +51,14 @@ def _withdrawal(group: str, orders: Iterable[control.AnyOrder]) -> str:
     resume = [f"bellwether resume {for_shell(group)}"] if any(not traits.places for traits in lasting) else []
     commands = " and ".join([*unpin, *resume])
     return f"Remove the cause, or withdraw what is ordered: {commands}." if commands else "Remove the cause."
+
+
+def _left_long_ago(orders: Iterable[control.AnyOrder], now_ms: int) -> str:
+    """Returns a sentence if Bellwether has been ordered to leave the group more than a day ago, else ""."""
+    for order in orders:
+        if order.kind is control.OrderKind.LEAVE and now_ms - order.at_ms > OLD_MS:
+            return f"Bellwether has stayed out of the group for {(now_ms - order.at_ms) // OLD_MS} days."
+    return ""
 
 
 def _ahead(group: str, given: GivenOrders) -> str:

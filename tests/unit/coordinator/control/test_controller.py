@@ -171,8 +171,8 @@ def test_what_is_written_is_received_by_everybody_and_what_makes_no_sense_is_not
     async def run() -> None:
         received: list[tuple[str, Record | None]] = []
         caught_up = asyncio.Event()
-        write_now(kafka(brokers), topic, b"leave/x", b"nonsense")
-        write_now(kafka(brokers), topic, *encode(order()))
+        write_now(kafka(brokers), topic, (b"leave/x", b"nonsense"))
+        write_now(kafka(brokers), topic, encode(order()))
         control = ControlTopic(kafka(brokers), topic)
         control.start(lambda key, record: received.append((key, record)), caught_up.set)
         await asyncio.wait_for(caught_up.wait(), LIMIT_S)
@@ -220,7 +220,7 @@ def test_a_topic_that_was_created_again_gets_the_orders_in_force(brokers: Embedd
     async def run() -> None:
         taken: list[str] = []
         control, before, pause = ControlTopic(kafka(brokers), topic), order(), order(OrderKind.PAUSE)
-        write_now(kafka(brokers), topic, *encode(before))
+        write_now(kafka(brokers), topic, encode(before))
         control.start(lambda key, _: taken.append(key), lambda: None)
         await until(lambda: taken == [before.key])
         control._kept.take(pause.key, pause)  # of the log that was deleted
@@ -239,14 +239,14 @@ def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
     async def run() -> None:
         now_ms = int(time.time() * 1000)
         old = Stopped("orders", ("old",), (), "ann", now_ms - 120_000, now_ms - 60_000)
-        write_now(kafka(brokers), topic, *encode(old))
+        write_now(kafka(brokers), topic, encode(old))
         received: list[Stopped] = []
         instance = Instance(brokers, topic, "a", standby=False)
         instance.controller._on_stopped = received.append
         await until(instance.controller._caught_up.is_set)
         new = replace(old, members=("new",), at_ms=now_ms, expires_ms=now_ms + 60_000)
         for record in (old, replace(new, target="another"), new):
-            write_now(kafka(brokers), topic, *encode(record))
+            write_now(kafka(brokers), topic, encode(record))
         await until(lambda: bool(received))
         assert received == [new]
         await until(lambda: new.key not in read_now(brokers, topic))
@@ -259,8 +259,8 @@ def test_orders_reach_an_instance_that_comes_later_and_end_when_they_expire(
     brokers: EmbeddedCluster, topic: str
 ) -> None:
     async def run() -> None:
-        write_now(kafka(brokers), topic, *encode(order(OrderKind.PAUSE, seconds=600)))
-        write_now(kafka(brokers), topic, *encode(order(OrderKind.LEAVE, seconds=3)))
+        write_now(kafka(brokers), topic, encode(order(OrderKind.PAUSE, seconds=600)))
+        write_now(kafka(brokers), topic, encode(order(OrderKind.LEAVE, seconds=3)))
         instance = Instance(brokers, topic, "a", standby=False)
         await until(lambda: instance.group.orders() is not None)
         orders = instance.group.orders()
@@ -344,7 +344,7 @@ def test_without_the_topic_silence_grows_and_what_was_read_is_still_in_force(top
     async def run() -> None:
         with EmbeddedCluster(brokers=1) as mortal:
             mortal.create_topic(topic, 1)
-            write_now(kafka(mortal), topic, *encode(order(OrderKind.PAUSE)))
+            write_now(kafka(mortal), topic, encode(order(OrderKind.PAUSE)))
             instance = Instance(mortal, topic, "a", standby=False)
             await until(lambda: instance.group.orders() is not None)
             await until(lambda: instance.reports[-1].silence_s < 5 * HEARTBEAT_S)

@@ -94,12 +94,12 @@ def test_an_order_reaches_the_process_is_in_force_there_and_can_be_withdrawn() -
         async with running(group):
             to = await channel()
             key, value = encode(given := order())
-            await asyncio.to_thread(to.write, key, value)
+            await asyncio.to_thread(to.write, (key, value))
             await until(lambda: group.orders() is not None)
             assert group.orders() == OrdersInForce(given.sentence, "")
             records = await asyncio.to_thread(to.read)
             assert records[given.key] == given
-            await asyncio.to_thread(to.write, key, None)
+            await asyncio.to_thread(to.write, (key, None))
             await until(lambda: group.orders() == OrdersInForce("", ""))
 
     asyncio.run(run())
@@ -110,7 +110,7 @@ def test_what_is_carried_out_once_is_gone_then() -> None:
         group = leading()
         async with running(group):
             to = await channel()
-            await asyncio.to_thread(to.write, *encode(again := order(OrderKind.REBALANCE)))
+            await asyncio.to_thread(to.write, encode(again := order(OrderKind.REBALANCE)))
             await until(lambda: group.ordered == [again.sentence])
             assert again.key not in await asyncio.to_thread(to.read)
 
@@ -141,7 +141,7 @@ def test_what_has_to_outlive_the_process_or_needs_others_is_refused(refused: Rec
         async with running(leading()):
             to = await channel()
             with pytest.raises(ControlTopicError, match="only leave, release, pause and rebalance"):
-                await asyncio.to_thread(to.write, *encode(refused))
+                await asyncio.to_thread(to.write, encode(refused))
             assert refused.key not in await asyncio.to_thread(to.read)
 
     asyncio.run(run())

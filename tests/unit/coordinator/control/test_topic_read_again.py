@@ -33,7 +33,7 @@ def test_what_was_withdrawn_does_not_come_into_force_while_a_log_is_read_again(b
     now_ms = int(time.time() * 1000)
     leave = Order(OrderKind.LEAVE, "orders", "eve", now_ms, now_ms + 600_000)
     for key, value in (encode(leave), (leave.key.encode(), None), encode(InstanceHeartbeat("pod-1"))):
-        write_now(kafka(brokers), "control", key, value)
+        write_now(kafka(brokers), "control", (key, value))
 
     async def run() -> None:
         received: list[tuple[str, Record | None]] = []
@@ -64,7 +64,7 @@ def test_a_topic_that_may_be_read_but_not_written_is_reported_once(brokers: Embe
                 control.write(InstanceHeartbeat("pod-1"))
                 await asyncio.sleep(1.0)
                 other = encode(InstanceHeartbeat(f"pod-2-{number}"))
-                await asyncio.to_thread(write_now, kafka(brokers), "control", *other)
+                await asyncio.to_thread(write_now, kafka(brokers), "control", other)
                 await until(lambda number=number: f"beat/pod-2-{number}" in received)
             await control.close()
         assert len([line for line in logs if line["event"] == "control_topic"]) == 1

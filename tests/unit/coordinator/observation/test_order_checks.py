@@ -42,7 +42,22 @@ def test_orders_in_force_are_listed_and_those_of_others_or_that_have_ended_are_n
 
 def test_an_order_that_lasts_until_members_join_says_so() -> None:
     (line,) = orders(LEADER, Order(OrderKind.RELEASE, "g", "bob", NOW_MS, NO_END_MS)).details
-    assert line == "bob has ordered release of 'g', until members join or change"
+    assert line == "bob has ordered release of 'g', until members join"
+
+
+def test_an_order_to_leave_says_how_it_ends_and_is_a_warning_after_a_day() -> None:
+    def left(ago_ms: int) -> Check:
+        order = Order(OrderKind.LEAVE, "g", "bob", now_ms - ago_ms, NO_END_MS)
+        given = GivenOrders(records=by_key([replace(LEADER, at_ms=now_ms), order]), now_ms=now_ms)
+        return check(replace(consumers(3, 3), given=given), "orders")
+
+    now_ms, day_ms = 10 * 86_400_000, 86_400_000
+    assert left(day_ms).verdict is CheckVerdict.PASS
+    assert left(day_ms).details == ("bob has ordered leave of 'g', until resume",)
+    old = left(2 * day_ms + 1)
+    assert old.verdict is CheckVerdict.WARN
+    assert "Bellwether has stayed out of the group for 2 days." in old.message
+    assert old.remedy == "If it has been forgotten: bellwether resume g."
 
 
 def test_an_order_that_nobody_follows_is_a_warning_with_the_reason_and_the_way_out() -> None:

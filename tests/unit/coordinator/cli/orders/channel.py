@@ -53,7 +53,7 @@ class Channel:
         return read_all(self.kafka, self.topic, LIMIT_S)
 
     def write(self, record: Record) -> None:
-        write_now(self.kafka, self.topic, *encode(record))
+        write_now(self.kafka, self.topic, encode(record))
 
     def heartbeat(self, **fields: object) -> None:
         self.write(

@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
 from bellwether_kafka.coordinator.cli.output import Exit, Output
 from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, OrderKind
-from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, Record
+from bellwether_kafka.coordinator.control.records import NO_END_MS, InstanceHeartbeat, Order, Record
 from bellwether_kafka.coordinator.control.topic import NoControlTopicError, SilentTopicError, read_all, write_now
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from tests.support.embedded_brokers import EmbeddedCluster
@@ -40,7 +40,55 @@ def test_orders_are_written_listed_and_withdrawn(channel: Channel) -> None:
     assert "ordered leave of 'orders' (reset), until " in channel.ordered("orders").stdout
     channel.ordered("resume", "orders")
     assert list(channel.read()) == ["beat/pod-1"]
+    channel.ordered("leave", "orders")
+    assert channel.read()["leave/orders"].expires_ms == NO_END_MS
+    assert "ordered leave of 'orders', until resume" in channel.ordered("orders").stdout
+    channel.ordered("resume", "orders")
     assert "no order to leave or pause" in channel.refused("resume", "orders")
+
+
+@pytest.mark.embedded
+def test_all_groups_are_left_by_one_command_and_come_back_by_one(channel: Channel) -> None:
+    channel.heartbeat(leads=("orders", "bills"), claims=("clicks",), serves=("served",))
+    channel.heartbeat(instance="pod-2", standby_for=("orders", "bills"), leads=())
+    channel.heartbeat(instance="gone", leads=("long-ago",), at_ms=1)
+    ended = channel.ordered("leave", "--all", "--reason", "3 a.m.")
+    assert "leaves 3 groups (bills, clicks, orders) and stays out; 'bellwether resume --all' ends" in ended.stdout
+    left = {key: record for key, record in channel.read().items() if isinstance(record, Order)}
+    assert sorted(left) == ["leave/bills", "leave/clicks", "leave/orders"]
+    assert {order.expires_ms for order in left.values()} == {NO_END_MS}
+    channel.ordered("pause", "orders")
+    document = json.loads(channel.ordered("leave", "--all", "--for", "1h", "-o", "json").stdout)
+    assert [order["target"] for order in document["orders"]] == ["bills", "clicks", "orders"]
+    assert "bills, clicks, orders" in channel.ordered("resume", "--all").stdout
+    assert not [key for key in channel.read() if not key.startswith("beat/")]
+    assert "no order to leave or pause a group" in channel.refused("resume", "--all")
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("command", ["leave", "resume"])
+def test_all_groups_or_one_are_named_never_none_or_both(channel: Channel, command: str) -> None:
+    for arguments in ((), ("orders", "--all")):
+        assert "Name one group, or give --all." in channel.refused(command, *arguments)
+
+
+@pytest.mark.embedded
+def test_all_groups_of_no_process_are_no_success(channel: Channel) -> None:
+    assert "No Bellwether with a group has reported in the control topic" in channel.refused("leave", "--all")
+
+
+@pytest.mark.embedded
+def test_without_a_control_topic_all_groups_of_this_machine_are_left(brokers: EmbeddedCluster) -> None:
+    with process_without_a_topic(brokers.bootstrap) as group:
+        to = ("--bootstrap", brokers.bootstrap)
+        ended = in_process.bellwether("leave", "--all", *to)
+        assert (ended.returncode, ended.stderr) == (Exit.DONE, "")
+        assert "stays out; 'bellwether resume --all' ends that. So does a restart of the process" in ended.stdout
+        limit = time.monotonic() + LIMIT_S
+        while (reported := group.orders()) is None:
+            assert time.monotonic() < limit
+        assert reported.leave
+        assert in_process.bellwether("resume", "--all", *to).returncode == Exit.DONE
 
 
 @pytest.mark.embedded
@@ -170,9 +218,9 @@ class SilentChannel:
             raise SilentTopicError("The control topic 'orders' cannot be reached.")
         return {}
 
-    def write(self, key: bytes, _value: bytes | None) -> None:
+    def write(self, *records: tuple[bytes, bytes | None]) -> None:
         self.read()
-        self.written.append(key)
+        self.written += [key for key, _ in records]
 
 
 def test_a_command_that_waits_reads_and_writes_again_where_no_broker_answers(
@@ -210,7 +258,7 @@ class ReportingChannel:
         heartbeat = InstanceHeartbeat("pod-1", leads=(), at_ms=write.now_ms(), serves=serves)
         return {heartbeat.key: heartbeat}
 
-    def write(self, _key: bytes, _value: bytes | None) -> None:
+    def write(self, *_records: tuple[bytes, bytes | None]) -> None:
         raise AssertionError("nothing is written")
 
 
@@ -273,7 +321,7 @@ def test_brokers_that_are_not_there_are_silent_and_a_missing_topic_is_not(broker
         with pytest.raises(SilentTopicError):
             read_all(nowhere, "orders", LIMIT_S)
         with pytest.raises(SilentTopicError):
-            write_now(nowhere, "orders", b"pin", None)
+            write_now(nowhere, "orders", (b"pin", None))
     with pytest.raises(NoControlTopicError):
         read_all({"bootstrap.servers": brokers.bootstrap}, "nobody-made-it", LIMIT_S)
 
@@ -284,7 +332,7 @@ def test_a_record_that_cannot_be_read_is_named_and_the_others_are_shown(channel:
     channel.ordered("pause", "orders")
     fields = {"v": 1, "kind": "leave", "target": "orders", "owner": "x", "at_ms": 0, "expires_ms": 10**400}
     for value in (json.dumps(fields).encode(), b"[" * 100_000, b"\xff", b"1"):
-        write_now(channel.kafka, channel.topic, b"leave/orders", value)
+        write_now(channel.kafka, channel.topic, (b"leave/orders", value))
     shown = channel.ordered("orders")
     assert "ordered pause of 'orders'" in shown.stdout
     assert shown.stderr.count("The record 'leave/orders' of the control topic is ignored: ") == 4
