@@ -131,6 +131,12 @@ def _check_sasl(config: Mapping[str, Any]) -> None:
         raise ClientConfigError(f"sasl.mechanism {mechanism} needs {' and '.join(missing)}.")
 
 
+def check_login(config: Mapping[str, Any]) -> None:
+    """Checks what a login needs on this machine: files, packages and programs. Raises ClientConfigError."""
+    check_tls_files(config)
+    check_kerberos(config)
+
+
 def check_tls_files(config: Mapping[str, Any]) -> None:
     """Reads the certificates and keys that are named. Raises ClientConfigError: the library would report a missing file
     as an unreachable broker."""
@@ -148,13 +154,14 @@ def check_tls_files(config: Mapping[str, Any]) -> None:
 
 
 def check_kerberos(config: Mapping[str, Any]) -> None:
-    """For GSSAPI, checks that both clients support it, and logs in from a keytab. Raises ClientConfigError."""
+    """For GSSAPI, checks that both clients support it, and that a keytab can be read. Raises ClientConfigError."""
     if config.get("sasl_mechanism") != GSSAPI:
         return
+    keytab = config.get(KEYTAB)
     try:
         kerberos.check_packages()
-        if config.get(KEYTAB) is not None:
-            kerberos.log_in(*config[KEYTAB])
+        if keytab is not None:
+            kerberos.check_keytab(keytab[0])
     except KerberosError as error:
         raise ClientConfigError(str(error)) from None
 

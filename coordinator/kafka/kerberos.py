@@ -1,13 +1,15 @@
 """SASL/GSSAPI for both Kafka clients from one property map: what each needs, and one login from a keytab.
 
 Both libraries use the system's Kerberos: tickets are in the usual cache (KRB5CCNAME). With a keytab, `kinit` fills the
-cache once before the first connection. librdkafka then repeats that at its own interval; kafka-python uses the tickets
+cache before the first connection. librdkafka then repeats that at its own interval; kafka-python uses the tickets
 in the cache.
 """
 
 import importlib.util
+import shutil
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 GSSAPI = "GSSAPI"
@@ -15,6 +17,7 @@ KEYTAB, PRINCIPAL = "sasl.kerberos.keytab", "sasl.kerberos.principal"
 SERVICE, SERVICE_DEFAULT = "sasl.kerberos.service.name", "kafka"  # librdkafka's default
 RELOGIN = "sasl.kerberos.min.time.before.relogin"
 KINIT_TIMEOUT_S = 20.0
+NO_KINIT = f"{KEYTAB} needs the program kinit (Debian package krb5-user)."
 
 
 class KerberosError(Exception):
@@ -53,8 +56,18 @@ def check_packages() -> None:
         ) from None
 
 
+def check_keytab(keytab: str) -> None:
+    """Raises KerberosError unless the file can be read and kinit is here."""
+    if shutil.which("kinit") is None:
+        raise KerberosError(NO_KINIT)
+    try:
+        Path(keytab).open("rb").close()
+    except OSError as error:
+        raise KerberosError(f"The file {keytab} of {KEYTAB} cannot be read ({error.strerror}).") from None
+
+
 def log_in(keytab: str, principal: str) -> None:
-    """Gets a ticket into the cache. Raises KerberosError, so that errors of the keytab show before any connection."""
+    """Gets a ticket into the cache. Raises KerberosError: a KDC may be away, or not know a new principal yet."""
     try:
         done = subprocess.run(  # noqa: S603 - a file and a name from the settings, which are trusted
             ["kinit", "-k", "-t", keytab, principal],  # noqa: S607 - as librdkafka calls it: from PATH
@@ -64,7 +77,7 @@ def log_in(keytab: str, principal: str) -> None:
             timeout=KINIT_TIMEOUT_S,
         )
     except FileNotFoundError:
-        raise KerberosError(f"{KEYTAB} needs the program kinit (Debian package krb5-user).") from None
+        raise KerberosError(NO_KINIT) from None
     except subprocess.TimeoutExpired:
         raise KerberosError(
             f"No KDC has answered kinit for {principal} within {KINIT_TIMEOUT_S:.0f} s; check krb5.conf."

@@ -20,16 +20,11 @@ from kafka.net.selector import NetworkSelector
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import describe_groups, node_requests, temporary_members
-from bellwether_kafka.coordinator.kafka.client_properties import (
-    KEEPER,
-    KEYTAB,
-    check_kerberos,
-    check_tls_files,
-    client_config,
-)
+from bellwether_kafka.coordinator.kafka.client_properties import KEEPER, KEYTAB, check_login, client_config
 from bellwether_kafka.coordinator.kafka.connections import Connections, release_of
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, SentTopology
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message, reason_of
+from bellwether_kafka.coordinator.kafka.kerberos import KerberosError, log_in
 from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany, GroupList, ListAllGroups
 from bellwether_kafka.coordinator.kafka.node_requests import (
     AnyCommitted,
@@ -78,15 +73,14 @@ class UnreachableError(TransportError):
 
 class Transport:
     """Sends the requests of all groups, from any event loop. Requests on a group's join connections (JoinGroup,
-    SyncGroup, `abandon`) must come from one loop. Start and close it once. Properties are librdkafka's and
+    SyncGroup, `abandon`) must come from one loop. Close it once. Properties are librdkafka's and
     "bellwether.api.version", which pins the broker version instead of querying it."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         config = client_config(properties)
         config.pop("_verify", None)
-        check_tls_files(config)
-        check_kerberos(config)
-        config.pop(KEYTAB, None)
+        check_login(config)
+        self._keytab: tuple[str, str] | None = config.pop(KEYTAB, None)
         self._tokens: TokenKeeper | None = config.pop(KEEPER, None)
         defaults: dict[str, Any] = {
             "max_in_flight_requests_per_connection": IN_FLIGHT_MAX,
@@ -107,12 +101,14 @@ class Transport:
     # ---- for the runtime (asyncio side) ------------------------------------------------------------------------
 
     async def start(self, timeout_ms: int = 10_000) -> None:
-        """Connects to one bootstrap server. Raises UnreachableError."""
-        if self._tokens is not None:
-            try:
+        """Connects to one bootstrap server. May be called again after UnreachableError, which it raises."""
+        try:
+            if self._keytab is not None:
+                await asyncio.to_thread(log_in, *self._keytab)
+            if self._tokens is not None:
                 await asyncio.to_thread(self._tokens.token)
-            except TokenError as none:
-                raise UnreachableError(Failure.AUTHENTICATION, str(none)) from None
+        except (KerberosError, TokenError) as none:
+            raise UnreachableError(Failure.AUTHENTICATION, str(none)) from None
         self._net.start()
         try:
             async with asyncio.timeout(timeout_ms / 1000):

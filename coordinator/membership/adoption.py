@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from bellwether_kafka.coordinator.membership import events, lead_rules
 from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.error_codes import Action, action_for
+from bellwether_kafka.coordinator.membership.error_codes import Action, action_for, refusal
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.coordinator.membership.recovery import Recovery
@@ -77,15 +77,20 @@ class Approach:
         self.core.requests.abandon(Kind.GIVE_BACK)
         self._give_back(failed.reason)
         self.core.requests.abandon(Kind.TEMPORARY)
-        if failed.code and action_for(failed.code) is Action.FATAL:
+        if failed.code and action_for(failed.code) is Action.END:
             self.leaving.fail_code(failed.code)
-        elif takeover.joined:
+            return
+        refused = refusal(failed.code, self.core.config) if failed.code else None
+        why = Obstacle(NotLeading.SET_BACK, failed.reason)
+        if refused is not None:
+            why = Obstacle(refused.reason, f"{failed.reason}. {refused.sentence}")
+        if takeover.joined:
             # If another member leads after dead members were removed, that cost one rebalance and shows which to remove
             # next.
             expected = takeover.leader and self._attempt.before_removal
-            self.leaving.leave(failed.reason, NotLeading.SET_BACK, setback=not expected)
+            self.leaving.leave(why.sentence, why.reason, setback=not expected)
         else:
-            self.leaving.lost(failed.reason)
+            self.leaving.lost(why.sentence, why.reason)
 
     def _conclude(self, outcome: Outcome) -> None:
         match outcome:

@@ -99,7 +99,8 @@ UNREACHABLE_AFTER = 2  # failed attempts in a row; a single one is an ordinary c
 
 class Core:
     """The state that all parts of one membership share. `reason` is that of the JoinGroup or LeaveGroup under way.
-    `unclear_since`: since when requests have failed with errors without a known meaning; None while they do not."""
+    `unclear_since`: since when requests have failed with errors after which Bellwether backs off; None while they do
+    not. `refusal`: why the broker refuses Bellwether, as of its last answer; None if it does not, or does not say."""
 
     def __init__(self, config: MembershipConfig, on_edge: OnEdge) -> None:
         self.config = config
@@ -117,6 +118,7 @@ class Core:
         self.reason = ""
         self.attempts = 0  # failed in a row; determines the back-off
         self.unclear_since: float | None = None
+        self.refusal: Obstacle | None = None
         self.spread = spread(config.group_id)
 
     @property
@@ -169,9 +171,15 @@ class Core:
         self.requests.paused = True
         self.set_timer(Timer.RETRY, delay_ms * self.spread)
 
+    def refused(self, why: Obstacle | None) -> None:
+        """Records the refusal, and alerts to each once."""
+        if why is not None and why != self.refusal:
+            self.alert(why.sentence)
+        self.refusal = why
+
     def trouble_is_over(self) -> None:
         self.attempts = 0
-        self.unclear_since = None
+        self.unclear_since = self.refusal = None
 
     def heartbeat(self) -> None:
         self.set_timer(Timer.HEARTBEAT, self._heartbeat_interval_ms())
@@ -206,4 +214,5 @@ class Core:
         self.requests.member_id = ""
         self.requests.generation = NO_GENERATION
         self.leadership = Leadership()
-        self.trouble_is_over()
+        self.attempts = 0
+        self.unclear_since = None

@@ -33,6 +33,8 @@ class CurrentRole:
             return self.leaving.ended or Obstacle(NotLeading.STOPPED, "this process ends")
         if core.state is State.LEAVING:
             return Obstacle(NotLeading.LEAVING, core.reason)
+        if core.refusal is not None and (core.session_expired or not core.is_member):
+            return core.refusal
         if core.unreachable and (core.session_expired or not core.is_member):
             return Obstacle(NotLeading.UNREACHABLE, "no broker answers for this group")
         if core.state is State.APPROACHING:

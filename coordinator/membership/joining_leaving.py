@@ -7,9 +7,9 @@ from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.error_codes import (
     EXIT_CONFIG,
     EXIT_FENCED,
-    NOT_LEADING,
     Code,
-    fatal_sentence,
+    name_of,
+    refusal,
 )
 from bellwether_kafka.coordinator.membership.events import VACANT, JoinAnswer
 from bellwether_kafka.coordinator.membership.lead_rules import subscription, with_own
@@ -122,10 +122,10 @@ class Leaving:
         self.core.alert("the broker did not answer LeaveGroup in time")
         self.left()
 
-    def lost(self, reason: str) -> None:
+    def lost(self, reason: str, why: NotLeading = NotLeading.SET_BACK) -> None:
         """Ends the membership after the broker has expelled Bellwether or lost the group. Joining at once would make
         Bellwether a follower."""
-        self.core.policy.set_back(self.core.now, Obstacle(NotLeading.SET_BACK, reason))
+        self.core.policy.set_back(self.core.now, Obstacle(why, reason))
         self.core.note(NoteKind.WATCHING, reason)
         self.left()
 
@@ -137,11 +137,11 @@ class Leaving:
         self.core.go(State.WATCHING)
         self.core.set_timer(Timer.WATCH, self.core.config.watch_interval_ms)
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, reason: str, why: NotLeading = NotLeading.SET_BACK) -> None:
         if self.core.requests.member_id:
-            self.leave(reason, NotLeading.SET_BACK, setback=True)
+            self.leave(reason, why, setback=True)
         else:
-            self.lost(reason)
+            self.lost(reason, why)
 
     def keep_out(self, reason: str) -> None:
         """Leaves the group because of an operator's order."""
@@ -182,8 +182,7 @@ class Leaving:
             if config.standby:
                 self._fenced()
                 return
-        reason = NOT_LEADING.get(code, NotLeading.UNFIT)
-        self.fail(Obstacle(reason, fatal_sentence(code, config)))
+        self.fail(refusal(code, config) or Obstacle(NotLeading.UNFIT, name_of(code)))
 
     def fail(self, why: Obstacle) -> None:
         """Stops for good in this group. Leaves first if it is a member, so that no member waits for Bellwether's

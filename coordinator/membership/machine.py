@@ -204,7 +204,7 @@ class GroupMembership:
     @property
     def unclear_since(self) -> float | None:
         """Since when requests have failed with errors without a known meaning; None while they do not."""
-        return self._core.unclear_since
+        return self._core.unclear_since if self._core.refusal is None else None
 
     @property
     def view(self) -> MembershipView:
@@ -267,7 +267,6 @@ class GroupMembership:
         kind = self._core.requests.arrived(event.request_id)
         if kind is None:
             return
-        self._recovery.answered()
         if self.state is State.APPROACHING:
             self._approach.answered(kind, event)
         elif self.state in self._by_answer.get(kind, {}):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.commands import NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.error_codes import Action, Code, action_for, name_of
+from bellwether_kafka.coordinator.membership.error_codes import Action, Code, action_for, name_of, refusal
 from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Failure, LeaveAnswer, RequestFailed
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
@@ -18,8 +18,6 @@ class Recovery:
     core: Core
     joining: Joining
     leaving: Leaving
-    _answered: bool = False  # the broker has answered at least once
-    _refused: bool = False  # the broker has refused the credentials since its last answer
 
     def proceed(self) -> None:
         """Sends what the present state needs: at the start, after a back-off, or after a coordinator node was found."""
@@ -57,24 +55,24 @@ class Recovery:
 
     # ---- answers ---------------------------------------------------------------------------------------------------
 
-    def answered(self) -> None:
-        self._answered, self._refused = True, False
-
     def coordinator_found(self, answer: CoordinatorAnswer) -> None:
         core = self.core
         if answer.error == 0 and answer.node is not None:
             core.requests.node = answer.node
+            core.refusal = None
             if core.requests.parked_elsewhere():
                 core.requests.abandon(Kind.JOIN, Kind.SYNC)
                 self._sync_is_outdated()
             self.proceed()
-        elif action_for(answer.error) is Action.FATAL and answer.error != Code.FENCED_INSTANCE_ID:
+        elif action_for(answer.error) is Action.END and answer.error != Code.FENCED_INSTANCE_ID:
             self.leaving.fail_code(answer.error)
         else:  # FindCoordinator names no instance id, so FENCED_INSTANCE_ID is no valid answer
+            core.refused(refusal(answer.error, core.config))
             core.back_off()
 
     def left(self, answer: LeaveAnswer) -> None:
-        if answer.error and action_for(answer.error) in (Action.RETRY, Action.FIND, Action.UNCLEAR):
+        explained = refusal(answer.error, self.core.config)
+        if answer.error and not explained and action_for(answer.error) in (Action.RETRY, Action.FIND, Action.BACK_OFF):
             self.failed(Kind.LEAVE, answer.error)  # retried until Timer.LEAVE
         else:
             self.leaving.left()
@@ -91,37 +89,34 @@ class Recovery:
                 self.rejoin(f"{kind.name} was answered with {name_of(code)}")
             case Action.LOST:
                 self.leaving.lost(f"{kind.name} was answered with {name_of(code)}")
-            case Action.FATAL:
+            case Action.END:
                 self.leaving.fail_code(code)
             case _:
                 self._back_off_or_leave(kind, code)
 
     def request_failed(self, kind: Kind, event: RequestFailed) -> None:
         """Handles a request that got no answer."""
-        if event.failure is Failure.UNSUPPORTED:
-            self.leaving.fail_code(Code.UNSUPPORTED_VERSION)
-        elif event.failure is Failure.AUTHENTICATION and not self._answered:
-            sentence = (
-                f"Group '{self.core.config.group_id}': the broker refused Bellwether's credentials ({event.reason});"
-                " check security.protocol and the sasl.* or ssl.* properties."
-            )
-            self.leaving.fail(Obstacle(NotLeading.DENIED, sentence))
-        elif event.failure is Failure.MALFORMED and kind is Kind.JOIN:
-            self.leaving.give_up(f"the answer to JoinGroup cannot be read: {event.reason}")
-        else:
-            if event.failure is Failure.AUTHENTICATION:
+        match event.failure:
+            case Failure.UNSUPPORTED if kind is Kind.LEAVE:
+                self.leaving.left()
+            case Failure.UNSUPPORTED:
+                self._back_off_or_leave(kind, Code.UNSUPPORTED_VERSION)
+            case Failure.MALFORMED if kind is Kind.JOIN:
+                self.leaving.give_up(f"the answer to JoinGroup cannot be read: {event.reason}")
+            case Failure.AUTHENTICATION:
                 self._login_refused(event.reason)
-            self._lost_node(kind)
+                self._lost_node(kind)
+            case _:
+                self._lost_node(kind)
 
     def _login_refused(self, reason: str) -> None:
-        """Alerts once. Credentials can be corrected, so Bellwether keeps trying; meanwhile a member leads once its
-        session ends."""
-        if not self._refused:
-            self._refused = True
-            self.core.alert(
-                f"the brokers refuse Bellwether's credentials now ({reason}); check security.protocol and the sasl.* or"
-                " ssl.* properties, and restart where a password has changed"
-            )
+        """Credentials can be corrected, and a broker that starts may not know them yet; meanwhile a member leads once
+        the session ends."""
+        sentence = (
+            f"Group '{self.core.config.group_id}': the brokers refuse Bellwether's credentials ({reason}); check"
+            " security.protocol and the sasl.* or ssl.* properties, and restart where a password has changed"
+        )
+        self.core.refused(Obstacle(NotLeading.DENIED, sentence))
 
     def _again(self, kind: Kind) -> None:
         if kind is Kind.SYNC:
@@ -147,15 +142,17 @@ class Recovery:
             self.core.go(State.JOINING)
 
     def _back_off_or_leave(self, kind: Kind, code: int) -> None:
-        """Retries after an error without a known meaning for a bounded time, then leaves
-        (docs/reference/broker-behaviour.md#limits)."""
+        """Retries for a bounded time, then leaves (docs/reference/broker-behaviour.md#limits). A membership without
+        heartbeats ends by itself, so a refusal that a moment ends costs no rebalance."""
         core = self.core
+        core.refused(refusal(code, core.config))
         if core.unclear_since is None:
             core.unclear_since = core.now
         unclear_ms = (core.now - core.unclear_since) * 1000
-        if core.state is State.WATCHING or unclear_ms < core.config.unclear_ms_max:
+        if core.state in (State.WATCHING, State.LEAVING) or unclear_ms < core.config.unclear_ms_max:
             self._again(kind)
             return
         reason = f"{kind.name} has been answered with {name_of(code)} for {unclear_ms / 1000:.0f} s"
         core.alert(reason)
-        self.leaving.give_up(reason)
+        why = core.refusal or Obstacle(NotLeading.SET_BACK, reason)
+        self.leaving.give_up(why.sentence, why.reason)

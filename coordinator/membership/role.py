@@ -65,7 +65,8 @@ REMEDIES: Mapping[NotLeading, str] = {
     NotLeading.FENCED: "Give each process an instance_id of its own, or set standby = true; then restart this one.",
     NotLeading.CONVERTED: 'Set group.protocol=classic in its members, or mode = "observe" in the group\'s settings.',
     NotLeading.UNFIT: "Correct the setting that the reason names, then restart.",
-    NotLeading.DENIED: "Grant the ACL or correct the credentials that the reason names, then restart.",
+    NotLeading.DENIED: "Do what the reason says: grant the ACL, correct the credentials or make room; Bellwether keeps"
+    " trying.",
     NotLeading.STOPPED: "Start Bellwether again.",
     NotLeading.FAILED: "Report the error in the log, then restart.",
 }

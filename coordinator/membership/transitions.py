@@ -106,7 +106,7 @@ class Position(Generic[S]):
 
 NOTHING_TO_LEAVE = "the error is fatal, and there is nothing to leave"
 NEVER_WORKS = "the error is fatal"
-TOO_LONG_UNEXPLAINED = "unexplained errors have lasted too long"
+TOO_LONG_UNEXPLAINED = "refusals or unexplained errors have lasted too long"
 ORDER = "an operator has ordered Bellwether to leave"
 ORDER_EARLY = "an operator has ordered Bellwether to leave, and there is nothing to leave"
 HANDED_BACK = "an earlier process has handed the lead back, and nothing has shown yet that Bellwether may return"
@@ -127,11 +127,10 @@ MEMBERSHIP: Transitions[State] = {
             State.JOINING: "the group is empty, or its instance is still a member",
             State.APPROACHING: "a rebalance waits for a member that does not come, perhaps the leader",
             State.WATCHING: "the broker answers that Bellwether is not a member, or is fenced",
-            State.STOPPED: "Bellwether can never lead this group, or may not see it",
+            State.STOPPED: "Bellwether can never lead this group",
         },
         events.ComparisonReady: {State.APPROACHING: "the dry run of a plan for a group that a member leads has ended"},
         events.DeathsProven: {State.APPROACHING: "dead members are about to be removed, perhaps the leader"},
-        events.RequestFailed: {State.STOPPED: NOTHING_TO_LEAVE},
         events.StopRequested: {State.STOPPED: STOP_EARLY},
     },
     State.APPROACHING: {
@@ -165,8 +164,7 @@ MEMBERSHIP: Transitions[State] = {
         events.HeartbeatAnswer: {State.LEAVING: TOO_LONG_UNEXPLAINED, **EXPELLED},
         events.RequestFailed: {
             State.LEAVING: "the answer to JoinGroup cannot be read, or no request can be made",
-            State.WATCHING: "the answer to the first JoinGroup cannot be read",
-            State.STOPPED: NOTHING_TO_LEAVE,
+            State.WATCHING: "the answer to the first JoinGroup cannot be read, or no request can be made",
         },
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
         events.OrdersInForce: {State.LEAVING: ORDER, State.WATCHING: ORDER_EARLY},
@@ -190,7 +188,7 @@ MEMBERSHIP: Transitions[State] = {
             State.LEAVING: "the generation is outdated during the shutdown, or Bellwether gives up",
             **EXPELLED,
         },
-        events.RequestFailed: {State.LEAVING: NEVER_WORKS},
+        events.RequestFailed: {State.LEAVING: TOO_LONG_UNEXPLAINED},
         events.OrdersInForce: {State.LEAVING: ORDER},
         events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
         events.StopRequested: {State.LEAVING: STOP},
@@ -209,7 +207,7 @@ MEMBERSHIP: Transitions[State] = {
         events.HeartbeatAnswer: {State.LEAVING: TOO_LONG_UNEXPLAINED, **EXPELLED},
         events.RequestFailed: {
             State.JOINING: "it is unknown whether the broker has the plan: the next rebalance shows it",
-            State.LEAVING: NEVER_WORKS,
+            State.LEAVING: TOO_LONG_UNEXPLAINED,
         },
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
         events.OrdersInForce: {State.LEAVING: ORDER},
@@ -228,7 +226,7 @@ MEMBERSHIP: Transitions[State] = {
             **EXPELLED,
         },
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
-        events.RequestFailed: {State.LEAVING: NEVER_WORKS},
+        events.RequestFailed: {State.LEAVING: TOO_LONG_UNEXPLAINED},
         events.RebalanceWanted: {
             State.JOINING: "a rebalance is wanted, and the interval since the last one has passed"
         },
@@ -248,7 +246,7 @@ MEMBERSHIP: Transitions[State] = {
         events.Wake: {State.JOINING: SESSION_OVER},
         events.CoordinatorAnswer: {State.LEAVING: NEVER_WORKS},
         events.HeartbeatAnswer: {State.LEAVING: TOO_LONG_UNEXPLAINED, **EXPELLED},
-        events.RequestFailed: {State.JOINING: "members cannot be counted", State.LEAVING: NEVER_WORKS},
+        events.RequestFailed: {State.JOINING: "members cannot be counted", State.LEAVING: TOO_LONG_UNEXPLAINED},
         events.OrdersInForce: {State.LEAVING: ORDER},
         events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
         events.StopRequested: {State.LEAVING: STOP},
@@ -257,14 +255,16 @@ MEMBERSHIP: Transitions[State] = {
         events.LeaveAnswer: {
             State.WATCHING: "Bellwether has left the group",
             State.STOPPED: "Bellwether has left the group, and shuts down",
-            State.LEAVING: TOO_LONG_UNEXPLAINED,
         },
         Timer.LEAVE: {
             State.WATCHING: "no answer in time: the session will end",
             State.STOPPED: "no answer in time: the session will end, and Bellwether shuts down",
         },
         events.CoordinatorAnswer: {State.STOPPED: NOTHING_TO_LEAVE},
-        events.RequestFailed: {State.STOPPED: "the broker has no LeaveGroup that Bellwether can send"},
+        events.RequestFailed: {
+            State.WATCHING: "the broker has no LeaveGroup that Bellwether can send",
+            State.STOPPED: "the broker has no LeaveGroup that Bellwether can send, and Bellwether shuts down",
+        },
         events.OrdersInForce: {
             State.WATCHING: "ordered again, and the broker has given it no id to leave with",
             State.STOPPED: "ordered again during the shutdown, and the broker has given it no id to leave with",

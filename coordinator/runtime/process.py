@@ -2,14 +2,14 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.shared import Rule, UnknownNameError
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
-from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipView
+from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipView, NotLeading
 from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observation, Rhythms
 from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError, StreamsConfig, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
@@ -51,6 +51,8 @@ from bellwether_kafka.coordinator.web import (
     present,
     role_status,
 )
+
+NAMED_MAX = 10  # groups in the answer to a probe
 
 
 async def serve(
@@ -157,6 +159,7 @@ async def serve(
         lambda group: present_of(service.watched(group), newest),
         lambda group: rows([status for status in groups() if group in ("", status.group)], service, rebalances, trends),
         lambda: service.loop_watch.stuck() or turning.stuck(),
+        lambda: _named(kept_out(service)),
     )
     server = outside.page(web)
     reload = (
@@ -291,13 +294,28 @@ def present_of(observer: GroupObserver | None, newest: Kept[Present]) -> Present
 
 
 def not_ready(service: Service) -> str | None:
-    """Returns why the service is not ready, or None: it has not connected yet, is stuck, or has given up all of its
-    groups. If only some are given up the process stays ready, because it serves the others; so does one whose patterns
-    match no group."""
+    """Returns why the service is not ready, or None: it has not connected yet, is stuck, or serves none of its groups,
+    because brokers refuse them or it has given them up. One whose patterns match no group is ready."""
     if not (service.connected or service.runners):
-        return "not connected yet"
+        return ": ".join(filter(None, ("not connected yet", service.connecting.trouble)))
     if stuck := service.loop_watch.stuck():
         return stuck
-    given_up = sorted(group for group, runner in list(service.runners.items()) if runner.fatal is not None)
-    all_given_up = len(given_up) == len(service.runners) and not service.observed
-    return f"given up: {', '.join(given_up)}" if given_up and all_given_up else None
+    out = kept_out(service)
+    return _named(out) if out and len(out) == len(service.runners) and not service.observed else None
+
+
+def kept_out(service: Service) -> dict[str, str]:
+    """Returns, by group, why the service is out of it until an operator acts: it has given the group up, or the brokers
+    deny it."""
+    runners = list(service.runners.items())
+    given_up = {group: f"given up: {runner.fatal.message}" for group, runner in runners if runner.fatal is not None}
+    denied = {
+        group: f"denied: {runner.role.detail}" for group, runner in runners if runner.role.reason is NotLeading.DENIED
+    }
+    return dict(sorted({**denied, **given_up}.items()))
+
+
+def _named(out: Mapping[str, str]) -> str:
+    shown = "; ".join(why if group in why else f"{group}: {why}" for group, why in [*out.items()][:NAMED_MAX])
+    more = len(out) - NAMED_MAX
+    return f"{shown}; and {more} groups more" if more > 0 else shown

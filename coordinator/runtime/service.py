@@ -34,6 +34,7 @@ from bellwether_kafka.coordinator.observation import (
 )
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules
 from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
+from bellwether_kafka.coordinator.runtime.connecting import Connecting
 from bellwether_kafka.coordinator.runtime.led_groups import LedGroups
 from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
@@ -49,7 +50,6 @@ from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Sele
 from bellwether_kafka.coordinator.runtime.size_limit_watch import SizeLimitWatch
 from bellwether_kafka.coordinator.triggers import OwnerWatch
 
-CONNECT_TIMEOUT_MS = 10_000
 SIZE_LIMIT_S = 3.0  # how long to wait for the brokers' group.max.size; the start waits for it once
 
 NewDriver = Callable[[membership.MembershipConfig], MembershipDriver]
@@ -89,6 +89,7 @@ class Service:
         outside: Outside | None = None,
     ) -> None:
         self.connected = False
+        self.connecting = Connecting()
         self.loop_watch = LoopWatch()  # of the memberships
         self._properties = dict(properties)
         self._groups = tuple(groups)
@@ -152,20 +153,22 @@ class Service:
         except kafka.ClientConfigError as error:
             return ServiceOutcome(membership.EXIT_CONFIG, (str(error),))
         transports = {transport, heartbeats}
+        if handle_signals:
+            self._listen()
         try:
-            await asyncio.gather(*(started.start(CONNECT_TIMEOUT_MS) for started in transports))
+            if not await self.connecting.connect(transports):
+                return ServiceOutcome(0)
             self.loop_watch.threads = tuple(each.thread for each in transports if each.thread is not None)
             async with self._outside.memberships(self.loop_watch.run()) as loop:
                 drivers = partial(MembershipDriver, transport=heartbeats, loop=loop)
-                return await self._run(transport, drivers, handle_signals=handle_signals)
-        except kafka.UnreachableError as error:
-            return ServiceOutcome(membership.EXIT_CONFIG, (str(error),))
+                return await self._run(transport, drivers)
         finally:
             await asyncio.gather(*(started.close() for started in transports))
 
     def stop(self) -> None:
         """Stops as SIGTERM does: every group is handed to a standby, is left, or keeps its session, and `run` returns.
         A second call does not wait for a standby."""
+        self.connecting.stopping.set()
         if self._controller is not None and self._stop_task is None:
             self._stop_task = asyncio.create_task(self._hand_over_and_stop(self._controller))
         else:
@@ -187,7 +190,7 @@ class Service:
             if refreshes is not None:
                 refreshes.stop()
 
-    async def _run(self, transport: kafka.Transport, drivers: NewDriver, *, handle_signals: bool) -> ServiceOutcome:
+    async def _run(self, transport: kafka.Transport, drivers: NewDriver) -> ServiceOutcome:
         properties = kafka.librdkafka_properties(self._properties)
         refreshes = RefreshSources(transport, properties, self._outside)
         reader = self._outside.cluster(properties) if self._leads else refreshes.reader
@@ -201,9 +204,8 @@ class Service:
         if self._takes_over:
             release, _ = await asyncio.gather(kafka.oldest_release(transport, reader), sizes.refresh())
             watching.append(asyncio.create_task(sizes.run()))
-        own = Observers(
-            on_consumer_decision=[self._owners.on_decision], on_note=[self._on_note], on_role=[self._on_role]
-        )
+        by_plan = [self._owners.on_decision]
+        own = Observers(on_consumer_decision=by_plan, on_note=[self._on_note], on_role=[self._on_role])
         observers = Observers.of(self._observers, own)
         for config in self._led.memberships(self._groups, release, sizes.limit):
             warn_of_guard(config)
@@ -213,13 +215,11 @@ class Service:
         self._watches = ghost_watches(self._ghosts, transport, self.runners, self._observers, before)
         watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
         if self._control is not None and (self._control.topic or self.runners):
-            on_control = self._observers.on_control
-            orders = self._outside.orders(self._properties, self._control.topic)
             self._controller = Controller(
-                orders,
+                self._outside.orders(self._properties, self._control.topic),
                 self._control,
                 self.runners,
-                on_control=on_control,
+                on_control=self._observers.on_control,
                 on_stopped=self._members_stopped,
                 served=self._served,
             )
@@ -242,8 +242,8 @@ class Service:
             self._led_refreshes = led_refreshes = self._led_groups(refreshes, transport)
             watching.append(asyncio.create_task(led_refreshes.run()))
         self.connected = True
-        if handle_signals:
-            self._listen()
+        if self.connecting.stopping.is_set():  # while the memberships were made
+            self._stop_now()
         try:
             running = [group.run() for group in self.runners.values()]
             if observed.observers or self._selection.patterns or not running:

@@ -70,8 +70,9 @@ class Web:
     return at once. `pictures` returns the picture of a led group, by default that of `rebalances`; `observed` returns
     what an observed group has; `overview` returns the row of one group, or for "" those of all, the worst first.
 
-    `stuck` returns why the process is not alive, None if it is. A leader that waits in JoinGroup is alive, but may not
-    be ready. The server's thread answers probes at once; all other answers are made in another thread.
+    `stuck` returns why the process is not alive, None if it is; `remark` what is wrong although it is ready. A leader
+    that waits in JoinGroup is alive, but may not be ready. The server's thread answers probes at once; all other
+    answers are made in another thread.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Web:
         observed: Callable[[str], Present | None] = lambda _: None,
         overview: Callable[[str], Sequence[Row]] = lambda _: (),
         stuck: Callable[[], str | None] = lambda: None,
+        remark: Callable[[], str] = str,
     ) -> None:
         self._registry = registry
         self._ready = ready
@@ -93,6 +95,7 @@ class Web:
         self._observed = observed
         self._overview = overview
         self._stuck = stuck
+        self._remark = remark
         self._answers = HttpAnswers()
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
@@ -132,7 +135,7 @@ class Web:
             case "/livez":
                 return _probe(self._stuck())
             case "/readyz":
-                return _probe(self._ready())
+                return _probe(self._ready(), self._remark())
             case "/decisions":
                 return _json(self._rebalances.lines())
             case "/api/groups":
@@ -160,9 +163,10 @@ class Web:
         return _json(shown)
 
 
-def _probe(trouble: str | None) -> HttpAnswer:
+def _probe(trouble: str | None, remark: str = "") -> HttpAnswer:
     status = HTTPStatus.OK if trouble is None else HTTPStatus.SERVICE_UNAVAILABLE
-    return HttpAnswer(status, PLAIN, f"{trouble or 'ok'}\n".encode())
+    passes = f"ok, but {remark}" if remark else "ok"
+    return HttpAnswer(status, PLAIN, f"{trouble or passes}\n".encode())
 
 
 async def _send(scope: Scope, send: Send, answer: HttpAnswer) -> None:

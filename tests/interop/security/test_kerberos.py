@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.kafka.kerberos import KerberosError, check_pac
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.conftest import missing_tool
-from tests.interop.security.test_lead_refusals import refused, run
+from tests.interop.security.test_lead_refusals import keeps_trying, refused, run
 from tests.interop.security.test_lead_secured import renewals
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.instance import InstanceHarness
@@ -134,6 +134,6 @@ def was_recorded(path: Path, topic: str, file: Path) -> bool:
 def test_a_keytab_that_is_wrong_is_a_sentence(realm: Realm, tmp_path: Path) -> None:
     group = {"name": "kerberos-refused"}
     other_principal = realm.login() | {"sasl.kerberos.principal": f"stranger@{CLIENT.split('@')[1]}"}
-    refused(run(tmp_path, other_principal, group), "sasl.kerberos.keytab", "stranger@")
+    keeps_trying(tmp_path, other_principal, group, "sasl.kerberos.keytab", "stranger@")
     missing = realm.login() | {"sasl.kerberos.keytab": str(tmp_path / "none")}
     refused(run(tmp_path, missing, group), "sasl.kerberos.keytab", "none")

@@ -7,8 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -99,7 +101,6 @@ def test_a_mistake_is_one_sentence(arguments: tuple[str, ...], message: str) -> 
     [
         ((), "bootstrap.servers is not set"),
         (("--bootstrap", "x:y", "--group", "g"), "bootstrap.servers"),
-        (("--bootstrap", "127.0.0.1:1", "--group", "g"), "bootstrap.servers (127.0.0.1:1)"),
     ],
 )
 def test_a_service_that_cannot_start_says_why_in_one_sentence(arguments: tuple[str, ...], message: str) -> None:
@@ -144,6 +145,74 @@ def running() -> Iterator[tuple[subprocess.Popen[str], str]]:
             if process.poll() is None:
                 process.kill()
             process.communicate(timeout=10)
+
+
+@pytest.mark.embedded
+def test_a_service_that_starts_before_its_brokers_waits_for_them() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as later:
+        address, bootstrap = (f"127.0.0.1:{each.getsockname()[1]}" for each in (free, later))
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("BELLWETHER_")}
+    environ |= {"BELLWETHER_HTTP_ADDRESS": address}
+    command = [*ON_EMBEDDED_BROKERS, "run", "--group", "orders", "--mode", "lead", "--bootstrap", bootstrap]
+    process = subprocess.Popen(command, env=environ, text=True, stderr=subprocess.PIPE)
+    try:
+        until(address, f"not connected yet: No broker can be reached at bootstrap.servers ({bootstrap})")
+        assert fetched(address, "/livez") == "ok\n"
+        with EmbeddedCluster() as brokers, forwarded(bootstrap, brokers.bootstrap.split(",")[0]):
+            until(address, "ok\n")
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=20)
+        assert process.returncode == 0, errors
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate(timeout=10)
+
+
+def until(address: str, words: str) -> None:
+    """Waits until /readyz says this."""
+    deadline = time.monotonic() + 60
+    while words not in fetched(address, "/readyz"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@contextmanager
+def forwarded(address: str, to: str) -> Iterator[None]:
+    """Forwards connections, like the address of a broker that has come up."""
+    host, _, port = address.rpartition(":")
+    there = to.rpartition(":")[0], int(to.rpartition(":")[2])
+
+    def forward(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                opened.append(listening.accept()[0])
+                opened.append(socket.create_connection(there))
+                for ends in (opened[-2:], opened[:-3:-1]):
+                    threads.append(threading.Thread(target=forward, args=ends, daemon=True))
+                    threads[-1].start()
+
+    opened, threads = list[socket.socket](), [threading.Thread(target=accept, daemon=True)]
+    with socket.create_server((host, int(port))) as listening:
+        threads[0].start()
+        try:
+            yield
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            threads[0].join(10)
+            for end in opened:
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join(10)
+            for end in opened:
+                end.close()
 
 
 def fetched(address: str, path: str) -> str:

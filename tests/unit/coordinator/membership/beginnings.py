@@ -35,7 +35,7 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     with_bellwether,
 )
 
-DENIED, LOADING, NOT_COORDINATOR, REBALANCE, UNEXPECTED = 30, 14, 16, 27, 99
+INVALID, LOADING, NOT_COORDINATOR, REBALANCE, UNEXPECTED = 24, 14, 16, 27, 99
 
 
 UNSUPPORTED, MALFORMED = e.Failure.UNSUPPORTED, e.Failure.MALFORMED
@@ -172,8 +172,8 @@ def instance_takeover() -> Play:
     return standby(adopt="take-over")
 
 
-def search_denied(play: Play, lost: type[c.Request] = c.Heartbeat) -> Play:
-    return searching(play, lost).coordinator_found(error=DENIED)
+def search_refused(play: Play, lost: type[c.Request] = c.Heartbeat) -> Play:
+    return searching(play, lost).coordinator_found(error=INVALID)
 
 
 def heartbeats(begin: Callable[[Play], Play]) -> dict[State, Callable[[], Play]]:

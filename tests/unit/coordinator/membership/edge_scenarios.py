@@ -11,8 +11,8 @@ from bellwether_kafka.coordinator.membership.transitions import (
     Step,
 )
 from tests.unit.coordinator.membership.beginnings import (
-    DENIED,
     IMPATIENT,
+    INVALID,
     LEAVE,
     LOADING,
     MALFORMED,
@@ -40,7 +40,7 @@ from tests.unit.coordinator.membership.beginnings import (
     replaced,
     replacing,
     returning,
-    search_denied,
+    search_refused,
     searching,
     stopping_while_deciding,
     stopping_while_deciding_late,
@@ -79,16 +79,15 @@ QUIET: dict[str, Any] = {**STATIC, "leave_on_stop": False}
 
 SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
     State.WATCHING: {
-        e.CoordinatorAnswer: {State.STOPPED: lambda: Play().coordinator_found(error=DENIED)},
+        e.CoordinatorAnswer: {State.STOPPED: lambda: Play().coordinator_found(error=INVALID)},
         e.DescribeAnswer: {
             State.JOINING: lambda: Play().joining(),
             State.APPROACHING: lambda: has_waited(Play(adopt="succeed").coordinator_found()),
             State.WATCHING: lambda: Play().coordinator_found().described(error=UNKNOWN),
-            State.STOPPED: lambda: Play().coordinator_found().described(error=DENIED),
+            State.STOPPED: lambda: Play().coordinator_found().described(error=INVALID),
         },
         e.ComparisonReady: {State.APPROACHING: dry_run_done},
         e.DeathsProven: {State.APPROACHING: before_removal},
-        e.RequestFailed: {State.STOPPED: lambda: Play().failed(c.FindCoordinator, UNSUPPORTED)},
         e.StopRequested: {State.STOPPED: lambda: Play().send(STOP)},
     },
     State.APPROACHING: {
@@ -96,7 +95,7 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.JOINING: lambda: answered(given(dry_run_done(), GOOD), GOOD),
             State.LEAVING: lambda: given(dry_run_done(), GOOD).refused(UNKNOWN),
             State.WATCHING: lambda: dry_run_done().refused(LOADING),
-            State.STOPPED: lambda: dry_run_done().refused(DENIED),
+            State.STOPPED: lambda: dry_run_done().refused(INVALID),
         },
         e.SyncAnswer: {
             State.LEAVING: lambda: answered(given(dry_run_done(), GOOD), LEADER).synced(UNKNOWN),
@@ -130,8 +129,8 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
     },
     State.JOINING: {
         e.CoordinatorAnswer: {
-            State.LEAVING: lambda: search_denied(rejoining(Play())),
-            State.STOPPED: lambda: search_denied(Play().joining(), c.Join),
+            State.LEAVING: lambda: search_refused(rejoining(Play())),
+            State.STOPPED: lambda: search_refused(Play().joining(), c.Join),
         },
         e.JoinAnswer: {
             State.DECIDING: lambda: Play().deciding(),
@@ -139,13 +138,12 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.JOINING: lambda: Play().joining().refused(REBALANCE),
             State.LEAVING: lambda: Play().joining().joined(leader="somebody"),
             State.WATCHING: lambda: Play().joining().refused(UNKNOWN),
-            State.STOPPED: lambda: Play().joining().refused(DENIED),
+            State.STOPPED: lambda: Play().joining().refused(INVALID),
         },
         e.HeartbeatAnswer: heartbeats(rejoining),
         e.RequestFailed: {
             State.LEAVING: lambda: rejoining(Play()).failed(c.Join, MALFORMED),
             State.WATCHING: lambda: Play().joining().failed(c.Join, MALFORMED),
-            State.STOPPED: lambda: Play().joining().failed(c.Join, UNSUPPORTED),
         },
         e.OrdersInForce: {
             State.LEAVING: lambda: Play(**STATIC).joining().send(LEAVE),
@@ -174,13 +172,13 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.JOINING: lambda: Play().deciding().later(11).wake(),
             State.LEAVING: lambda: stopping_while_deciding().later(11).wake(),
         },
-        e.CoordinatorAnswer: {State.LEAVING: lambda: search_denied(Play().deciding())},
+        e.CoordinatorAnswer: {State.LEAVING: lambda: search_refused(Play().deciding())},
         e.HeartbeatAnswer: {
             **heartbeats(Play.deciding),
             State.JOINING: lambda: heartbeat(Play().deciding(), REBALANCE),
             State.COALESCING: lambda: heartbeat(Play(coalesce_running_ms=500).deciding(), REBALANCE),
         },
-        e.RequestFailed: {State.LEAVING: lambda: unsupported(Play().deciding())},
+        e.RequestFailed: {State.LEAVING: lambda: unsupported(Play(**IMPATIENT).deciding())},
         e.OrdersInForce: {State.LEAVING: lambda: Play().deciding().send(LEAVE)},
         e.HandBackRemembered: {State.LEAVING: lambda: Play().deciding().send(HANDED_BACK)},
         e.StopRequested: {State.LEAVING: lambda: Play().deciding().send(STOP)},
@@ -194,13 +192,13 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.STOPPED: lambda: syncing(Play()).synced(FENCED),
         },
         e.CoordinatorAnswer: {
-            State.LEAVING: lambda: search_denied(syncing(Play())),
+            State.LEAVING: lambda: search_refused(syncing(Play())),
             State.JOINING: lambda: searching(syncing(Play())).coordinator_found(OTHER_NODE),
         },
         e.HeartbeatAnswer: heartbeats(syncing),
         e.RequestFailed: {
             State.JOINING: lambda: syncing(Play()).failed(c.Sync),
-            State.LEAVING: lambda: syncing(Play()).failed(c.Sync, UNSUPPORTED),
+            State.LEAVING: lambda: syncing(Play(**IMPATIENT)).failed(c.Sync, UNSUPPORTED),
         },
         Timer.LEAVE: {State.LEAVING: lambda: until(syncing(Play()).send(STOP), c.Leave)},
         e.OrdersInForce: {State.LEAVING: lambda: syncing(Play()).send(LEAVE)},
@@ -217,8 +215,8 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.JOINING: lambda: heartbeat(Play().stable(), REBALANCE),
             State.COALESCING: lambda: coalescing(Play()),
         },
-        e.CoordinatorAnswer: {State.LEAVING: lambda: search_denied(Play().stable())},
-        e.RequestFailed: {State.LEAVING: lambda: unsupported(Play().stable())},
+        e.CoordinatorAnswer: {State.LEAVING: lambda: search_refused(Play().stable())},
+        e.RequestFailed: {State.LEAVING: lambda: unsupported(Play(**IMPATIENT).stable())},
         e.RebalanceWanted: {State.JOINING: lambda: Play().stable().send(e.RebalanceWanted("a topic"))},
         e.ComparisonReady: {State.JOINING: lambda: Play().stable().send(e.ComparisonReady(1, worth_moving=True))},
         Timer.REBALANCE: {
@@ -253,11 +251,11 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         },
         e.DescribeAnswer: {State.JOINING: lambda: coalescing(Play()).described(error=NOT_COORDINATOR)},
         e.Wake: {State.JOINING: lambda: coalescing(Play()).later(11).wake()},
-        e.CoordinatorAnswer: {State.LEAVING: lambda: search_denied(coalescing(Play()))},
+        e.CoordinatorAnswer: {State.LEAVING: lambda: search_refused(coalescing(Play()))},
         e.HeartbeatAnswer: heartbeats(coalescing),
         e.RequestFailed: {
             State.JOINING: lambda: coalescing(Play()).failed(c.Describe),
-            State.LEAVING: lambda: coalescing(Play()).failed(c.Describe, UNSUPPORTED),
+            State.LEAVING: lambda: coalescing(Play(**IMPATIENT)).failed(c.Describe, UNSUPPORTED),
         },
         e.OrdersInForce: {State.LEAVING: lambda: coalescing(Play()).send(LEAVE)},
         e.HandBackRemembered: {State.LEAVING: lambda: coalescing(Play()).send(HANDED_BACK)},
@@ -267,14 +265,16 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         e.LeaveAnswer: {
             State.WATCHING: lambda: leaving(Play()).left(),
             State.STOPPED: lambda: Play().stable().send(STOP).left(),
-            State.LEAVING: lambda: leaving(Play(**IMPATIENT)).left(UNEXPECTED),
         },
         Timer.LEAVE: {
             State.WATCHING: lambda: leaving(Play()).wake(),
             State.STOPPED: lambda: Play().stable().send(STOP).wake(),
         },
-        e.CoordinatorAnswer: {State.STOPPED: lambda: search_denied(leaving(Play()), c.Leave)},
-        e.RequestFailed: {State.STOPPED: lambda: leaving(Play()).failed(c.Leave, UNSUPPORTED)},
+        e.CoordinatorAnswer: {State.STOPPED: lambda: search_refused(leaving(Play()), c.Leave)},
+        e.RequestFailed: {
+            State.WATCHING: lambda: leaving(Play()).failed(c.Leave, UNSUPPORTED),
+            State.STOPPED: lambda: Play().stable().send(STOP).failed(c.Leave, UNSUPPORTED),
+        },
         e.OrdersInForce: {
             State.WATCHING: lambda: Play(**STATIC).joining().send(LEAVE).send(e.OrdersInForce("again", "")),
             State.STOPPED: lambda: Play(**STATIC).joining().send(STOP).send(LEAVE),

@@ -22,13 +22,13 @@ from bellwether_kafka.coordinator.membership.events import (
     StopRequested,
     SyncAnswer,
 )
+from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import ME, NODE, OTHER_NODE, Play, member, seen
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCE = 22, 25, 27
 UNKNOWN_SERVER_ERROR, UNNAMED_ERROR = -1, 99
-FATAL = [23, 24, 26, 30, 31, 35, 81]
 
 
 def fatal_of(play: Play) -> Fatal:
@@ -52,12 +52,6 @@ def test_it_asks_again_for_the_node_with_growing_pauses(error: int) -> None:
     assert pauses == sorted(pauses)
     assert 0.08 <= pauses[0] <= 0.12
     assert 1.6 <= pauses[-1] <= 2.4
-
-
-def test_no_permission_for_the_group_is_fatal_at_once() -> None:
-    play = Play().coordinator_found(error=30)
-    assert play.kinds() == ["Fatal", "MembershipStopped"]
-    assert "ACL READ on Group 'orders'" in fatal_of(play).message
 
 
 @pytest.mark.parametrize("error", [NOT_AVAILABLE, NOT_COORDINATOR])
@@ -204,30 +198,15 @@ def test_a_fenced_instance_stops_with_a_code_of_its_own_and_leaves_the_other_alo
     assert "'bw'" in fatal_of(play).message
 
 
-@pytest.mark.parametrize("error", FATAL)
-def test_what_can_never_work_stops_with_one_sentence(error: int) -> None:
-    play = Play(instance_id="bw").joining().refused(error)
-    assert play.kinds() == ["Fatal", "MembershipStopped"]
-    fatal = fatal_of(play)
-    assert fatal.exit_code == 2
-    assert fatal.message.startswith("Group 'orders'")
-    assert fatal.message.count(". ") == 0
-    assert "{" not in fatal.message
-
-
-def test_a_member_that_must_stop_leaves_first() -> None:
-    play = Play().stable().wake().heartbeat(30)
-    assert play.kinds() == ["Leave"]
-    assert play.left().kinds() == ["Fatal", "MembershipStopped"]
-
-
 # ---- no answer at all ------------------------------------------------------------------------------------------------
 
 
-def test_a_refused_login_is_fatal_only_before_anything_has_worked() -> None:
+def test_a_refused_login_is_tried_again_from_the_start_on() -> None:
     play = Play().failed(FindCoordinator, Failure.AUTHENTICATION, "SASL said no")
-    assert play.kinds() == ["Fatal", "MembershipStopped"]
-    assert "SASL said no" in fatal_of(play).message
+    assert play.kinds() == []
+    assert play.machine.role.reason is NotLeading.DENIED
+    assert "SASL said no" in play.machine.role.detail
+    assert play.wake().coordinator_found().described().kinds() == ["Join"]
     later = Play().stable().wake().failed(Heartbeat, Failure.AUTHENTICATION)
     assert (later.kinds(), later.state) == ([], State.STABLE)
 
@@ -248,9 +227,10 @@ def alerts(play: Play) -> list[str]:
     return [reason for kind, reason in play.notes() if kind is NoteKind.ALERT]
 
 
-def test_a_broker_without_a_request_that_bellwether_needs_is_fatal() -> None:
+def test_a_broker_without_a_request_that_bellwether_needs_may_be_upgraded() -> None:
     play = Play().failed(FindCoordinator, Failure.UNSUPPORTED)
-    assert play.kinds() == ["Fatal", "MembershipStopped"]
+    assert "Kafka 2.3" in play.machine.role.detail
+    assert play.wake().coordinator_found().described().kinds() == ["Join"]
 
 
 def test_an_unreadable_join_answer_gives_the_group_back() -> None:

@@ -20,7 +20,7 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     stable,
 )
 
-DENIED, UNKNOWN, FENCED, ILLEGAL_GENERATION = 30, 25, 82, 22
+DENIED, UNKNOWN, FENCED, FULL, ILLEGAL_GENERATION = 30, 25, 82, 81, 22
 R = NotLeading
 NOT_CLASSIC = "Group orders is not a classic group."
 
@@ -78,7 +78,11 @@ def given_back() -> Play:
         (Play().stable().send(e.OrdersInForce("an operator says so", "")).left(), R.ORDERED_OUT),
         (Play(standby=True, instance_id="bw"), R.STANDBY),
         (heartbeat(Play().stable(), FENCED), R.FENCED),
-        (heartbeat(Play().stable(), DENIED).left(), R.DENIED),
+        (heartbeat(Play(unclear_ms_max=0).stable(), DENIED).left(), R.DENIED),
+        (Play().coordinator_found(error=DENIED), R.DENIED),
+        (Play().coordinator_found().described(error=DENIED), R.DENIED),
+        (Play().joining().refused(DENIED), R.DENIED),
+        (Play().joining().refused(FULL), R.DENIED),
         (Play().coordinator_found().described("Stable", message=NOT_CLASSIC), R.CONVERTED),
         (Play().coordinator_found().described("Stable", seen("a"), protocol_type="connect"), R.UNFIT),
         (Play().stable().send(e.StopRequested()).left(), R.STOPPED),

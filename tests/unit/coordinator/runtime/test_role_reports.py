@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.runtime.group_runner import EXIT_BUG, GroupRun
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
-from bellwether_kafka.coordinator.runtime.process import not_ready
+from bellwether_kafka.coordinator.runtime.process import kept_out, not_ready
 from bellwether_kafka.coordinator.runtime.role_reports import QUIET, log_role, remind
 from bellwether_kafka.coordinator.runtime.service import Service
 from tests.unit.coordinator.runtime.alone import BrokersOfOne
@@ -189,18 +189,33 @@ def service() -> Service:
     return Service({}, (), cast("Any", None))
 
 
-def given_up(*, fatal: bool) -> Any:
-    return SimpleNamespace(fatal=membership.Fatal("fenced", 3) if fatal else None)
+def runner(*, fatal: bool = False, reason: NotLeading | None = None, detail: str = "") -> Any:
+    return SimpleNamespace(fatal=membership.Fatal("fenced", 3) if fatal else None, role=Role(reason, detail))
 
 
-def test_one_group_of_several_that_has_been_given_up_leaves_the_process_ready(service: Service) -> None:
+def test_a_process_that_reaches_no_broker_yet_says_why(service: Service) -> None:
     assert not_ready(service) == "not connected yet"
-    service.runners = {"a": given_up(fatal=True), "b": given_up(fatal=False)}
-    assert not_ready(service) is None
+    service.connecting.trouble = "No broker can be reached at bootstrap.servers (b:1)."
+    assert not_ready(service) == "not connected yet: No broker can be reached at bootstrap.servers (b:1)."
 
 
-def test_a_process_that_has_given_up_all_its_groups_is_not_ready(service: Service) -> None:
-    service.runners = {"b": given_up(fatal=True), "a": given_up(fatal=True)}
-    assert not_ready(service) == "given up: a, b"
+def test_one_group_of_several_that_is_out_leaves_the_process_ready_and_is_named(service: Service) -> None:
+    for out in (runner(fatal=True), runner(reason=NotLeading.DENIED, detail="no READ on Group 'a'")):
+        service.runners = {"a": out, "b": runner()}
+        assert not_ready(service) is None
+        assert list(kept_out(service)) == ["a"]
+
+
+def test_a_process_that_is_out_of_all_its_groups_is_not_ready(service: Service) -> None:
+    denied = runner(reason=NotLeading.DENIED, detail="no READ on Group 'a'")
+    service.runners = {"b": runner(fatal=True), "a": denied}
+    assert not_ready(service) == "denied: no READ on Group 'a'; b: given up: fenced"
     service._observed = cast("Any", SimpleNamespace(observers={"c": None}))
     assert not_ready(service) is None
+
+
+def test_a_group_that_waits_for_its_members_is_no_obstacle(service: Service) -> None:
+    for reason in (NotLeading.EMPTY, NotLeading.MEMBER_LEADS, NotLeading.SET_BACK):
+        service.runners = {"a": runner(reason=reason)}
+        assert not_ready(service) is None
+        assert kept_out(service) == {}

@@ -137,6 +137,13 @@ def test_not_ready_says_why_and_is_still_alive() -> None:
     served(talk, trouble="group orders: not leading yet")
 
 
+def test_a_group_that_is_refused_beside_others_is_named_by_a_probe_that_passes() -> None:
+    web = Web(CollectorRegistry(), lambda: None, remark=lambda: "orders: denied")
+    answer = web.answer("GET", "/readyz")
+    assert (answer.status, answer.body) == (200, b"ok, but orders: denied\n")
+    assert web.answer("GET", "/livez").body == b"ok\n"
+
+
 def test_an_endless_header_is_refused() -> None:
     async def talk(ask: Ask) -> None:
         refused = await ask(b"GET / HTTP/1.1\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n")

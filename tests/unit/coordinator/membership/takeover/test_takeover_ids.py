@@ -5,6 +5,7 @@ import pytest
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
+from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.takeover.own_id import BATCH
 from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play
@@ -154,7 +155,8 @@ def test_the_rebalance_is_held_until_there_is_an_opener() -> None:
 def test_a_group_without_room_for_a_blocker_is_given_up_with_the_brokers_reason() -> None:
     """It was waited for in vain, for ever."""
     play = dry_run_done(instance_id="bellwether").refused(GROUP_MAX_SIZE_REACHED)
-    assert "group.max.size" in play.sent(c.Fatal).message
+    assert play.machine.role.reason is NotLeading.DENIED
+    assert "group.max.size" in play.machine.role.detail
 
 
 def test_where_there_is_no_room_for_an_opener_the_blocker_opens_the_second_rebalance() -> None:
