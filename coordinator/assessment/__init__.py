@@ -1,11 +1,11 @@
 """Assessments: the costs of groups, now and in a past period, and which of these Bellwether would avoid."""
 
-from bellwether_kafka.coordinator.assessment.conversion import (
+from bellwether_kafka.coordinator.assessment.conversion import ConversionPlan, plan_conversion
+from bellwether_kafka.coordinator.assessment.conversion_facts import (
     ASSIGNORS_LISTED,
     MIGRATION_POLICY,
+    SIZES_MAX,
     ConversionFacts,
-    ConversionPlan,
-    plan_conversion,
     protocol_of,
 )
 from bellwether_kafka.coordinator.assessment.conversion_watch import (

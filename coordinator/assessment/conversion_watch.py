@@ -4,12 +4,13 @@ when the group has settled in the other protocol. Pure: time is that of the obse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.coordinator.assessment.conversion import ConversionFacts
+from bellwether_kafka.coordinator.assessment.conversion_facts import ConversionFacts
 from bellwether_kafka.coordinator.assessment.model import PolicyRow, Prices
 from bellwether_kafka.coordinator.assessment.policies import rows_of
 from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS, OWN_ASSIGNORS, asks_bellwether, policy_in
 from bellwether_kafka.coordinator.membership import GroupState
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.observation import OF_PATTERNS, Observation, ObservedMember
+from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 CLASSIC = "classic"
@@ -65,12 +66,14 @@ class ConversionProgress:
 class ConversionStart:
     """The group when the watch began. `back`: it is to become classic again. `members_min` are as many members as have
     to be there at the end. `owners` are the names of the members by partition, or of
-    processes by task, empty if members are not unique."""
+    processes by task, empty if members are not unique. `topics` are those that members had, without any those with
+    committed offsets."""
 
     to: str
     back: bool
     members_min: int
     owners: Mapping[Item, str]
+    topics: frozenset[str] = frozenset()
     predicted_by: str = ""
     predicted: PlacementCounts | None = None
 
@@ -82,6 +85,7 @@ class ConversionStart:
             back=back,
             members_min=max(1, len(facts.seen.members)) if members_min is None else members_min,
             owners=_owners(facts.seen),
+            topics=_read(facts.seen) or frozenset(facts.seen.lags),
             predicted_by=by,
             predicted=predicted,
         )
@@ -122,8 +126,11 @@ class ConversionStart:
             return f"the group is {seen.state}"
         if seen.shadow is None:
             return f"owners are not known: {seen.trouble or 'no plan could be made'}"
-        unowned = seen.shadow.current.unowned
-        return f"without an owner: {unowned}" if unowned else ""
+        waits = [f"without an owner: {unowned}"] if (unowned := seen.shadow.current.unowned) else []
+        waits += [f"{each.sentence}" for each in seen.hand_overs]
+        if lost := sorted(self.topics - _read(seen)):
+            waits.append(f"nobody has topics that members had: {listed(lost)}; {OF_PATTERNS}")
+        return "; ".join(waits)
 
 
 class ConversionFollower:
@@ -211,6 +218,11 @@ def _owners(seen: Observation) -> dict[Item, str]:
         return {}
     items: list[tuple[tuple[Item, ...], str]] = [(m.active or m.owned, _owner(m)) for m in seen.members]
     return {item: owner for of_member, owner in items for item in of_member}
+
+
+def _read(seen: Observation) -> frozenset[str]:
+    """Returns the topics of which members have partitions."""
+    return frozenset(topic for member in seen.members for topic, _ in member.owned)
 
 
 def _owner(member: ObservedMember) -> str:

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bellwether_kafka.coordinator.assessment.model import Finding, Measures, Period, PolicyRow
 from bellwether_kafka.coordinator.assessment.policies import best
@@ -61,8 +61,11 @@ class AssessedFacts:
 
 
 def findings(facts: AssessedFacts) -> tuple[Finding, ...]:
-    """Returns the findings, the worst kinds first. Empty for a group without problems."""
-    return tuple(finding for find in _FINDERS for finding in find(facts))
+    """Returns the findings, the worst kinds first. Empty for a group without problems. A setting is proposed only where
+    it would have an effect: none makes Bellwether lead a group that no client can lead."""
+    seen = facts.seen
+    every = (finding for find in _FINDERS for finding in find(facts))
+    return tuple(replace(each, setting="") if each.setting and seen.hypothetical else each for each in every)
 
 
 def _not_led(facts: AssessedFacts) -> Iterator[Finding]:
@@ -109,6 +112,8 @@ def _stuck(facts: AssessedFacts) -> Iterator[Finding]:
 def _unowned(facts: AssessedFacts) -> Iterator[Finding]:
     now, to = facts.now, facts.best
     if now is None or not now.unowned or to is None or to.measures is None:
+        return
+    if facts.seen.hand_overs:  # what is being given up; the anomaly names who has to
         return
     left = to.measures.unowned
     yield Finding(

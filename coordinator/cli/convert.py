@@ -3,7 +3,7 @@ and its steps. With --watch it follows the conversion. It changes nothing."""
 
 import asyncio
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -12,6 +12,7 @@ from rich.text import Text
 from bellwether_kafka.coordinator.assessment import (
     ASSIGNORS_LISTED,
     MIGRATION_POLICY,
+    SIZES_MAX,
     ConversionFacts,
     ConversionFollower,
     ConversionPlan,
@@ -41,10 +42,10 @@ from bellwether_kafka.coordinator.cli.output import (
 )
 from bellwether_kafka.coordinator.cli.read_groups import connected, observer_for, of_a_group, run_to_end
 from bellwether_kafka.coordinator.ghosts import conversion
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, policy_in
+from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, policy_in, read_supported
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.names import for_shell
-from bellwether_kafka.coordinator.observation import CheckVerdict, worst
+from bellwether_kafka.coordinator.observation import CheckVerdict, Observation, worst
 from bellwether_kafka.coordinator.settings import Settings
 
 TITLE = "Its assignment now, by a broker's assignors{}, and by Bellwether's policies"
@@ -96,24 +97,37 @@ async def _facts(settings: Settings, group: str) -> ConversionFacts:
         seen = of_a_group(await observer.observe())
         of_group = group_settings(settings, group)
         membership = membership_of(settings, group)
-        ready = conversion(answers[-1]) if answers else None
+        blocked = of_group.mode == "lead" and of_group.online_conversion == "block"
+        ready = conversion(_unblocked(answers[-1], seen) if blocked else answers[-1]) if answers else None
         admin, application = sources.reader.admin, leader.application
         protocol = protocol_of(seen, application=of_group.streams is not None)
+        supported = await read_supported(sources.transport, sources.reader)
         return ConversionFacts(
             seen=seen,
             obstacles=None if ready is None else ready.obstacles,
             led=of_group.mode == "lead",
             waits=membership.waits_for_restart,
             when_empty=membership.adopt == "when-empty",
-            blocked=of_group.mode == "lead" and of_group.online_conversion == "block",
+            blocked=blocked,
             application=of_group.streams is not None,
             patterns=application is not None
             and application.topology is not None
             and bool(application.topology.patterns),
-            broker_version=sources.transport.broker_version,
+            broker_version=supported.release,
+            features=supported.features,
+            sizes_max={
+                name: await asyncio.to_thread(settings_of_brokers, admin, name)
+                for name in (SIZES_MAX["classic"], SIZES_MAX[protocol])
+            },
             migration=await asyncio.to_thread(settings_of_brokers, admin, MIGRATION_POLICY),
             assignors=await asyncio.to_thread(settings_of_brokers, admin, ASSIGNORS_LISTED[protocol]),
         )
+
+
+def _unblocked(answer: DescribeAnswer, seen: Observation) -> DescribeAnswer:
+    """Returns the group without the userData by which Bellwether blocks a conversion: what else prevents it counts."""
+    own = {member.member_id for member in seen.bellwether_members}
+    return replace(answer, members=tuple(member for member in answer.members if member.member_id not in own))
 
 
 async def _follow(

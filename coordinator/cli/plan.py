@@ -198,7 +198,12 @@ def _explanations(
     plan = decision.plan
     moved = (plan.owner != plan.before).nonzero()[0].tolist()
     chosen = moved if what is None else _items(seen, plan, what)
-    return [explain_item(decision, item, names) for item in chosen]
+    waits = {item: each.sentence for each in seen.hand_overs for item in each.items}
+    explained = (explain_item(decision, item, names) for item in chosen)
+    return [
+        replace(each, sentence=f"{each.sentence} Now {waits[each.item]}.") if each.item in waits else each
+        for each in explained
+    ]
 
 
 def _items(seen: Observation, plan: GroupPlan, what: str) -> list[int]:

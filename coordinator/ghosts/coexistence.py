@@ -2,9 +2,9 @@
 wedged.
 
 Conversion. When a member joins with group.protocol=consumer, a broker since 4.0 converts the whole classic group,
-unless an assignment carries userData, a blob does not parse, or the group is of another type (group coordinator 4.3,
-`ConsumerGroup.fromClassicGroup`). Brokers may also forbid it (group.consumer.migration.policy), which clients cannot
-see.
+unless an assignment carries userData, a blob does not parse, a partition has two owners, or the group is of another
+type (group coordinator 4.3, `ConsumerGroup.fromClassicGroup`, `addPartitionEpochs`). Brokers may also forbid it
+(group.consumer.migration.policy), which clients cannot see.
 
 The wedge, KAFKA-20570. Brokers up to 4.3 throw when they complete a join with a subscription that does not parse: all
 members get UNKNOWN_SERVER_ERROR or no answer to JoinGroup until that member is gone
@@ -12,14 +12,14 @@ members get UNKNOWN_SERVER_ERROR or no answer to JoinGroup until that member is 
 suspects are the members that have joined since the group was last stable.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives import RemoteProtocolError
+from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition
 
 PROTOCOL_TYPE = "consumer"
 SHOWN = 5
@@ -51,11 +51,16 @@ def conversion(seen: DescribeAnswer) -> Conversion | None:
         return Conversion(("it is a Kafka Streams application: its assignments carry userData",))
     carrying = [m for m in seen.members if _carries_user_data(m)]
     broken = [m for m in seen.members if not _parses(m)]
+    shared = _shared(seen.members)
     obstacles = []
     if carrying:
         obstacles.append(f"the assignment of {named(carrying)} carries userData, which a conversion would lose")
     if broken:
-        obstacles.append(f"the subscription or assignment of {named(broken)} does not parse")
+        obstacles.append(
+            f"the subscription or assignment of {named(broken)} does not parse, or ends before a field of its version"
+        )
+    if shared:
+        obstacles.append(f"partitions have several owners: {_owners_in_words(shared)}")
     return Conversion(tuple(obstacles))
 
 
@@ -133,21 +138,41 @@ class WedgeFinder:
         return wedged.suspects[0]
 
 
-def _carries_user_data(member: DescribedMember) -> bool:
+def _assigned(member: DescribedMember) -> ConsumerProtocolAssignment | None:
+    """Returns the member's assignment, None if there is none or it does not parse."""
     try:
-        return bool(member.assignment) and bool(ConsumerProtocolAssignment.decode(member.assignment).user_data)
+        return ConsumerProtocolAssignment.decode(member.assignment) if member.assignment else None
     except RemoteProtocolError:
-        return False
+        return None
+
+
+def _carries_user_data(member: DescribedMember) -> bool:
+    assigned = _assigned(member)
+    return assigned is not None and bool(assigned.user_data)
 
 
 def _parses(member: DescribedMember) -> bool:
+    """Returns whether the broker can read the member's bytes. It is stricter than Bellwether."""
     try:
-        ConsumerProtocolSubscription.decode(member.metadata)
-        if member.assignment:
-            ConsumerProtocolAssignment.decode(member.assignment)
+        ConsumerProtocolSubscription.decode(member.metadata, as_java=True)
     except RemoteProtocolError:
         return False
-    return True
+    return not member.assignment or _assigned(member) is not None
+
+
+def _shared(members: Sequence[DescribedMember]) -> dict[TopicPartition, list[DescribedMember]]:
+    """Returns the partitions that more than one member has, with these."""
+    owners: dict[TopicPartition, list[DescribedMember]] = {}
+    for member in members:
+        assigned = _assigned(member)
+        for partition in dict.fromkeys(assigned.partitions) if assigned is not None else ():
+            owners.setdefault(partition, []).append(member)
+    return {partition: have for partition, have in sorted(owners.items()) if len(have) > 1}
+
+
+def _owners_in_words(shared: Mapping[TopicPartition, Sequence[DescribedMember]]) -> str:
+    shown = [f"{each.topic}-{each.partition} ({named(have)})" for each, have in list(shared.items())[:SHOWN]]
+    return ", ".join(shown) + (f" and {len(shared) - SHOWN} more" if len(shared) > SHOWN else "")
 
 
 def named(members: Sequence[DescribedMember]) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         oldest_release,
         read_broker_config,
         read_size_limit,
+        read_supported,
     )
     from bellwether_kafka.coordinator.kafka.certificates import Renewed
     from bellwether_kafka.coordinator.kafka.client_properties import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from bellwether_kafka.coordinator.kafka.describe_groups import (
         BROKER_PROTOCOLS,
         OWN_ASSIGNORS,
+        AssignedPartitions,
         BrokerGroup,
         BrokerMember,
         BrokerProtocol,
@@ -117,6 +119,7 @@ else:
         ),
         "describe_groups": (
             "BROKER_PROTOCOLS",
+            "AssignedPartitions",
             "BrokerGroup",
             "BrokerMember",
             "BrokerProtocol",
@@ -152,7 +155,10 @@ else:
             *("service_links", "shown_name"),
         ),
         "record_batches": ("Limits", "Unread"),
-        "broker_configs": ("SettingOfBroker", "oldest_release", "read_broker_config", "read_size_limit"),
+        "broker_configs": (
+            *("SettingOfBroker", "oldest_release", "read_broker_config", "read_size_limit"),
+            "read_supported",
+        ),
         "temporary_members": (
             "OTHER_TOPOLOGY",
             "TEMPORARY_MEMBER",

@@ -4,7 +4,7 @@ to a group, and their releases."""
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 from confluent_kafka import KafkaError, KafkaException
@@ -84,8 +84,19 @@ def size_limit(answers: Mapping[int, int | KafkaError | None]) -> SizeLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class AskRelease:
-    """ApiVersions. The answer is the broker's release, () if it refuses."""
+class Supported:
+    """What brokers can do. `release` is that of the oldest broker that answered, with two numbers: brokers do not show
+    their patch level; () if it is not known. `features` are the levels that the cluster has finalized, None if they are
+    not known; a feature that is not in it has level 0. `features_epoch` orders the answers of several brokers."""
+
+    release: tuple[int, ...] = ()
+    features: Mapping[str, int] | None = None
+    features_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AskSupported:
+    """ApiVersions. The release is () if the broker refuses."""
 
     node: Node
     timeout_ms: int
@@ -93,11 +104,18 @@ class AskRelease:
     def message(self) -> Any:
         return ApiVersionsRequest(client_software_name="bellwether", client_software_version="")
 
-    def answer(self, response: Any) -> tuple[int, ...]:
+    def answer(self, response: Any) -> Supported:
+        if response.error_code:
+            return Supported()
         versions: Mapping[int, tuple[int, int]] = {
             key.api_key: (key.min_version, key.max_version) for key in response.api_keys
         }
-        return () if response.error_code else release_of_versions(BrokerVersionData(api_versions=versions))
+        release = release_of_versions(BrokerVersionData(api_versions=versions))
+        epoch = getattr(response, "finalized_features_epoch", None)
+        if epoch is None or epoch < 0:
+            return Supported(release)
+        features = {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
+        return Supported(release, features, epoch)
 
 
 async def oldest_release(transport: Transport, reader: ClusterReader) -> tuple[int, ...]:
@@ -105,14 +123,22 @@ async def oldest_release(transport: Transport, reader: ClusterReader) -> tuple[i
     of the first bootstrap server if none answers, and the pinned one if there is any."""
     if transport.pins_version:
         return transport.broker_version
+    return (await read_supported(transport, reader)).release
+
+
+async def read_supported(transport: Transport, reader: ClusterReader) -> Supported:
+    """Returns what all brokers that answer support, with the release as `oldest_release` returns it."""
     try:
         nodes = await reader.nodes()
     except ClusterUnreachableError:
-        return transport.broker_version
-    asked = (transport.ask(AskRelease(node, RELEASE_TIMEOUT_MS)) for node in nodes)
+        return Supported(transport.broker_version)
+    asked = (transport.ask(AskSupported(node, RELEASE_TIMEOUT_MS)) for node in nodes)
     answers = await asyncio.gather(*asked, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException) and not isinstance(answer, TransportError):
             raise answer
-    releases = [answer for answer in answers if isinstance(answer, tuple) and answer]
-    return min(releases, default=transport.broker_version)
+    answered = [answer for answer in answers if isinstance(answer, Supported)]
+    newest = max(answered, key=lambda answer: answer.features_epoch, default=Supported())
+    releases = [answer.release for answer in answered if answer.release]
+    oldest = transport.broker_version if transport.pins_version else min(releases, default=transport.broker_version)
+    return replace(newest, release=oldest)

@@ -68,7 +68,8 @@ class BrokerMember:
     partitions) of active tasks. `standby`: standby and warm-up tasks. `offsets`: (subtopology id, partition, offset) as
     the Streams member reported them. `classic`: the member still uses the classic protocol, because the group was
     converted while it ran; false with version 0 of the answer, which does not show it. `pattern`: the regular
-    expression to which it subscribes; what it matches is not in `topics`."""
+    expression to which it subscribes; what it matches is not in `topics`. `epoch` is that of the assignment that it has
+    confirmed, and `target` what it is to have, like `assigned`: what others have to give up first is in it already."""
 
     member_id: str
     instance_id: str | None
@@ -83,6 +84,8 @@ class BrokerMember:
     offsets: tuple[tuple[str, int, int], ...] = ()
     classic: bool = False
     pattern: str = ""
+    epoch: int = -1
+    target: AssignedPartitions = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +233,11 @@ def _consumer(member: Any) -> BrokerMember:
         client_id=member.client_id,
         client_host=member.client_host,
         topics=tuple(member.subscribed_topic_names),
-        assigned=tuple((t.topic_name, tuple(t.partitions)) for t in member.assignment.topic_partitions),
+        assigned=_partitions(member.assignment),
         classic=getattr(member, "member_type", None) == CLASSIC_MEMBER,
         pattern=member.subscribed_topic_regex or "",
+        epoch=member.member_epoch,
+        target=_partitions(member.target_assignment),
     )
 
 
@@ -250,7 +255,13 @@ def _streams(member: Any) -> BrokerMember:
         process_id=member.process_id,
         tags=tuple((tag.key, tag.value) for tag in member.client_tags),
         offsets=tuple((o.subtopology_id, o.partition, o.offset) for o in member.task_offsets),
+        epoch=member.member_epoch,
+        target=_tasks(member.target_assignment.active_tasks),
     )
+
+
+def _partitions(assignment: Any) -> AssignedPartitions:
+    return tuple((topic.topic_name, tuple(topic.partitions)) for topic in assignment.topic_partitions)
 
 
 def _tasks(entries: Iterable[Any]) -> AssignedPartitions:

@@ -12,6 +12,7 @@ from bellwether_kafka.coordinator.observation.absence_cost import (
 from bellwether_kafka.coordinator.observation.anomalies import (
     BY_TOPIC,
     OF_ASSIGNMENT,
+    OF_PATTERNS,
     Anomaly,
     AnomalyKind,
 )
@@ -21,8 +22,10 @@ from bellwether_kafka.coordinator.observation.health import (
     Check,
     CheckVerdict,
     DoctorFacts,
+    Fault,
     GivenOrders,
     examine,
+    judged,
     worst,
 )
 from bellwether_kafka.coordinator.observation.kept import Kept

@@ -15,12 +15,18 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, GroupPlan, IntArray, LongArray
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.observation.reconciling import HandOver
 from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 UNEVEN = 1.1  # times the mean share of a topic
 APART_MIN = 3  # partitions by which the largest share exceeds the smallest
 BY_TOPIC = 'policy = "topic-balance"'
+HAND_OVERS_SHOWN = 4
+OF_PATTERNS = (
+    "a broker matches a pattern by RE2/J and over the whole name (^topic finds only topic; write ^topic.*), and leaves"
+    " out topics that the member has no right to DESCRIBE"
+)
 
 
 class AnomalyKind(StrEnum):
@@ -29,6 +35,8 @@ class AnomalyKind(StrEnum):
     TWO_OWNERS = "two_owners"
     NO_SUCH_PARTITION = "no_such_partition"
     NOT_SUBSCRIBED = "not_subscribed"
+    HELD_UP = "held_up"
+    NOT_MATCHED = "not_matched"
     SELF_ASSIGNED = "self_assigned"
     TWO_APPLICATIONS = "two_applications"
     UNEVEN_TOPIC = "uneven_topic"
@@ -117,6 +125,31 @@ def _not_subscribed(foreign: Sequence[tuple[TopicPartition, str]]) -> Iterator[A
         " keeps its partitions until a rebalance: restart the member that leads."
     )
     yield Anomaly(AnomalyKind.NOT_SUBSCRIBED, len(foreign), message, remedy)
+
+
+def of_hand_overs(hand_overs: Sequence[HandOver]) -> tuple[Anomaly, ...]:
+    """Returns an anomaly if members of a group that its broker reconciles keep others from what they are to have."""
+    if not hand_overs:
+        return ()
+    message = f"The broker waits for members: {'; '.join(each.sentence for each in hand_overs[:HAND_OVERS_SHOWN])}."
+    remedy = (
+        "A member confirms when it polls, max.poll.interval.ms (5 minutes unless set) later at the latest: see its log"
+        " for a poll that takes long, and restart it if it does not return. Another assignor would wait, too."
+    )
+    return (Anomaly(AnomalyKind.HELD_UP, sum(len(each.items) for each in hand_overs), message, remedy),)
+
+
+def of_patterns(patterns: Sequence[str], unread: Sequence[str]) -> tuple[Anomaly, ...]:
+    """Returns an anomaly if nobody reads topics of which a group has offsets, while its members subscribe by patterns
+    that brokers match. No broker lists what a pattern finds."""
+    if not patterns or not unread:
+        return ()
+    message = (
+        f"The group has committed offsets of topics that nobody reads: {listed(unread)}. Its members subscribe by the"
+        f" pattern {' and '.join(patterns[:2])}."
+    )
+    remedy = f"If they should be read: {OF_PATTERNS}. Else their offsets end after offsets.retention.minutes."
+    return (Anomaly(AnomalyKind.NOT_MATCHED, len(unread), message, remedy),)
 
 
 def of_applications(subscriptions: Iterable[tuple[str, Iterable[str]]], protocol: str) -> tuple[Anomaly, ...]:

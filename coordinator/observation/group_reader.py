@@ -19,6 +19,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.observation.kept import Kept
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import GroupType, Observation, observation
+from bellwether_kafka.coordinator.observation.reconciling import hand_overs
 from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.planning import BROKER_ASSIGNS, RackRules, assignor_of, classic_view
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -67,9 +68,14 @@ class DescribedGroup:
         seen, group = replace(self.seen, seen_at_ms=int(clocks.wall() * 1000)), self.by_broker
         if group is None:
             return seen
-        classic = frozenset(m.member_id for m in group.members if m.classic)
         return replace(
-            seen, protocol=assignor_of(group), assignor=group.assignor, epoch=group.epoch, classic_members=classic
+            seen,
+            protocol=assignor_of(group),
+            assignor=group.assignor,
+            epoch=group.epoch,
+            classic_members=frozenset(m.member_id for m in group.members if m.classic),
+            hand_overs=hand_overs(group),
+            patterns=tuple(sorted({m.pattern for m in group.members if m.pattern})),
         )
 
 

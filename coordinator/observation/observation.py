@@ -15,9 +15,12 @@ from bellwether_kafka.coordinator.observation.anomalies import (
     AnomalyKind,
     of_applications,
     of_assignment,
+    of_hand_overs,
+    of_patterns,
     of_shares,
 )
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagReport
+from bellwether_kafka.coordinator.observation.reconciling import HandOver
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_values
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules, RackSource
@@ -107,9 +110,10 @@ class Observation:
     temporary. `epoch` is that of the assignment of a group whose broker assigns; brokers do not show the generation of
     a classic group. `assignor` is the broker's, "" in classic groups and where the broker does not show it, as of
     applications before Kafka 4.4. `classic_members` are its members that still use the classic protocol, after a
-    conversion of the running group. `unknown` is set if the observation is not current: the other fields are then the
-    last known ones, or `kind` is "unknown" if there are none. `anomalies` are sorted, the worst first. `broker_version`
-    is that of the broker that was asked first, () if not known.
+    conversion of the running group. `hand_overs` are those that the broker waits for, `patterns` the regular
+    expressions to which members subscribe at the broker. `unknown` is set if the observation is not current: the other
+    fields are then the last known ones, or `kind` is "unknown" if there are none. `anomalies` are sorted, the worst
+    first. `broker_version` is that of the broker that was asked first, () if not known.
     """
 
     group_id: str
@@ -131,6 +135,8 @@ class Observation:
     epoch: int | None = None
     assignor: str = ""
     classic_members: frozenset[str] = frozenset()
+    hand_overs: tuple[HandOver, ...] = ()
+    patterns: tuple[str, ...] = ()
     broker_version: tuple[int, ...] = ()
 
     @property
@@ -174,6 +180,12 @@ class Observation:
         return self.group_lag is not None and self.group_lag.self_assigned
 
     @property
+    def unread(self) -> tuple[str, ...]:
+        """The topics with lags that no member has or subscribes to by name."""
+        read = {topic for m in self.members for topic in (*m.topics, *(topic for topic, _ in m.owned))}
+        return tuple(sorted(self.lags.keys() - read))
+
+    @property
     def unjudged(self) -> tuple[AnomalyKind, ...]:
         """The kinds of anomalies that this observation cannot show, whether they exist or not."""
         if self.kind in ("missing", "other"):
@@ -213,6 +225,9 @@ def anomalies_of(seen: Observation, *, at_rest: bool) -> tuple[Anomaly, ...]:
     group is `at_rest`, since only then does the broker show it."""
     counts = {topic: len(lags) for topic, lags in seen.lags.items()}
     anomalies = [*anomalies_of_members(seen, counts, at_rest=at_rest), *_self_assigned(seen)]
+    anomalies += of_hand_overs(seen.hand_overs)
+    if seen.state == GroupState.STABLE:
+        anomalies += of_patterns(seen.patterns, seen.unread)
     if seen.shadow is not None:
         anomalies += of_shares(seen.shadow.decision.plan, seen.shadow.present)
     return tuple(sorted(anomalies, key=lambda anomaly: list(AnomalyKind).index(anomaly.kind)))

@@ -216,7 +216,7 @@ class GroupObserver:
 
     async def _with_anomalies(self, seen: Observation, described: DescribedGroup) -> Observation:
         counts = {topic: len(lags) for topic, lags in seen.lags.items()}
-        of = (described.seen.members, counts, seen.shadow, seen.self_assigned)
+        of = (described.seen.members, counts, seen.shadow, seen.self_assigned, seen.state, seen.hand_overs)
         anomalies = self._anomalies.get(of)
         if anomalies is None:
             at_rest = described.owners is not None
@@ -252,12 +252,15 @@ class GroupObserver:
         return await computed(sum(counts.values()), seen.with_lag, lag)
 
     async def _topics(self, seen: Observation, described: DescribedGroup) -> list[str]:
-        """Returns the members' topics; if a rebalance hides them, those of the last refresh; if none are known, or with
+        """Returns the members' topics; if a rebalance hides them, those of the last refresh; if none are known, if a
+        member subscribes by a pattern, of which brokers show what it finds only as an assignment, or with
         `unsubscribed`, all topics with committed offsets too. Raises TransportError or OffsetsError."""
         shown = described.topics
         if not shown and seen.members:
             shown = frozenset(self._lags.counts)
-        if shown and not self._unsubscribed:
+        if seen.patterns:
+            shown = shown.union(self._lags.counts)  # what a pattern has found until now
+        if shown and not self._unsubscribed and not seen.patterns:
             return sorted(shown)
         committed = await self._sources.transport.any_committed(self.group_id)
         if committed.error:

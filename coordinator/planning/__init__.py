@@ -9,6 +9,7 @@ from bellwether_kafka.coordinator.planning.broker_assigned import (
     no_plan_for_broker,
     served_application,
     served_policy,
+    subtopology_numbers,
     topology_of,
 )
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, follows_from_orders, listed

@@ -82,7 +82,7 @@ def served_application(group: BrokerGroup, configured: StreamsConfig) -> Streams
 
 def topology_of(group: BrokerGroup) -> Topology:
     """Returns the topology that the application sent to its broker. Raises TopologyError if it contradicts itself."""
-    numbers, parts = _numbers(group), []
+    numbers, parts = subtopology_numbers(group), []
     for s in group.subtopologies:
         number, sources = numbers[s.subtopology_id], (*s.sources, *s.repartitions)
         parts.append(Subtopology(number, sources, repartition_sources=s.repartitions, changelogs=s.changelogs))
@@ -106,7 +106,7 @@ def _consumer(member: BrokerMember, matches: Collection[str], epoch: int) -> Des
 
 
 def _streams(member: BrokerMember, group: BrokerGroup) -> DescribedMember:
-    numbers = _numbers(group)
+    numbers = subtopology_numbers(group)
     sources = {s.subtopology_id: (*s.sources, *s.repartitions) for s in group.subtopologies}
     active = [(s, p) for s, partitions in member.assigned for p in partitions if s in sources]
     standby = [(s, p) for s, partitions in member.standby for p in partitions if s in sources]
@@ -139,8 +139,9 @@ def _described(
     )
 
 
-def _numbers(group: BrokerGroup) -> dict[str, int]:
-    """Returns numbers for subtopology ids, which are strings in KIP-1071: "0", "1" ... in all clients so far."""
+def subtopology_numbers(group: BrokerGroup) -> dict[str, int]:
+    """Returns numbers for the subtopology ids of an application, which are strings in KIP-1071: "0", "1" ... in all
+    clients so far."""
     ids = [s.subtopology_id for s in group.subtopologies]
     plain = all(name.isdecimal() for name in ids)
     return {name: int(name) if plain else number for number, name in enumerate(ids)}

@@ -141,7 +141,9 @@ def _sentences(find: Callable[[GroupNow], tuple[Anomaly, ...]]) -> Callable[[Gro
 
 
 WRONG = _of(*OF_ASSIGNMENT)
-UNUSUAL = _of(AnomalyKind.TWO_APPLICATIONS, AnomalyKind.UNEVEN_TOPIC)
+UNUSUAL = _of(
+    *(AnomalyKind.HELD_UP, AnomalyKind.NOT_MATCHED, AnomalyKind.TWO_APPLICATIONS, AnomalyKind.UNEVEN_TOPIC),
+)
 
 
 def _verdict(verdict: LagVerdict) -> Callable[[GroupNow], bool]:

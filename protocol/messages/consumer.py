@@ -37,12 +37,13 @@ class ConsumerProtocolSubscription:
     rack_id: str | None = None
 
     @classmethod
-    def decode(cls, data: bytes) -> "ConsumerProtocolSubscription":
+    def decode(cls, data: bytes, *, as_java: bool = False) -> "ConsumerProtocolSubscription":
         """Reads v0-v3, and higher versions as v3; trailing bytes are ignored
         (docs/reference/wire-formats.md#version-rules).
 
         A blob may end before any field that its version added after v0: kafka-go writes version 1 without owned
-        partitions. Raises RemoteProtocolError on anything else that is short, negative or not UTF-8.
+        partitions. Raises RemoteProtocolError on anything else that is short, negative or not UTF-8. `as_java` also
+        refuses those that end early, as Java's leaders and brokers do: for the question whether they would take it.
         """
         reader = Reader(data)
         version = _read_version(reader)
@@ -51,11 +52,11 @@ class ConsumerProtocolSubscription:
         owned: tuple[TopicPartition, ...] = ()
         generation = NO_GENERATION
         rack = None
-        if version >= 1 and reader.remaining:
+        if version >= 1 and (as_java or reader.remaining):
             owned = read_topic_partitions(reader)
-        if version >= 2 and reader.remaining:
+        if version >= 2 and (as_java or reader.remaining):
             generation = max(reader.int32(), NO_GENERATION)
-        if version >= 3 and reader.remaining:
+        if version >= 3 and (as_java or reader.remaining):
             rack = reader.nullable_string() or None
         return cls(version, topics, user_data, owned, generation, rack)
 

@@ -6,6 +6,8 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     Check,
     CheckVerdict,
     DoctorFacts,
+    Fault,
     GivenOrders,
+    judged,
 )
 from bellwether_kafka.coordinator.observation.health.examine import examine, worst

@@ -8,7 +8,9 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     Check,
     CheckVerdict,
     DoctorFacts,
+    Fault,
     has_no_members,
+    judged,
     sentence,
 )
 from bellwether_kafka.coordinator.planning import listed
@@ -115,15 +117,16 @@ def _sources(facts: DoctorFacts) -> list[Check]:
     if facts.topology is None or facts.topic_counts is None or not has_no_members(facts):
         return []
     sources = required_counts(facts.topology, facts.topic_counts)
+    wrong = []
     if sources.conflicts:
-        return [Check("source topics", CheckVerdict.FAIL, sentence("; ".join(sources.conflicts)), _EQUALLY_MANY)]
+        wrong.append(Fault(CheckVerdict.FAIL, sentence("; ".join(sources.conflicts)), _EQUALLY_MANY))
     if sources.missing:
         message = f"Topics that the topology names as sources and Bellwether does not see: {listed(sources.missing)}."
         remedy = "Create them before the application starts, or grant Bellwether's principal the ACL DESCRIBE on them."
-        return [Check("source topics", CheckVerdict.WARN, message, remedy)]
+        wrong.append(Fault(CheckVerdict.WARN, message, remedy))
     if sources.unchecked:
-        return [Check("source topics", CheckVerdict.WARN, sentence("; ".join(sources.unchecked)), _EQUALLY_MANY)]
-    return [Check("source topics", CheckVerdict.PASS, "All topics that the topology names as sources exist.")]
+        wrong.append(Fault(CheckVerdict.WARN, sentence("; ".join(sources.unchecked)), _EQUALLY_MANY))
+    return [judged("source topics", wrong, "All topics that the topology names as sources exist.")]
 
 
 def _upgrade(facts: DoctorFacts) -> list[Check]:

@@ -1,6 +1,6 @@
 """One check of `bellwether doctor`, and the facts from which checks are made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -37,6 +37,29 @@ class Check:
     message: str
     remedy: str = ""
     details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that a check finds wrong: a sentence, and what to do."""
+
+    verdict: CheckVerdict
+    message: str
+    remedy: str
+
+
+def judged(
+    name: str, faults: Iterable[Fault | None], passed: str, details: tuple[str, ...] = (), remedy: str = ""
+) -> Check:
+    """Returns one check of all faults, the worst first, so that none hides another; with `passed` and `remedy` if there
+    are none."""
+    order = list(CheckVerdict)
+    wrong = sorted(filter(None, faults), key=lambda fault: -order.index(fault.verdict))
+    if not wrong:
+        return Check(name, CheckVerdict.PASS, passed, remedy, details)
+    messages_ = " ".join(dict.fromkeys(fault.message for fault in wrong))
+    remedies = " ".join(dict.fromkeys(fault.remedy for fault in wrong if fault.remedy))
+    return Check(name, wrong[0].verdict, messages_, remedies, details)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

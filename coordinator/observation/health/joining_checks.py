@@ -20,6 +20,8 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     Check,
     CheckVerdict,
     DoctorFacts,
+    Fault,
+    judged,
     sentence,
 )
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
@@ -160,22 +162,18 @@ def _slot(facts: DoctorFacts) -> Check:
 
 def _session(facts: DoctorFacts) -> Check:
     session, low, high = facts.config.session_timeout_ms, facts.limits.get(SESSION_MIN), facts.limits.get(SESSION_MAX)
-    wrong = check_timing(facts.config)
-    if wrong is not None:
-        return Check(
-            "session timeout", CheckVerdict.FAIL, wrong, "Correct these settings: bellwether run refuses them."
-        )
+    wrong = []
+    if (refused := check_timing(facts.config)) is not None:
+        wrong.append(Fault(CheckVerdict.FAIL, refused, "Correct these settings: bellwether run refuses them."))
     if low is None or high is None:
         remedy = (
             "Grant DESCRIBE_CONFIGS on the cluster: without it only a join shows whether the broker allows the value."
         )
-        return Check("session timeout", CheckVerdict.WARN, "The brokers' limits cannot be read.", remedy)
-    if not low <= session <= high:
+        wrong.append(Fault(CheckVerdict.WARN, "The brokers' limits cannot be read.", remedy))
+    elif not low <= session <= high:
         message = f"session_timeout_ms is {session}, and the brokers allow {low} to {high}."
-        return Check(
-            "session timeout", CheckVerdict.FAIL, message, _session_remedy(facts, max(low, min(session, high)))
-        )
-    return Check("session timeout", CheckVerdict.PASS, f"{session} ms is within the brokers' {low} to {high}.")
+        wrong.append(Fault(CheckVerdict.FAIL, message, _session_remedy(facts, max(low, min(session, high)))))
+    return judged("session timeout", wrong, f"{session} ms is within the brokers' {low} to {high}.")
 
 
 def _session_remedy(facts: DoctorFacts, nearest: int) -> str:

@@ -1,8 +1,7 @@
 """Checks what members send: their bytes, the topics they subscribe to, their versions and racks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
@@ -10,11 +9,15 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     Check,
     CheckVerdict,
     DoctorFacts,
+    Fault,
     has_no_members,
+    judged,
 )
 from bellwether_kafka.coordinator.observation.message_versions import how_to_name_racks, message_versions
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.planning import RackSource, listed
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 NAMES_SHOWN = 4
 
@@ -33,20 +36,41 @@ def _shown(facts: DoctorFacts) -> list[Check]:
     """Checks that the members' bytes can be read and that Bellwether may describe their topics."""
     if has_no_members(facts):
         return []
-    broken = [m.member_id for m in facts.seen.members if m.trouble]
-    members = Check("members", CheckVerdict.PASS, "Every member's bytes can be read.")
-    if broken:
-        message = f"The bytes of {listed(broken)} cannot be read."
-        remedy = (
-            "They would keep their partitions; check the bytes with bellwether decode, and those clients' versions."
-        )
-        members = Check("members", CheckVerdict.WARN, message, remedy)
+    members = judged("members", _unreadable(facts.seen), "Every member's bytes can be read.")
     hidden = _hidden(facts.seen)
     if hidden:
         topics = ", ".join(f"Topic {t!r}" for t in hidden[:NAMES_SHOWN])
         remedy = f"Grant Bellwether's principal the ACL DESCRIBE on {topics}."
         return [members, Check("topic ACLs", CheckVerdict.FAIL, f"Bellwether may not see {listed(hidden)}.", remedy)]
     return [members, Check("topic ACLs", CheckVerdict.PASS, "Bellwether sees every topic that members subscribe to.")]
+
+
+def _unreadable(seen: Observation) -> Iterator[Fault]:
+    """Yields who sends bytes that Bellwether cannot read, and who sends such as only a Java leader cannot."""
+    broken = [m.member_id for m in seen.members if m.trouble]
+    if broken:
+        message = f"The bytes of {listed(broken)} cannot be read."
+        remedy = (
+            "They would keep their partitions; check the bytes with bellwether decode, and those clients' versions."
+        )
+        yield Fault(CheckVerdict.WARN, message, remedy)
+    raw = seen.shadow.decision.raw.others if seen.shadow is not None else ()
+    short = [m.member_id for m in raw if m.member_id not in broken and not _java_reads(m.metadata)]
+    if short:
+        message = (
+            f"The subscriptions of {listed(short)} end before a field of their version: a Java leader fails on it."
+        )
+        yield Fault(
+            CheckVerdict.WARN, message, "Upgrade those clients, and keep Java members from the lead until then."
+        )
+
+
+def _java_reads(metadata: bytes) -> bool:
+    try:
+        ConsumerProtocolSubscription.decode(metadata, as_java=True)
+    except RemoteProtocolError:
+        return False
+    return True
 
 
 def _hidden(seen: Observation) -> list[str]:
@@ -79,35 +103,39 @@ def _versions(facts: DoctorFacts) -> list[Check]:
 
 def _racks(facts: DoctorFacts) -> Check:
     brokers = {rack for rack in facts.broker_racks if rack}
-    if not brokers:
-        return Check(
-            "racks", CheckVerdict.WARN, "No broker has a rack.", "Set broker.rack, or expect no rack awareness."
-        )
-    if None in facts.broker_racks or "" in facts.broker_racks:
-        return Check("racks", CheckVerdict.WARN, "Some brokers have no rack.", "Set broker.rack on all of them.")
     members = [m for m in facts.seen.members if m.topics]
-    if has_no_members(facts):
+    wrong = [*_racks_of_brokers(facts, brokers), *(_racks_of_members(facts, members, brokers) if brokers else ())]
+    if has_no_members(facts) and not wrong:
         message = f"No member is there to name a rack; the brokers are in {', '.join(sorted(brokers))}."
         return Check("racks", CheckVerdict.NOT_APPLICABLE, message)
-    return replace(_racks_of_members(facts, members, brokers), details=tuple(map(_rack_line, members)))
+    leader_only = sum(m.leader_only for m in members)
+    also = f" {leader_only} of {len(members)} members send none and read from leaders only." if leader_only else ""
+    passed = f"Brokers and members agree on {', '.join(sorted(brokers))}.{also}"
+    return judged("racks", wrong, passed, tuple(map(_rack_line, members)) if brokers else ())
 
 
-def _racks_of_members(facts: DoctorFacts, members: Sequence[ObservedMember], brokers: AbstractSet[str]) -> Check:
+def _racks_of_brokers(facts: DoctorFacts, racks: AbstractSet[str]) -> Iterator[Fault]:
+    if not racks:
+        yield Fault(CheckVerdict.WARN, "No broker has a rack.", "Set broker.rack, or expect no rack awareness.")
+    elif not all(facts.broker_racks):
+        yield Fault(CheckVerdict.WARN, "Some brokers have no rack.", "Set broker.rack on all of them.")
+
+
+def _racks_of_members(
+    facts: DoctorFacts, members: Sequence[ObservedMember], brokers: AbstractSet[str]
+) -> Iterator[Fault]:
     foreign = sorted({m.rack for m in members if m.rack and m.rack not in brokers})
     if foreign:
         configured = any(m.rack_source is not RackSource.MEMBER for m in members if m.rack in foreign)
         setting = "client.rack, and each rack in [racks]," if configured else "client.rack"
         remedy = f"{setting} must be spelled as broker.rack is: {', '.join(sorted(brokers))}."
-        return Check("racks", CheckVerdict.FAIL, f"Members name racks without a broker: {listed(foreign)}.", remedy)
+        yield Fault(CheckVerdict.FAIL, f"Members name racks without a broker: {listed(foreign)}.", remedy)
     rackless = [m for m in members if not m.rack]
     if rackless:
         names = listed([m.client_id or m.member_id for m in rackless])
         some = len(rackless) < len(members)
         message = f"{names} name no rack while others do." if some else "No member names a rack."
-        return Check("racks", CheckVerdict.WARN, message, how_to_name_racks(facts.seen))
-    leader_only = sum(m.leader_only for m in members)
-    also = f" {leader_only} of {len(members)} members send none and read from leaders only." if leader_only else ""
-    return Check("racks", CheckVerdict.PASS, f"Brokers and members agree on {', '.join(sorted(brokers))}.{also}")
+        yield Fault(CheckVerdict.WARN, message, how_to_name_racks(facts.seen))
 
 
 def _rack_line(member: ObservedMember) -> str:

@@ -1,6 +1,7 @@
 """Checks the operators' orders on the group: which are in force, and whether they can be followed."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS
@@ -9,8 +10,10 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     Check,
     CheckVerdict,
     DoctorFacts,
+    Fault,
     GivenOrders,
     has_no_members,
+    judged,
     sentence,
 )
 
@@ -30,18 +33,17 @@ def order_checks(facts: DoctorFacts) -> list[Check]:
     in_force = given.in_force(group)
     details = tuple(f"{order.sentence}, {control.end_in_words(order)}" for order in in_force)
     many = {0: "No order is", 1: "One order is"}.get(len(in_force), f"{len(in_force)} orders are")
-    message = f"{many} in force for this group."
+    passed, wrong = f"{many} in force for this group.", []
     unfollowed = [(order, reason) for order in in_force if (reason := _unfollowed(order, facts, given))]
     if unfollowed:
-        reasons = dict.fromkeys(reason for _, reason in unfollowed)
-        remedy = _withdrawal(group, [order for order, _ in unfollowed])
-        return [Check(NAME, CheckVerdict.WARN, " ".join([message, *reasons]), remedy, details)]
+        reasons = " ".join(dict.fromkeys(reason for _, reason in unfollowed))
+        wrong.append(Fault(CheckVerdict.WARN, reasons, _withdrawal(group, [order for order, _ in unfollowed])))
     if old := _left_long_ago(in_force, given.now_ms):
-        remedy = f"If it has been forgotten: bellwether resume {for_shell(group)}."
-        return [Check(NAME, CheckVerdict.WARN, f"{message} {old}", remedy, details)]
+        wrong.append(Fault(CheckVerdict.WARN, old, f"If it has been forgotten: bellwether resume {for_shell(group)}."))
     if ahead := _ahead(group, given):
-        return [Check(NAME, CheckVerdict.WARN, f"{message} {ahead}", "Synchronise the clocks.", details)]
-    return [Check(NAME, CheckVerdict.PASS, message, details=details)]
+        wrong.append(Fault(CheckVerdict.WARN, ahead, "Synchronise the clocks."))
+    verdict = judged(NAME, wrong, passed, details)
+    return [replace(verdict, message=f"{passed} {verdict.message}") if wrong else verdict]
 
 
 def _withdrawal(group: str, orders: Iterable[control.AnyOrder]) -> str:

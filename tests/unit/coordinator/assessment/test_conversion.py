@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from bellwether_kafka.coordinator.assessment.conversion import (
-    STOP_FIRST,
-    ConversionFacts,
-    ConversionPlan,
-    plan_conversion,
-)
+from bellwether_kafka.coordinator.assessment.conversion import ConversionPlan, plan_conversion
+from bellwether_kafka.coordinator.assessment.conversion_checks import STOP_FIRST
+from bellwether_kafka.coordinator.assessment.conversion_facts import ConversionFacts
 from bellwether_kafka.coordinator.assessment.model import PolicyRow
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
 from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
@@ -19,7 +16,12 @@ from tests.unit.assignors.streams.test_whatif import application
 from tests.unit.coordinator.assessment.test_assess import PRICES, crossed
 
 READY = ConversionFacts(
-    seen=crossed(), obstacles=(), led=True, broker_version=(4, 3), migration={1: "BIDIRECTIONAL", 2: "bidirectional"}
+    seen=crossed(),
+    obstacles=(),
+    led=True,
+    broker_version=(4, 3),
+    features={"group.version": 1, "streams.version": 1},
+    migration={1: "BIDIRECTIONAL", 2: "bidirectional"},
 )
 DENIED = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -92,7 +94,10 @@ def test_an_application_is_compared_as_after_a_stop_of_all_its_instances() -> No
 def test_a_group_whose_broker_assigns_has_only_a_way_back() -> None:
     plan = planned(seen=replace(crossed(), kind="consumer", protocol="uniform"))
     assert (plan.converted, plan.steps) == (True, ())
-    assert [check.verdict for check in plan.checks] == [CheckVerdict.PASS]
+    assert [(check.name, check.verdict) for check in plan.checks] == [
+        ("group", CheckVerdict.PASS),
+        ("way back", CheckVerdict.WARN),
+    ]
     assert "group.protocol=classic" in plan.way_back[0]
 
 
@@ -112,7 +117,7 @@ def test_a_conversion_that_was_interrupted_names_the_members_that_are_left_and_g
 def test_an_application_is_stopped_before_it_is_converted() -> None:
     plan = planned(seen=replace(crossed("shop's"), protocol="stream", shadow=None))
     assert plan.to == "streams"
-    assert [check.name for check in plan.checks] == ["brokers", "clients"]
+    assert [check.name for check in plan.checks] == ["brokers", "features", "clients"]
     assert plan.steps[0].startswith("Stop all instances")
     assert "bellwether release 'shop'\"'\"'s'" in plan.steps[1]
     assert planned(seen=replace(crossed(), protocol="stream"), led=False).steps[1].startswith("Start all instances")
@@ -140,9 +145,19 @@ def test_a_group_that_the_broker_would_not_convert_while_it_runs_is_stopped_firs
 
 
 def test_a_conversion_that_bellwether_blocks_begins_with_the_setting_that_allows_it() -> None:
-    steps = planned(blocked=True, obstacles=("the assignment of bellwether carries userData",)).steps
+    steps = planned(blocked=True).steps
     assert steps[0].startswith('Set online_conversion = "allow"')
     assert steps[1].startswith("Restart one member")
+
+
+def test_what_else_prevents_a_blocked_conversion_is_named_beside_the_block() -> None:
+    """Only the setting was named; after it was changed the broker refused."""
+    plan = planned(blocked=True, obstacles=("the subscription of a does not parse",))
+    assert [word in check(plan, "assignments").message for word in ("online_conversion", "does not parse")] == [
+        True
+    ] * 2
+    assert [word in check(plan, "assignments").remedy for word in ('"allow"', "Stop all")] == [True] * 2
+    assert plan.steps[1].startswith("Stop all members")
 
 
 def test_the_way_back_follows_the_policy_of_the_brokers() -> None:
@@ -213,3 +228,101 @@ def test_other_groups_are_not_converted(kind: str) -> None:
     assert [check.verdict for check in plan.checks] == [CheckVerdict.FAIL]
     assert (plan.steps, plan.way_back) == ((), ())
     assert STOP_FIRST not in plan.checks[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("features", "verdict", "words"),
+    [
+        ({"metadata.version": 27}, CheckVerdict.FAIL, "finalized at level 0"),
+        ({"group.version": 0, "streams.version": 0}, CheckVerdict.FAIL, "UNSUPPORTED_VERSION"),
+        ({"group.version": 1, "streams.version": 1}, CheckVerdict.PASS, "level 1"),
+        (None, CheckVerdict.WARN, "not known"),
+    ],
+)
+@pytest.mark.parametrize(("protocol", "feature"), [("range", "group.version"), ("stream", "streams.version")])
+def test_a_cluster_whose_feature_is_not_finalized_does_not_pass(
+    protocol: str, feature: str, features: dict[str, int] | None, verdict: CheckVerdict, words: str
+) -> None:
+    """Brokers of 4.x refuse the protocol while the feature is at level 0, as after an upgrade; all checks passed."""
+    examined = check(planned(seen=replace(crossed(), protocol=protocol, shadow=None), features=features), "features")
+    assert (examined.verdict, words in examined.message, feature in examined.message) == (verdict, True, True)
+    assert ("kafka-features.sh" in examined.remedy) == (verdict is not CheckVerdict.PASS)
+
+
+@pytest.mark.parametrize(
+    ("release", "verdict", "named"),
+    [
+        ((4, 2), CheckVerdict.WARN, True),
+        ((4, 2, 0), CheckVerdict.FAIL, True),
+        ((4, 2, 1), CheckVerdict.PASS, False),
+        ((4, 3), CheckVerdict.PASS, False),
+        ((4, 4, 0), CheckVerdict.PASS, False),
+    ],
+)
+def test_an_application_is_not_converted_by_brokers_of_4_2_0(
+    release: tuple[int, ...], verdict: CheckVerdict, *, named: bool
+) -> None:
+    """KAFKA-20254. Brokers do not show their patch level, so 4.2 without one is no pass."""
+    examined = check(
+        planned(seen=replace(crossed(), protocol="stream", shadow=None), broker_version=release), "brokers"
+    )
+    assert examined.verdict is verdict
+    assert ("KAFKA-20254, mended in 4.2.1" in examined.message) == named
+    assert ("4.2.1" in examined.remedy) == named
+
+
+@pytest.mark.parametrize(
+    ("release", "named"),
+    [
+        *(((4, 0), True), ((4, 2, 9), True), ((4, 3), True), ((4, 3, 2), True), ((4, 3, 3), False)),
+        *(((4, 4), True), ((4, 4, 0), True), ((4, 4, 1), False), ((4, 5), False), ((), False)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+def test_what_a_way_back_leaves_behind_at_the_broker_is_named(
+    kind: str, release: tuple[int, ...], *, named: bool
+) -> None:
+    """KAFKA-21176, mended in 4.3.3 and 4.4.1."""
+    plan = planned(seen=replace(crossed(), kind=kind), broker_version=release)
+    said = [c for c in plan.checks if "KAFKA-21176" in c.message]
+    assert [c.verdict for c in said] == [CheckVerdict.WARN] * named
+    assert all("4.3.3" in c.remedy and "4.4.1" in c.remedy for c in said)
+
+
+def test_limits_of_members_are_compared_in_both_directions() -> None:
+    """Each protocol has a limit of its own: a group of 500 was refused by group.consumer.max.size = 400."""
+    size = len(crossed().members)
+    sizes = {"group.consumer.max.size": {1: str(size - 1), 2: "1000"}, "group.max.size": {1: "1000", 2: str(size - 1)}}
+    plan = planned(sizes_max=sizes)
+    assert check(plan, "group size").verdict is CheckVerdict.FAIL
+    assert f"group.consumer.max.size is {size - 1}" in check(plan, "group size").message
+    assert f"group.max.size is {size - 1}: brokers refuse the way back" in check(plan, "way back").message
+    fits = planned(sizes_max={name: {1: str(size), 2: None, 3: DENIED} for name in sizes})
+    assert not [c for c in fits.checks if c.name == "group size" or "max.size" in c.message]
+    streams = planned(
+        seen=replace(crossed(), protocol="stream", shadow=None), sizes_max={"group.streams.max.size": {1: "1"}}
+    )
+    assert "group.streams.max.size is 1" in check(streams, "group size").message
+
+
+@pytest.mark.parametrize(("protocol", "to"), [("range", "consumer"), ("stream", "streams")])
+def test_what_a_crash_costs_static_members_is_said(protocol: str, to: str) -> None:
+    """The successor of a crashed static member is refused until the session ends; not a word was said."""
+    seen = replace(crossed(), protocol=protocol, shadow=None)
+    static = replace(seen, members=(replace(seen.members[0], instance_id="a-1"), *seen.members[1:]))
+    said = check(planned(seen=static), "static members")
+    assert (said.verdict, "(a-1)" in said.message) == (CheckVerdict.WARN, True)
+    assert "UNRELEASED_INSTANCE_ID" in said.message
+    assert f"group.{to}.session.timeout.ms" in said.message
+    assert not [c for c in planned(seen=seen).checks if c.name == "static members"]
+
+
+def test_no_fault_hides_another() -> None:
+    """Of several faults in one check only the first was shown."""
+    both = check(planned(migration={1: "disabled", 2: DENIED}), "migration")
+    assert ("is disabled" in both.message, "not known" in both.message) == (True, True)
+    seen = replace(crossed(), protocol="stream", shadow=None)
+    static = replace(seen, members=(replace(seen.members[0], instance_id="a-1"), *seen.members[1:]))
+    application_ = check(planned(seen=static, patterns=True), "application")
+    assert application_.verdict is CheckVerdict.FAIL
+    assert application_.message.index("by a pattern") < application_.message.index("a-1"), "the worst first"

@@ -1,5 +1,10 @@
 """Can a group be converted, and is its rebalance wedged: from what DescribeGroups and Bellwether's own requests say."""
 
+import struct
+from dataclasses import replace
+
+import pytest
+
 from bellwether_kafka.coordinator.ghosts.coexistence import (
     WEDGED_S,
     Conversion,
@@ -11,6 +16,7 @@ from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.membership.lead_rules import NOT_TO_BE_CONVERTED, with_own
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 SUBSCRIBED = ConsumerProtocolSubscription(topics=("orders",)).encode()
 
@@ -48,6 +54,47 @@ def test_many_are_counted() -> None:
 
 def test_what_does_not_parse_is_named() -> None:
     assert "broken" in obstacles(conversion(group(member("a"), member("broken", metadata=b"\0\1\x7f"))))
+
+
+SUBSCRIBED_TO_T = struct.pack(">ihs", 1, 1, b"t") + struct.pack(">i", -1)  # topics, and no userData
+
+
+@pytest.mark.parametrize(
+    ("version", "rest", "taken"),
+    [
+        (0, b"", True),
+        (0, b"bytes behind the last field", True),
+        (1, b"", False),  # kafka-go writes version 1 without owned partitions
+        (1, struct.pack(">i", 0), True),
+        (2, struct.pack(">i", 0), False),
+        (2, struct.pack(">ii", 0, -1), True),
+        (3, struct.pack(">ii", 0, -1), False),
+        (3, struct.pack(">iih", 0, -1, -1), True),
+        (9, struct.pack(">ii", 0, -1), False),
+        (9, struct.pack(">iih", 0, -1, -1), True),
+    ],
+)
+def test_what_a_broker_cannot_read_prevents_a_conversion_though_bellwether_can(
+    version: int, rest: bytes, *, taken: bool
+) -> None:
+    seen = conversion(
+        group(member("a"), member("kafka-go", metadata=struct.pack(">h", version) + SUBSCRIBED_TO_T + rest))
+    )
+    assert seen is not None
+    assert seen.ready == taken
+    assert all("kafka-go (/10.0.0.1)" in obstacle for obstacle in seen.obstacles)
+
+
+def test_a_partition_with_two_owners_prevents_a_conversion() -> None:
+    """The broker ends it with an IllegalStateException."""
+    shared, apart = TopicPartition("orders", 1), TopicPartition("orders", 0)
+    members = [
+        replace(member(name), assignment=ConsumerProtocolAssignment(partitions=has).encode())
+        for name, has in (("a", (apart, shared)), ("b", (shared,)))
+    ]
+    assert obstacles(conversion(group(*members))) == (
+        "partitions have several owners: orders-1 (a (/10.0.0.1), b (/10.0.0.1))"
+    )
 
 
 def test_groups_of_other_types_cannot_be_converted() -> None:

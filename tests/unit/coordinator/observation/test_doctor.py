@@ -353,3 +353,36 @@ def test_consumers_that_are_seen_to_assign_themselves_outweigh_the_setting(mode:
     assert (examined.verdict, "offsets are committed without members" in examined.message) == (verdict, True)
     assert 'mode = "observe"' in examined.remedy
     assert not any("Lead it" in step for step in next_steps(facts, examine(facts)))
+
+
+def test_no_fault_of_a_check_hides_another_and_the_worst_comes_first() -> None:
+    """Of zone names against zone ids and one broker without a rack only the smaller fault was shown."""
+    facts = replace(consumers(2), broker_racks=("use1-az1", "use1-az2", None))
+    members = (
+        ObservedMember("a", None, "a", "/h", rack="us-east-1a", topics=("orders",)),
+        ObservedMember("b", None, "b", "/h", topics=("orders",)),
+    )
+    racks = check(replace(facts, seen=replace(facts.seen, members=members)), "racks")
+    assert racks.verdict is CheckVerdict.FAIL
+    assert racks.message == (
+        "Members name racks without a broker: us-east-1a. Some brokers have no rack. b name no rack while others do."
+    )
+    assert "Set broker.rack on all of them." in racks.remedy
+    timing = replace(facts.config, session_timeout_ms=5_000, heartbeat_interval_ms=6_000)
+    session = check(replace(facts, config=timing), "session timeout")
+    assert session.message.endswith("session_timeout_ms is 5000, and the brokers allow 6000 to 1800000.")
+    assert "bellwether run refuses them" in session.remedy
+
+
+def test_a_subscription_that_only_bellwether_can_read_is_named() -> None:
+    """A Java leader fails on kafka-go's version 1 without owned partitions; every member's bytes could be read."""
+    facts = consumers(3, 3)
+    assert facts.seen.shadow is not None
+    decision = facts.seen.shadow.decision
+    short = replace(decision.raw.others[0], metadata=b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff")
+    raw = replace(decision.raw, members=(short, *decision.raw.others[1:]))
+    seen = replace(facts.seen, shadow=replace(facts.seen.shadow, decision=replace(decision, raw=raw)))
+    members = check(replace(facts, seen=seen), "members")
+    assert (members.verdict, short.member_id in members.message) == (CheckVerdict.WARN, True)
+    assert "a Java leader fails on it" in members.message
+    assert check(facts, "members").verdict is CheckVerdict.PASS

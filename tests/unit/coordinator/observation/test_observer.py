@@ -97,6 +97,7 @@ class Shared:
 
     admin = SimpleNamespace(describe_configs=lambda *_, **__: {})
     broker_version = (4, 4)
+    committed_topics: tuple[str, ...] = ("t",)
 
     def __init__(self) -> None:
         self.cache = MetadataCache()
@@ -138,6 +139,9 @@ class Shared:
 
     async def snapshot(self, topics: Any, _age_ms_max: int) -> Any:
         return cluster_view(self.cache.read(topics, 0.0))
+
+    async def any_committed(self, _group: str) -> AnyCommitted:
+        return AnyCommitted(True, topics=self.committed_topics)
 
     async def committed(self, _group: str, counts: Any, _limit_s: float) -> Any:
         return {topic: np.full(count, 5 * self.described) for topic, count in counts.items()}

@@ -106,3 +106,10 @@ def test_a_control_topic_that_cannot_be_read_is_a_warning_and_without_one_there_
     answer = check(replace(consumers(3), given=unread), "orders")
     assert (answer.verdict, answer.message) == (CheckVerdict.WARN, unread.unread)
     assert not [each for each in examine(consumers(3)) if each.name == "orders"]
+
+
+def test_an_order_that_is_not_followed_does_not_hide_a_clock_that_is_ahead() -> None:
+    answer = orders(replace(LEADER, at_ms=NOW_MS + 300_000), pin("rack:az9", NOW_MS + 600_000))
+    assert "Pin of orders-0 at rack:az9: " in answer.message
+    assert "synchronise the clocks" in answer.message
+    assert answer.remedy.endswith("Synchronise the clocks.")
