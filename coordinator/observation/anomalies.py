@@ -14,9 +14,9 @@ from typing import Protocol
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, GroupPlan, IntArray, LongArray
+from bellwether_kafka.coordinator.kafka import AssignedPartitions, BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
-from bellwether_kafka.coordinator.observation.reconciling import HandOver
-from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.coordinator.planning import listed, subtopology_numbers
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 UNEVEN = 1.1  # times the mean share of a topic
@@ -57,6 +57,30 @@ class Anomaly:
     message: str
     remedy: str
     setting: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A member that has confirmed the assignment of an older epoch than the group has."""
+
+    member_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Items, as they are displayed, that `successor` is to have and that one of `behind` has to give up first. If the
+    broker still shows the items as assigned, `behind` is that member; what is being given up it shows with nobody."""
+
+    items: tuple[str, ...]
+    successor: str
+    behind: tuple[Behind, ...]
+    epoch: int
+
+    @property
+    def sentence(self) -> str:
+        who = " or ".join(f"{m.member_id}, at epoch {m.epoch} of {self.epoch}," for m in self.behind)
+        return f"{who} has to give up {listed(self.items)}, which {self.successor} is to have"
 
 
 OF_ASSIGNMENT = (AnomalyKind.TWO_OWNERS, AnomalyKind.NO_SUCH_PARTITION, AnomalyKind.NOT_SUBSCRIBED)
@@ -125,6 +149,42 @@ def _not_subscribed(foreign: Sequence[tuple[TopicPartition, str]]) -> Iterator[A
         " keeps its partitions until a rebalance: restart the member that leads."
     )
     yield Anomaly(AnomalyKind.NOT_SUBSCRIBED, len(foreign), message, remedy)
+
+
+def hand_overs(group: BrokerGroup) -> tuple[HandOver, ...]:
+    """Returns what waits for a member of a group that its broker reconciles: an item goes to its next owner only once
+    the present one has confirmed that it gave it up, which one that does not poll does not. Nothing of a group that is
+    settled, or whose next owners only have not been told yet."""
+    numbers = subtopology_numbers(group)
+    has = {member.member_id: _names_of(member.assigned, numbers) for member in group.members}
+    owner = {item: name for name, items in has.items() for item in items}
+    epochs = {member.member_id: member.epoch for member in group.members}
+    behind = [name for name, epoch in sorted(epochs.items()) if 0 <= epoch < group.epoch]
+    waiting: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for member in sorted(group.members, key=lambda member: member.member_id):
+        for item in _to_come(member, has, numbers):
+            holder = owner.get(item)
+            holders = (holder,) if holder is not None else tuple(m for m in behind if m != member.member_id)
+            if holders:
+                waiting[member.member_id, holders].append(item)
+    return tuple(
+        HandOver(tuple(items), successor, tuple(Behind(name, epochs[name]) for name in holders), group.epoch)
+        for (successor, holders), items in waiting.items()
+    )
+
+
+def _to_come(member: BrokerMember, has: dict[str, list[str]], numbers: dict[str, int]) -> list[str]:
+    mine = frozenset(has[member.member_id])
+    return [item for item in _names_of(member.target, numbers) if item not in mine]
+
+
+def _names_of(assigned: AssignedPartitions, numbers: dict[str, int]) -> list[str]:
+    """Returns the names of partitions, or those of tasks as Java prints them."""
+    return [
+        f"{numbers[name]}_{partition}" if name in numbers else f"{name}-{partition}"
+        for name, partitions in assigned
+        for partition in partitions
+    ]
 
 
 def of_hand_overs(hand_overs: Sequence[HandOver]) -> tuple[Anomaly, ...]:

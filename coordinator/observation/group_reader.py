@@ -16,10 +16,10 @@ from bellwether_kafka.coordinator.membership import (
     GroupState,
     MembershipConfig,
 )
+from bellwether_kafka.coordinator.observation.anomalies import hand_overs
 from bellwether_kafka.coordinator.observation.kept import Kept
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import GroupType, Observation, observation
-from bellwether_kafka.coordinator.observation.reconciling import hand_overs
 from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.planning import BROKER_ASSIGNS, RackRules, assignor_of, classic_view
 from bellwether_kafka.protocol.primitives import TopicPartition

@@ -13,6 +13,7 @@ from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAn
 from bellwether_kafka.coordinator.observation.anomalies import (
     Anomaly,
     AnomalyKind,
+    HandOver,
     of_applications,
     of_assignment,
     of_hand_overs,
@@ -20,7 +21,6 @@ from bellwether_kafka.coordinator.observation.anomalies import (
     of_shares,
 )
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagReport
-from bellwether_kafka.coordinator.observation.reconciling import HandOver
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_values
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules, RackSource

@@ -1,6 +1,7 @@
 """Writes the Grafana dashboards from dashboards.yml: `python deploy/grafana/generate.py`. The JSON is checked in."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ PROVISIONED = "bellwether-prometheus"
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH, HEIGHT, COLUMNS = 12, 8, 24
 G = 'group=~"$group"'
+C = 'cluster=~"$cluster"'
+TARGETS = "cluster, namespace"  # labels of the targets, as in the rules; absent ones change nothing
+METRIC = re.compile(r"\b(bellwether_\w+)(\{)?")
+LABELS = re.compile(r"\b(by|on) \((?=\w)")
+WHOLE = re.compile(r"\b(sum|count|max|min) ?\(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +65,21 @@ def rendered(dashboard: Dashboard) -> dict[str, Any]:
         "timezone": "browser",
         "graphTooltip": 1,
         "annotations": {"list": [_rebalances()]},
-        "templating": {"list": [_datasource_variable(), _group_variable()]},
+        "templating": {"list": [_datasource_variable(), *_variables()]},
         "panels": panels,
     }
 
 
+def of_each_cluster(query: str) -> str:
+    """The query for the chosen clusters, whose groups may have equal ids: it never adds up or compares two of them."""
+    query = WHOLE.sub(rf"\1 by ({TARGETS}) (", LABELS.sub(rf"\1 ({TARGETS}, ", query))
+    return METRIC.sub(lambda metric: f"{metric[1]}{{{C}" + (", " if metric[2] else "}"), query)
+
+
 def _panel(number: int, panel: Panel, x: int, y: int) -> dict[str, Any]:
     targets = [
-        {"refId": chr(ord("A") + i), "datasource": DATASOURCE, "expr": expression, "legendFormat": legend}
+        {"refId": chr(ord("A") + i), "datasource": DATASOURCE, "expr": of_each_cluster(expression)}
+        | {"legendFormat": f"{{{{cluster}}}} {legend}"}
         for i, (legend, expression) in enumerate(panel.queries.items())
     ]
     return {
@@ -87,8 +100,8 @@ def _rebalances() -> dict[str, Any]:
         "name": "Generations",
         "datasource": DATASOURCE,
         "enable": True,
-        "expr": f"changes(bellwether_generation{{{G}}}[$__interval]) > 0",
-        "titleFormat": "{{group}}",
+        "expr": of_each_cluster(f"changes(bellwether_generation{{{G}}}[$__interval]) > 0"),
+        "titleFormat": "{{cluster}} {{group}}",
         "iconColor": "orange",
     }
 
@@ -104,19 +117,27 @@ def _datasource_variable() -> dict[str, Any]:
     }
 
 
-def _group_variable() -> dict[str, Any]:
-    return {
-        "name": "group",
-        "label": "Group",
-        "type": "query",
-        "datasource": DATASOURCE,
-        "query": {"query": "label_values(bellwether_alerts_total, group)", "refId": "groups"},
-        "refresh": 2,
-        "multi": True,
-        "includeAll": True,
-        "allValue": ".*",
-        "current": {"text": "All", "value": "$__all"},
+def _variables() -> list[dict[str, Any]]:
+    """Those of clusters and of groups. If no target has the label cluster, "All" chooses those without it."""
+    chosen = {
+        "cluster": ("Cluster", "label_values(bellwether_info, cluster)"),
+        "group": ("Group", f"label_values(bellwether_alerts_total{{{C}}}, group)"),
     }
+    return [
+        {
+            "name": name,
+            "label": label,
+            "type": "query",
+            "datasource": DATASOURCE,
+            "query": {"query": query, "refId": f"{name}s"},
+            "refresh": 2,
+            "multi": True,
+            "includeAll": True,
+            "allValue": ".*",
+            "current": {"text": "All", "value": "$__all"},
+        }
+        for name, (label, query) in chosen.items()
+    ]
 
 
 def main() -> None:

@@ -13,8 +13,7 @@ from bellwether_kafka.coordinator.kafka.describe_groups import (
     described_by_broker,
 )
 from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
-from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
-from bellwether_kafka.coordinator.observation.reconciling import hand_overs
+from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind, hand_overs
 from tests.unit.coordinator.assessment.test_assess import PRICES, reported
 from tests.unit.coordinator.observation.test_observer import Shared, of_fleet, refreshed
 
