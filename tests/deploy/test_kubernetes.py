@@ -342,6 +342,25 @@ def test_the_schema_of_the_values_lists_them_all() -> None:
     assert sorted(described(schema, values | {"more": 1, "image": {}})) != []
 
 
+@pytest.mark.parametrize("shape", ["deployment", "sidecar"])
+def test_the_chart_runs_where_a_namespace_has_users_of_its_own(shape: str) -> None:
+    """OpenShift refuses a pod that names another user, and its DNS listens on port 5353 behind the Service."""
+    values = (BESIDE if shape == "sidecar" else {}) | {
+        "securityContext": {"runAsUser": None, "runAsGroup": None},
+        "networkPolicy": {"dnsPorts": [53, 5353]},
+    }
+    done = templated(values)
+    assert done.returncode == 0, done.stderr
+    made = [m for m in yaml.safe_load_all(done.stdout) if m]
+    security = container(of_kind(made, "Deployment"))["securityContext"]
+    assert not {"runAsUser", "runAsGroup"} & security.keys()
+    assert (security["runAsNonRoot"], security["capabilities"]) == (True, {"drop": ["ALL"]})
+    if shape == "deployment":
+        (dns, _) = of_kind(made, "NetworkPolicy")["spec"]["egress"]
+        ports = [(port["port"], port["protocol"]) for port in dns["ports"]]
+        assert ports == [(53, "UDP"), (53, "TCP"), (5353, "UDP"), (5353, "TCP")]
+
+
 def test_helm_finds_nothing_to_say_of_the_chart() -> None:
     executable = helm()
     for values in ([], *(["--values", str(file)] for file in sorted((CHART / "ci").iterdir()))):

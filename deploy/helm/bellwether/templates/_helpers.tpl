@@ -65,14 +65,7 @@ readinessProbe:
   timeoutSeconds: 3
 {{- end }}
 resources: {{- toYaml .Values.resources | nindent 2 }}
-securityContext:
-  runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  readOnlyRootFilesystem: true
-  allowPrivilegeEscalation: false
-  capabilities: { drop: [ALL] }
-  seccompProfile: { type: RuntimeDefault }
+securityContext: {{- toYaml .Values.securityContext | nindent 2 }}
 volumeMounts:
   - { name: bellwether-config, mountPath: /etc/bellwether/config, readOnly: true }
 {{- if .Values.secretName }}
@@ -86,7 +79,7 @@ volumeMounts:
   configMap: { name: {{ include "bellwether.name" . }} }
 {{- if .Values.secretName }}
 - name: bellwether-secrets
-  {{- /* Files of a Secret belong to root, and the container runs as 65532. No other container mounts the volume; an fsGroup would be the whole pod's. */}}
+  {{- /* Files of a Secret belong to root, and the container runs as another user. No other container mounts the volume; an fsGroup would be the whole pod's. */}}
   secret: { secretName: {{ .Values.secretName }}, defaultMode: 0444 }
 {{- end }}
 {{- with .Values.extraVolumes }}

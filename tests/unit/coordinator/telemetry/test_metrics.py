@@ -223,3 +223,12 @@ def test_two_sets_of_metrics_do_not_meet() -> None:
     first, second = Metrics(), Metrics()
     first.on_role("g", Role(None))
     assert value(second, "group_leading") is None
+
+
+def test_when_a_series_was_made_is_no_series() -> None:
+    """It was 17 of 137 series."""
+    metrics = Metrics()
+    metrics.on_conversion("g", Conversion(()))
+    names = {sample.name for family in metrics.registry.collect() for sample in family.samples}
+    assert names
+    assert not [name for name in names if name.endswith("_created")]
