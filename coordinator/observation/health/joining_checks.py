@@ -1,5 +1,6 @@
 """Checks whether Bellwether may join a group: what kind it is, the ACL, its protocols, limits of its brokers."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL
@@ -33,6 +34,15 @@ ALLOWED = frozenset(
 )
 SESSION_MIN, SESSION_MAX = BROKER_CONFIGS
 SIZE_MAX = "group.max.size"
+OWN_CLASSES = "bellwether.broker."
+ENDED = (
+    "As soon as such a broker coordinates the group, the next change of the group ends all members of one in which any"
+    " names the class."
+)
+ON_EVERY_BROKER = (
+    "Copy the jar to it, add the class to its group.consumer.assignors and restart it; until then have members name"
+    " uniform."
+)
 TASK_ASSIGNOR = "bellwether.broker.BellwetherTaskAssignor"
 ASK_AGAIN = (
     "Grant Bellwether's principal the ACL DESCRIBE_CONFIGS on the cluster, or ask again when all brokers answer."
@@ -211,26 +221,58 @@ def _brokers(facts: DoctorFacts) -> Check:
 
 
 def _assignor(facts: DoctorFacts) -> list[Check]:
-    """Checks that every broker has the assignor of Bellwether that a group's members name: any of them may become the
-    group's coordinator node, and one without it refuses the members."""
-    name = facts.seen.protocol
-    if facts.seen.kind != "consumer" or not asks_bellwether(name):
+    """Checks the assignors of Bellwether that brokers list for groups of the protocol `consumer`.
+
+    Any broker may become the group's coordinator node. One that lacks an assignor which a member names ends all members
+    of the group at its next change (measured on 4.3.0 and 4.4.0), so every broker must list the same.
+    """
+    seen = facts.seen
+    if seen.kind != "consumer":
         return []
-    policy = policy_in(name)  # or the name itself, which means the configured policy
-    class_name = f"bellwether.broker.{''.join(map(str.capitalize, policy.split('-')))}Assignor"
-    lists = {node: setting.split(",") for node, setting in facts.assignors.items() if isinstance(setting, str)}
-    without = sorted(node for node, classes in lists.items() if class_name not in map(str.strip, classes))
+    lists = {
+        node: [*map(str.strip, setting.split(","))]
+        for node, setting in facts.assignors.items()
+        if isinstance(setting, str)
+    }
+    named = _class_of(seen.protocol) if asks_bellwether(seen.protocol) else ""
+    own = dict.fromkeys([named] if named else [])
+    own |= dict.fromkeys(each for classes in lists.values() for each in classes if each.startswith(OWN_CLASSES))
+    if not own:
+        return []
+    return [_on_every_broker(facts, lists, list(own), named), *_first_assignor(lists)]
+
+
+def _class_of(assignor: str) -> str:
+    """Returns the class of an assignor of Bellwether by its name."""
+    policy = policy_in(assignor)  # or the name itself, which means the configured policy
+    return f"{OWN_CLASSES}{''.join(map(str.capitalize, policy.split('-')))}Assignor"
+
+
+def _on_every_broker(facts: DoctorFacts, lists: Mapping[int, Sequence[str]], own: Sequence[str], named: str) -> Check:
+    members = f"The members name {facts.seen.protocol}" if named else "No member may name one of Bellwether's assignors"
+    lacking = {each: [str(node) for node, classes in sorted(lists.items()) if each not in classes] for each in own}
+    without = [f"broker {listed(nodes)} does not list {each}" for each, nodes in lacking.items() if nodes]
     if without:
-        message = f"The members name {name}, and broker {listed([*map(str, without)])} does not list {class_name}."
-        remedy = (
-            "Copy the jar to it, add the class to its group.consumer.assignors and restart it; until then have members"
-            " name uniform."
-        )
-        return [Check("assignor", CheckVerdict.FAIL, message, remedy)]
+        return Check("assignor", CheckVerdict.FAIL, f"{members}: {'; '.join(without)}. {ENDED}", ON_EVERY_BROKER)
     if len(lists) < len(facts.assignors) or not lists:
-        message = f"The members name {name}; whether each broker lists {class_name} is not known."
-        return [Check("assignor", CheckVerdict.WARN, message, ASK_AGAIN)]
-    return [Check("assignor", CheckVerdict.PASS, f"The members name {name}, and each broker lists {class_name}.")]
+        message = f"{members}; whether each broker lists {listed(own)} is not known. {ENDED}"
+        return Check("assignor", CheckVerdict.WARN, message, ASK_AGAIN)
+    members = members if named else "No member names one of Bellwether's assignors"
+    return Check("assignor", CheckVerdict.PASS, f"{members}, and each broker lists {listed(own)}.")
+
+
+def _first_assignor(lists: Mapping[int, Sequence[str]]) -> list[Check]:
+    """Warns if an assignor of Bellwether is the one that members without a choice of their own get."""
+    first = sorted(node for node, classes in lists.items() if classes[0].startswith(OWN_CLASSES))
+    if not first:
+        return []
+    message = (
+        f"Broker {listed([*map(str, first)])} lists an assignor of Bellwether first. Each group whose members name none"
+        " gets its plans from there, also those that are only observed, and while Bellwether does not answer, members"
+        " that join get nothing."
+    )
+    remedy = "Put uniform first in group.consumer.assignors, and let the members of a group name the assignor."
+    return [Check("default assignor", CheckVerdict.WARN, message, remedy)]
 
 
 def _task_assignor(facts: DoctorFacts) -> list[Check]:
@@ -250,7 +292,7 @@ def _task_assignor(facts: DoctorFacts) -> list[Check]:
             "Copy the jar to it, add the class to its group.streams.assignors and restart it; until then it assigns by"
             " its own when it becomes the group's coordinator node."
         )
-        return [Check("assignor", CheckVerdict.WARN, message, remedy)]
+        return [Check("assignor", CheckVerdict.FAIL, message, remedy)]
     if len(settings) < len(facts.assignors):
         return [
             Check("assignor", CheckVerdict.WARN, f"Whether each broker lists {TASK_ASSIGNOR} is not known.", ASK_AGAIN)

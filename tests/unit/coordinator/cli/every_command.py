@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from bellwether_kafka.coordinator.cli import groups
+from bellwether_kafka.coordinator.cli import read_groups
 from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.lazy import Exit
 from bellwether_kafka.coordinator.cli.plan_file import (
@@ -28,6 +28,7 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscrip
 from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.replay.test_rebalance_replay import recorded
 
+INTERVAL_S = 10.0  # the default of --interval; other waits are shorter
 NOT_PRINTING = {"run", "guard", "init"}  # they write logs, of `run` as JSON with log_format, and a file
 WITH_A_DOCUMENT = {Exit.DONE, Exit.UNEXPECTED, Exit.DIFFERS}  # 1: a check of `doctor` has failed
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
@@ -121,14 +122,16 @@ def printed(
 ) -> CompletedProcess[str]:
     """The command on this group, which reads this topic; `observe` until its second refresh."""
 
-    async def interrupted(_seconds: float) -> None:
-        raise KeyboardInterrupt
+    async def interrupted(seconds: float) -> None:
+        if seconds >= INTERVAL_S:
+            raise KeyboardInterrupt
+        await asyncio.sleep(seconds)
 
     brokers = f"--bootstrap {bootstrap}"
     control = f"{brokers} --topic bellwether-control"
     filled = ARGUMENTS[name].format(group=group, item=f"{topic}-0", brokers=brokers, control=control, folder=folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": interrupted}))
+        patch.setattr(read_groups, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": interrupted}))
         return bellwether(*name.split(), *shlex.split(filled), "--output", output)
 
 

@@ -116,6 +116,52 @@ def test_every_broker_must_have_the_assignor_that_members_name(
     seen = replace(consumers(3).seen, kind="consumer", protocol="bellwether-rack-first")
     examined = check(replace(consumers(3), seen=seen, assignors=lists), "assignor")
     assert (examined.verdict, words in examined.message) == (verdict, True), examined
+    assert ("ends all members" in examined.message) == (verdict is not CheckVerdict.PASS)
+
+
+STICKY = "uniform,bellwether.broker.StickyMinChurnAssignor"
+
+
+@pytest.mark.parametrize(
+    ("lists", "verdict", "words"),
+    [
+        ({1: STICKY, 2: STICKY}, CheckVerdict.PASS, "each broker lists bellwether.broker.StickyMinChurnAssignor"),
+        ({1: STICKY, 2: "uniform"}, CheckVerdict.FAIL, "broker 2 does not list bellwether.broker.StickyMinChurn"),
+        ({1: STICKY, 2: RACK_FIRST}, CheckVerdict.FAIL, "broker 1 does not list bellwether.broker.RackFirstAssignor"),
+        ({1: STICKY, 2: DENIED}, CheckVerdict.WARN, "is not known"),
+    ],
+)
+def test_brokers_that_differ_fail_before_a_member_names_the_assignor(
+    lists: dict[int, SettingOfBroker], verdict: CheckVerdict, words: str
+) -> None:
+    """With a member that names it, the next change after a move of the coordinator ended every member of the group."""
+    seen = replace(consumers(3).seen, kind="consumer", protocol="uniform")
+    examined = check(replace(consumers(3), seen=seen, assignors=lists), "assignor")
+    assert (examined.verdict, words in examined.message) == (verdict, True), examined
+
+
+def test_brokers_that_differ_in_several_assignors_are_all_named() -> None:
+    seen = replace(consumers(3).seen, kind="consumer", protocol="bellwether-rack-first")
+    examined = check(replace(consumers(3), seen=seen, assignors={1: RACK_FIRST, 2: STICKY, 3: "uniform"}), "assignor")
+    assert "broker 2, 3 does not list bellwether.broker.RackFirstAssignor" in examined.message
+    assert "broker 1, 3 does not list bellwether.broker.StickyMinChurnAssignor" in examined.message
+
+
+@pytest.mark.parametrize(
+    ("lists", "brokers"),
+    [
+        ({1: "bellwether.broker.BellwetherAssignor, uniform", 2: "uniform,bellwether.broker.BellwetherAssignor"}, "1"),
+        ({1: "uniform", 2: "bellwether.broker.RackFirstAssignor"}, "2"),
+        ({1: "uniform,bellwether.broker.BellwetherAssignor"}, ""),
+    ],
+)
+def test_an_assignor_that_would_get_every_group_is_warned_against(
+    lists: dict[int, SettingOfBroker], brokers: str
+) -> None:
+    seen = replace(consumers(3).seen, kind="consumer", protocol="uniform")
+    warned = [c for c in examine(replace(consumers(3), seen=seen, assignors=lists)) if c.name == "default assignor"]
+    assert [c.verdict for c in warned] == [CheckVerdict.WARN] * bool(brokers)
+    assert all(f"Broker {brokers} lists an assignor of Bellwether first" in c.message for c in warned)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +190,7 @@ TASKS = "bellwether.broker.BellwetherTaskAssignor,sticky"
     ("lists", "verdict", "words"),
     [
         ({1: TASKS, 2: TASKS}, CheckVerdict.PASS, "each broker lists bellwether.broker.BellwetherTaskAssignor"),
-        ({1: TASKS, 2: "sticky", 3: None}, CheckVerdict.WARN, "broker 2, 3 does not list"),
+        ({1: TASKS, 2: "sticky", 3: None}, CheckVerdict.FAIL, "broker 2, 3 does not list"),
         ({1: TASKS, 2: DENIED}, CheckVerdict.WARN, "is not known"),
     ],
 )
