@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -52,11 +53,12 @@ class ControlReport:
 
 
 OnControl = Callable[[ControlReport], None]
-OnStopped = Callable[[records.Stopped], None]
+OnStopped = Callable[[records.Stopped, Callable[[], None]], None]  # the second is to be called when it is done
 
 
-def ignore(_: records.Stopped) -> None:
-    """Does nothing: the default for a process that removes no stopped members."""
+def ignore(_: records.Stopped, done: Callable[[], None]) -> None:
+    """Has nothing to do: the default for a process that removes no stopped members."""
+    done()
 
 
 class OrderSource(Protocol):
@@ -105,6 +107,7 @@ class Controller:
         self._roles = GroupRoles(self._groups, self._instances, heartbeat=self._heartbeat, clock=clock)
         self._caught_up = asyncio.Event()
         self._ended: dict[str, str] = {}  # why an order has ended, by its key
+        self._stopped: dict[str, records.Stopped] = {}  # by key: those on which nobody has acted yet
         self._served_orders = (
             ServedOrders(served, self._orders, self._instances, self._ended, self._done) if served is not None else None
         )
@@ -115,7 +118,7 @@ class Controller:
             write=self._write,
             end=self._end_absence,
             now_ms=self._now_ms,
-            serves=self._serves,
+            serves=self._served_orders.acts_on if self._served_orders is not None else lambda _: False,
         )
 
     async def run(self) -> None:
@@ -212,18 +215,23 @@ class Controller:
         if record is None and kind == records.HEARTBEAT:
             return self._instances.gone(target)
         if isinstance(record, records.Stopped):
-            self._members_stopped(record)
-            return ()
+            self._stopped[key] = record
+            return (record.target,)
+        self._stopped.pop(key, None)
         if record is not None:
             self._ended.pop(key, None)  # how an order ended is not the end of the next one of this key
         return self._orders.apply(key, record)
 
-    def _members_stopped(self, record: records.Stopped) -> None:
-        """Acts on stopped members if this instance is active and the record is new; an old one was handled before."""
-        state, now_ms = self._groups.get(record.target), self._now_ms()
-        if state is not None and state.active and self._caught_up.is_set() and now_ms < record.expires_ms:
-            self._on_stopped(record)
-            self._topic.withdraw(record.key)
+    def _act_on_stopped(self, now_ms: int) -> None:
+        """Acts on stopped members of groups for which this instance is active. The statement is withdrawn when they are
+        gone: if this process ends before, its successor acts on it."""
+        for key, record in tuple(self._stopped.items()):
+            state = self._groups.get(record.target)
+            if now_ms >= record.expires_ms:
+                del self._stopped[key]
+            elif state is not None and state.active:
+                del self._stopped[key]
+                self._on_stopped(record, partial(self._topic.withdraw, key))
 
     def _all_read(self) -> None:
         self._instances.started()
@@ -249,9 +257,6 @@ class Controller:
         if self._served_orders is not None:
             self._served_orders.changed(targets, self._now_ms())
 
-    def _serves(self, group: str) -> bool:
-        return self._served_orders is not None and self._served_orders.acts_on(group)
-
     def _review(self, groups: Iterable[str]) -> None:
         now_ms = self._now_ms()
         for group in groups:
@@ -262,6 +267,7 @@ class Controller:
             self._update_hand_back(group, state, now_ms)
             if self._standby and not given_up(state.runner):
                 self._roles.update(group, state)
+        self._act_on_stopped(now_ms)
         self._carry_out_drains(now_ms)
 
     def _update_orders(self, group: str, state: ControlledGroup, now_ms: int) -> None:

@@ -37,12 +37,15 @@ BeforeRemoval = Callable[[DescribeAnswer, tuple[str, ...]], Awaitable[bool]]  # 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Statement:
-    """An announced end of a member's process, with its reason. A static member is replaced by its successor."""
+    """An announced end of members' processes. Those in `left` are still to be removed. Static members are replaced by
+    their successors. `done` is called once when none are left."""
 
     reason: str
-    static: bool
+    left: set[str]
+    static: frozenset[str]
+    done: Callable[[], None]
 
 
 class GhostObservers(Protocol):
@@ -96,7 +99,7 @@ class GhostWatch:
         self._node: membership.Node | None = None
         self._generation_seen: int | None = None
         self._poll_requested = asyncio.Event()
-        self._stopped: dict[str, _Statement] = {}
+        self._statements: list[_Statement] = []  # kept until they are done: a broker may fail meanwhile
         self._stated = asyncio.Event()
         self._trouble = ""
 
@@ -104,11 +107,13 @@ class GhostWatch:
         """Call it at every event of Bellwether's membership: the group may not be stable any more."""
         self._poll_requested.set()
 
-    def stopped(self, members: Sequence[str], static: Sequence[str], reason: str) -> None:
+    def stopped(
+        self, members: Sequence[str], static: Sequence[str], reason: str, done: Callable[[], None] = lambda: None
+    ) -> None:
         """Takes an announcement that the process of these members has ended. They are removed once Bellwether has
-        joined the group, if it is to lead it. Static members are removed only in that case."""
-        self._stopped |= {member_id: _Statement(reason, static=False) for member_id in members}
-        self._stopped |= {member_id: _Statement(reason, static=True) for member_id in static}
+        joined the group, if it is to lead it. Static members are removed only in that case. `done` is called when they
+        are gone."""
+        self._statements.append(_Statement(reason, {*members, *static}, frozenset(static), done))
         self._generation_seen = None
         self._stated.set()
         self._poll_requested.set()
@@ -146,7 +151,8 @@ class GhostWatch:
             )
             return INTERVAL_S_MAX
         await self._act(seen)
-        self._generation_seen = settled if seen.state == membership.GroupState.STABLE else None
+        rests = seen.state == membership.GroupState.STABLE and not self._statements
+        self._generation_seen = settled if rests else None
         return max(0.0, _interval_s(seen) - (clocks.monotonic() - began))
 
     async def _next_event(self) -> None:
@@ -174,7 +180,7 @@ class GhostWatch:
                 self._note(Note(NoteKind.ALERT, warning))
             if ghosts:
                 await self._remove_ghosts(ghosts, seen)
-        if self._stopped:
+        if self._statements:
             await self._remove_stopped(seen)
         await self._unwedge(seen)
         if self._options.exactly_once:
@@ -232,15 +238,33 @@ class GhostWatch:
         return self._before_removal is not None and await self._before_removal(seen, tuple(dead))
 
     async def _remove_stopped(self, seen: DescribeAnswer) -> None:
-        """Removes members whose end was announced, unless they have left or are back under another member id."""
-        stated, self._stopped = self._stopped, {}
-        dead = [member.member_id for member in seen.members if member.member_id in stated]
-        if not dead:
+        """Removes members whose end was announced, unless they have left or are back under another member id. What a
+        broker did not remove is left for the next turn."""
+        statements, shown = tuple(self._statements), [member.member_id for member in seen.members]
+        for statement in statements:
+            statement.left.intersection_update(shown)
+        dead = [member_id for member_id in shown if any(member_id in statement.left for statement in statements)]
+        if dead:
+            in_front = await self._comes_before(seen, dead)
+            for statement in statements:
+                if not in_front:
+                    statement.left -= statement.static
+            await self._remove_stated(statements)
+        for statement in statements:
+            if not statement.left:
+                self._statements.remove(statement)
+                statement.done()
+
+    async def _remove_stated(self, statements: Sequence[_Statement]) -> None:
+        reasons = {member_id: statement.reason for statement in statements for member_id in sorted(statement.left)}
+        answer = await self._remove(reasons) if reasons else None
+        if answer is None:
             return
-        in_front = await self._comes_before(seen, dead)
-        reasons = {m: stated[m].reason for m in dead if in_front or not stated[m].static}
-        if reasons and await self._remove(reasons) is not None:
-            self._note(Note(NoteKind.GHOST, f"removed {', '.join(reasons)}: {next(iter(reasons.values()))}"))
+        gone = [m for m in reasons if answer.errors.get(m, Code.NONE) in (Code.NONE, Code.UNKNOWN_MEMBER_ID)]
+        for statement in statements:
+            statement.left.difference_update(gone)
+        if gone:
+            self._note(Note(NoteKind.GHOST, f"removed {', '.join(gone)}: {reasons[gone[0]]}"))
 
     async def _describe(self) -> DescribeAnswer | None:
         """Describes the group. Returns None on failure and then looks up the coordinator node again."""

@@ -264,9 +264,12 @@ class Service:
         messages = tuple(runner.fatal.message for runner in self.runners.values() if runner.fatal is not None)
         return ServiceOutcome(max(codes, default=0), messages)
 
-    def _members_stopped(self, record: Stopped) -> None:
-        if (watch := self._watches.get(record.target)) is not None:
-            watch.stopped(record.members, record.static, record.sentence)
+    def _members_stopped(self, record: Stopped, done: Callable[[], None]) -> None:
+        watch = self._watches.get(record.target)
+        if watch is None:
+            done()
+        else:
+            watch.stopped(record.members, record.static, record.sentence, done)
 
     def _as_configured(self) -> Selection:
         """Returns the default selection: the groups that are not led."""

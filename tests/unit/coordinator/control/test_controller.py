@@ -242,7 +242,12 @@ def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
         write_now(kafka(brokers), topic, encode(old))
         received: list[Stopped] = []
         instance = Instance(brokers, topic, "a", standby=False)
-        instance.controller._on_stopped = received.append
+
+        def stopped(record: Stopped, done: Callable[[], None]) -> None:
+            received.append(record)
+            done()
+
+        instance.controller._on_stopped = stopped
         await until(instance.controller._caught_up.is_set)
         new = replace(old, members=("new",), at_ms=now_ms, expires_ms=now_ms + 60_000)
         for record in (old, replace(new, target="another"), new):
@@ -438,3 +443,35 @@ def test_an_instance_that_is_back_after_a_silence_concerns_all_its_groups() -> N
     for _ in range(HEARTBEATS_MISSED):
         instances.received(InstanceHeartbeat("pod-1"))
     assert instances.received(alive) == {"g1", "g2"}
+
+
+def test_a_stated_death_stays_in_the_topic_until_the_member_is_gone_and_reaches_the_next_active_instance() -> None:
+    """It was withdrawn at once: if the removal failed, or the process ended before it, nobody knew of it any more."""
+    written: dict[str, Record | None] = {}
+    topic: Any = SimpleNamespace(topic="c", write=lambda _: None, withdraw=lambda key: written.update({key: None}))
+    given: list[tuple[Stopped, Callable[[], None]]] = []
+    now_ms = 1_000_000
+    controller = Controller(
+        topic,
+        ControlSettings("c", "pod-1", standby=True),
+        {"orders": Group(standby=True)},
+        on_stopped=lambda record, done: given.append((record, done)),
+        wall_clock=lambda: now_ms / 1000,
+    )
+    stopped = Stopped("orders", ("a",), (), "ann", now_ms - 1_000, now_ms + 60_000)
+    of_others = replace(stopped, members=("b",))
+    expired = replace(stopped, members=("c",), expires_ms=now_ms)
+    for record in (stopped, of_others, expired):
+        controller._on_record(record.key, record)
+    controller._on_record(of_others.key, None)
+    controller._all_read()
+    controller.review()
+    assert given == [], "another instance is active"
+    controller._groups["orders"].active = True
+    controller.review()
+    controller.review()
+    ((record, done),) = given
+    assert record == stopped
+    assert written == {}
+    done()
+    assert written == {stopped.key: None}

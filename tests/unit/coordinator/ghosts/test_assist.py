@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.ghosts.assist import RESTING_INTERVAL_S, TROUBLE_INTERVAL_S, GhostWatch
 from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
@@ -123,3 +125,70 @@ def test_a_static_member_is_removed_only_where_bellwether_may_lead_by_that() -> 
     """It replaces itself, and keeps what it had."""
     assert done_after(True, (), ("a",)) == [("came before", ("a",)), ("removed", ["a"])]
     assert done_after(False, ("b",), ("a",)) == [("came before", ("a", "b")), ("removed", ["b"])]
+
+
+class Failing(Brokers):
+    """The first removals are answered with these errors: of the request, then of a member."""
+
+    def __init__(self, *errors: RemovedMembers | membership.RequestFailed) -> None:
+        super().__init__(seen("Stable", thread("a"), thread("b")))
+        self.errors = list(errors)
+
+    async def remove_members(self, command: RemoveMembers) -> Any:
+        answer = await super().remove_members(command)
+        return self.errors.pop(0) if self.errors else answer
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RemovedMembers(membership.Code.NOT_COORDINATOR, {}),
+        membership.RequestFailed(0, membership.Failure.DISCONNECTED, "gone"),
+        RemovedMembers(0, {"a": membership.Code.COORDINATOR_NOT_AVAILABLE}),
+    ],
+)
+def test_a_stated_death_is_kept_until_the_member_is_removed(error: RemovedMembers | membership.RequestFailed) -> None:
+    """The coordinator had moved: the statement was forgotten, and the group waited for the session to end."""
+
+    async def scenario() -> None:
+        brokers, done = Failing(error, error), list[str]()
+        watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(remove=False), None, OBSERVERS)
+        watch.stopped(["a"], [], "its process has ended", lambda: done.append("a"))
+        for turn in range(3):
+            assert done == [], turn
+            await watch._turn()
+        assert brokers.done == [("removed", ["a"])] * 3
+        await watch._turn()
+        assert (done, len(brokers.done)) == (["a"], 3), "once, and not for ever"
+
+    asyncio.run(scenario())
+
+
+def test_a_stated_death_is_done_when_the_member_is_not_shown_any_more() -> None:
+    async def scenario() -> None:
+        brokers, done = Brokers(seen("Stable", thread("b"))), list[str]()
+        watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(remove=False), None, OBSERVERS)
+        watch.stopped(["a"], [], "its process has ended", lambda: done.append("a"))
+        await watch._turn()
+        assert (done, brokers.done) == (["a"], [])
+
+    asyncio.run(scenario())
+
+
+def test_a_leader_at_rest_tries_again_to_remove_what_it_could_not() -> None:
+    """In a generation that had been seen, a watch waits for an event of the membership: up to five seconds."""
+
+    async def scenario() -> None:
+        brokers = Failing(RemovedMembers(membership.Code.NOT_COORDINATOR, {}))
+        led = SimpleNamespace(
+            membership=SimpleNamespace(state=membership.State.STABLE, generation=3, member_id="bw", unclear_since=None)
+        )
+        watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(remove=False), cast("Any", led), OBSERVERS)
+        watch.stopped(["a"], [], "its process has ended")
+        await watch._turn()
+        assert watch._generation_seen is None
+        await watch._turn()
+        assert watch._generation_seen == 3
+        assert len(brokers.done) == 2
+
+    asyncio.run(scenario())
