@@ -26,17 +26,19 @@ from bellwether_kafka.coordinator.control.records import (
     Stopped,
     Until,
     absence_key,
+    clocks_may_differ,
     end_in_words,
     lead_is_wanted,
     orders_in_force,
     recent_heartbeats,
     traits_of,
+    utc_time,
 )
 from bellwether_kafka.coordinator.on_demand import on_demand
 
 _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
-    "feasibility": ("clocks_may_differ", "objection", "policy_of", "unfollowed", "utc_time"),
+    "feasibility": ("objection", "policy_of", "unfollowed"),
     "controller": ("Controller", "ControlReport", "OnControl", "OrderSource"),
     "local": ("LocalChannel", "LocalOrders", "local_processes", "state_file", "write_state"),
     "served_orders": ("ServedGroups",),
@@ -53,11 +55,9 @@ if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl, OrderSource
     from bellwether_kafka.coordinator.control.feasibility import (
-        clocks_may_differ,
         objection,
         policy_of,
         unfollowed,
-        utc_time,
     )
     from bellwether_kafka.coordinator.control.local import (
         LocalChannel,

@@ -1,8 +1,7 @@
 """Checks by the heartbeats in the control topic whether an order can be carried out. Pure: `records` are the records of
 the topic by key, `now_ms` is the wall clock."""
 
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.control.records import (
@@ -11,8 +10,11 @@ from bellwether_kafka.coordinator.control.records import (
     AnyOrder,
     InstanceHeartbeat,
     Record,
+    clocks_may_differ,
     recent_heartbeats,
+    silent_by_clock,
     traits_of,
+    utc_time,
 )
 from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, asks_bellwether
 from bellwether_kafka.coordinator.names import for_shell
@@ -33,7 +35,7 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
     """Returns sentences on why the order would have no effect, with the remedy; "" if it has one."""
     living, traits = recent_heartbeats(records, now_ms), traits_of(order)
     if traits.of_instance:
-        absent = _clocks(records, now_ms, lambda heartbeat: order.target in (heartbeat.instance, EVERYBODY))
+        absent = silent_by_clock(records, now_ms, lambda heartbeat: order.target in (heartbeat.instance, EVERYBODY))
         return _nobody_to_drain(order, living, absent, now_ms)
     served = any(order.target in heartbeat.serves for heartbeat in living)
     if served and not traits.served:
@@ -67,23 +69,6 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
     return ""
 
 
-def clocks_may_differ(records: Mapping[str, Record], group: str, now_ms: int) -> str:
-    """Returns a sentence, after a space, on when the last process with the group has reported and what time it is here,
-    "" if none has or it is about the same time: heartbeats and orders are judged by two clocks."""
-    return _clocks(records, now_ms, lambda heartbeat: group in (*heartbeat.groups, *heartbeat.serves))
-
-
-def _clocks(records: Mapping[str, Record], now_ms: int, has: Callable[[InstanceHeartbeat], bool]) -> str:
-    reports = [each for each in records.values() if isinstance(each, InstanceHeartbeat) and has(each)]
-    last = max(reports, key=lambda heartbeat: heartbeat.at_ms, default=None)
-    if last is None or abs(last.at_ms - now_ms) <= HEARTBEAT_AGE_MS_MAX:
-        return ""
-    return (
-        f" {last.instance} has last reported at {utc_time(last.at_ms)} by its clock, and by this one it is"
-        f" {utc_time(now_ms)}: if it runs, synchronise the clocks."
-    )
-
-
 def _ended_there(order: AnyOrder, heartbeats: Iterable[InstanceHeartbeat], now_ms: int) -> str:
     """Returns a sentence if the order has ended by the clock of each of these instances, which ignore it then; "" if it
     has not."""
@@ -94,11 +79,6 @@ def _ended_there(order: AnyOrder, heartbeats: Iterable[InstanceHeartbeat], now_m
         f"The order has ended already by the clock of {last.instance}: it is {utc_time(last.at_ms)} there, and by this"
         f" clock {utc_time(now_ms)}; synchronise the clocks."
     )
-
-
-def utc_time(ms: int) -> str:
-    """Returns a time for people, in seconds."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
 
 
 def unfollowed(group: str, protocol: str, assignor: str, *, served: bool, members: bool = True) -> str:

@@ -8,7 +8,8 @@ A new kind of order on a group needs a member of `OrderKind` and a row of `ORDER
 of record needs a frozen class with `kind`, `key`, `expires_ms` and `to_json`, and an entry in `record_codec`.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -286,6 +287,29 @@ def lead_is_wanted(group: str, records: Mapping[str, Record], now_ms: int) -> bo
     heartbeats = recent_heartbeats(records, now_ms)
     claimed = any(group in heartbeat.claims for heartbeat in heartbeats)
     return claimed and not any(group in heartbeat.leads for heartbeat in heartbeats)
+
+
+def clocks_may_differ(records: Mapping[str, Record], group: str, now_ms: int) -> str:
+    """Returns a sentence, after a space, on when the last process with the group has reported and what time it is here,
+    "" if none has or it is about the same time: heartbeats and orders are judged by two clocks."""
+    return silent_by_clock(records, now_ms, lambda heartbeat: group in (*heartbeat.groups, *heartbeat.serves))
+
+
+def silent_by_clock(records: Mapping[str, Record], now_ms: int, has: Callable[[InstanceHeartbeat], bool]) -> str:
+    """Returns the same of the heartbeats that `has` chooses."""
+    reports = [each for each in records.values() if isinstance(each, InstanceHeartbeat) and has(each)]
+    last = max(reports, key=lambda heartbeat: heartbeat.at_ms, default=None)
+    if last is None or abs(last.at_ms - now_ms) <= HEARTBEAT_AGE_MS_MAX:
+        return ""
+    return (
+        f" {last.instance} has last reported at {utc_time(last.at_ms)} by its clock, and by this one it is"
+        f" {utc_time(now_ms)}: if it runs, synchronise the clocks."
+    )
+
+
+def utc_time(ms: int) -> str:
+    """Returns a time for people, in seconds."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
 
 
 def heartbeat_key(instance: str) -> str:

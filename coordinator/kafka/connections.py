@@ -76,10 +76,14 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         return self._opened(key)
 
     def drop(self, key: str) -> None:
+        """Closes the connection of this name, and leaves nothing behind: each abandoned JoinGroup makes a new name."""
         self._behind.pop(key, None)
         self.close(node_id=key)
         self._conns.pop(key, None)
+        self._auth_failures.pop(key, None)
         self.reset_backoff(key)
+        self.cluster._coordinators.pop((GROUP_KEY_TYPE, key), None)  # noqa: SLF001 - the library only adds
+        self.cluster._coordinator_brokers.pop(key, None)  # noqa: SLF001 - as above
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         until = clocks.monotonic() + self.config["request_timeout_ms"] / 1000 if timeout_at is None else timeout_at

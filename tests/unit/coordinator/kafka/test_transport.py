@@ -11,12 +11,13 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import TopicCollection
 from kafka import errors
+from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin.groups import DescribeGroupsResponse
 from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer.group import JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from bellwether_kafka.coordinator.kafka.connections import release_of
+from bellwether_kafka.coordinator.kafka.connections import Connections, release_of
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message, reason_of
 from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
 from bellwether_kafka.coordinator.membership.commands import Describe, FindCoordinator, Heartbeat, Join, Leave
@@ -375,3 +376,22 @@ def test_a_release_after_4_3_is_seen_by_the_requests_that_it_supports(
     if data is not None:
         data.api_versions = {**data.api_versions, **(answered or {})}
     assert release_of(SimpleNamespace(broker_version_data=data)) == release
+
+
+def test_a_connection_that_is_dropped_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each abandoned JoinGroup makes a new name, and the library's cluster kept two entries of each for good."""
+    net = NetworkSelector()
+    monkeypatch.setattr(net, "call_soon", lambda *_: None)  # connects to nothing
+    connections = Connections(net, bootstrap_servers=["localhost:1"], socket_options=())
+
+    def sizes() -> dict[str, int]:
+        parts = {**vars(connections), **vars(connections.cluster)}
+        return {name: len(part) for name, part in parts.items() if isinstance(part, dict | set | list)}
+
+    before = sizes()
+    for number in range(20):
+        connections.named(f"join-orders-{number}-0", Node(1, "localhost", 1))
+        connections._auth_failures[f"join-orders-{number}-0"] = errors.AuthenticationFailedError("refused")
+        connections.drop(f"join-orders-{number}-0")
+    assert sizes() == before
+    net.close()
