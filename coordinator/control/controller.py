@@ -28,11 +28,7 @@ from bellwether_kafka.coordinator.control.order_news import order_news
 from bellwether_kafka.coordinator.control.order_state import OrderState
 from bellwether_kafka.coordinator.control.served_orders import ServedGroups, ServedOrders
 from bellwether_kafka.coordinator.control.topic import OnRecord
-from bellwether_kafka.coordinator.membership import (
-    HandBackRemembered,
-    Note,
-    OrdersInForce,
-)
+from bellwether_kafka.coordinator.membership import HandBackRemembered, Note, OrdersInForce
 
 HEARTBEAT_S = 1.0
 STOP_POLL_S = 0.02
@@ -125,19 +121,22 @@ class Controller:
         """Reports, sends heartbeats and reviews all groups once per interval, until cancelled."""
         self._topic.start(self._on_record, self._all_read)
         while not self._caught_up.is_set():
-            self._report()
+            self._attempt(self._report)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._heartbeat_s):
                     await self._caught_up.wait()
         while True:
+            self._attempt(self._report, self._housekeeping, self.review, partial(self._heartbeat, between=False))
+            await asyncio.sleep(self._heartbeat_s)
+
+    @staticmethod
+    def _attempt(*steps: Callable[[], None]) -> None:
+        """Takes each step whatever becomes of the others, so that heartbeats go on."""
+        for step in steps:
             try:
-                self._report()
-                self._housekeeping()
-                self.review()
-                self._heartbeat(between=False)
+                step()
             except Exception:
                 log.exception("control_loop_failed")
-            await asyncio.sleep(self._heartbeat_s)
 
     async def hand_all_over(self) -> None:
         """Hands all groups over to standbys before an orderly stop. Returns when they are taken, or after
@@ -173,7 +172,7 @@ class Controller:
         self._ended[order.key] = reason
         self._withdraw(order.key)
         self._withdraw(records.absence_key(order.target, order.where))
-        self._review_changed((order.target,))
+        self.review((order.target,))
 
     def rules_of(self, group: str) -> tuple[Rule, ...] | None:
         """Returns the rules of placement in force in any group, None before the topic has been read. Of a topic that
@@ -201,7 +200,7 @@ class Controller:
         """Takes a record and reviews the groups that it concerns: there may be a thousand others."""
         concerned = self._take(key, record)
         if concerned and self._caught_up.is_set():
-            self._review_changed(concerned)
+            self.review(concerned)
 
     def _take(self, key: str, record: records.Record | None) -> Collection[str]:
         """Returns what the record may change something for: groups, or the target of an order to instances."""
@@ -246,15 +245,15 @@ class Controller:
         if self._caught_up.is_set():
             self._review((group,))
 
-    def review(self) -> None:
-        """Applies orders, rules, hand-backs and roles to every group. Cheap, and may be called at any time."""
-        self._review(self._groups)
-        if self._served_orders is not None:
+    def review(self, targets: Collection[str] | None = None) -> None:
+        """Applies orders, rules, hand-backs and roles to every group, or to those of `targets`. May be called at any
+        time."""
+        self._review(self._groups if targets is None else [group for group in targets if group in self._groups])
+        if self._served_orders is None:
+            return
+        if targets is None:
             self._served_orders.update(self._groups.keys(), self._now_ms())
-
-    def _review_changed(self, targets: Collection[str]) -> None:
-        self._review([group for group in targets if group in self._groups])
-        if self._served_orders is not None:
+        else:
             self._served_orders.changed(targets, self._now_ms())
 
     def _review(self, groups: Iterable[str]) -> None:

@@ -57,6 +57,8 @@ log = structlog.get_logger(__name__)
 QUIET = {"allow.auto.create.topics": False, "log_level": "0"}
 
 OnRecord = Callable[[str, Record | None], None]
+OnCaughtUp = Callable[[], None]
+CallBack = Callable[..., None]  # in the loop that has started the topic
 
 
 class ControlTopicError(Exception):
@@ -149,7 +151,7 @@ class ControlTopic:
         self._failed = False
         self._kept = KeptRecords()
 
-    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
+    def start(self, on_record: OnRecord, on_caught_up: OnCaughtUp) -> None:
         """Starts the thread. `on_caught_up` is called once, after the callbacks for all records found at the start."""
         loop = asyncio.get_running_loop()
 
@@ -201,7 +203,7 @@ class ControlTopic:
 
     # ---- in the thread -------------------------------------------------------------------------------------------
 
-    def _read(self, call_back: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
+    def _read(self, call_back: CallBack, on_record: OnRecord, on_caught_up: OnCaughtUp) -> None:
         while not self._stopping.is_set() and not self._is_ensured():
             self._stopping.wait(RETRY_S)
         asyncio.run(self._follow(call_back, on_record, on_caught_up))
@@ -215,53 +217,51 @@ class ControlTopic:
             return False
         return True
 
-    async def _follow(
-        self, call_back: Callable[..., None], on_record: OnRecord, on_caught_up: Callable[[], None]
-    ) -> None:
-        """Reads until stopped, with new connections after a failure. Only a repeated failure is reported. A topic that
-        was deleted meanwhile is created again: without it no standby would notice that the active instance dies."""
+    async def _follow(self, call_back: CallBack, on_record: OnRecord, on_caught_up: OnCaughtUp) -> None:
+        """Reads until stopped. Only a repeated failure is reported. A topic that was deleted is created again: without
+        it no standby would notice that the active instance dies. All attempts use one transport, which has logged in,
+        perhaps by `kinit`."""
+        transport: Transport | None = None
         while not self._stopping.is_set():
             try:
-                await self._read_on(Transport(self._given), call_back, on_record, on_caught_up)
+                transport = transport or Transport(self._given)
+                await self._read_on(transport, call_back, on_record, on_caught_up)
             except (ClientConfigError, TransportError, TopicLogError) as trouble:
                 if self._failed:
                     self._troubled(READING, f"cannot be read: {_why(trouble, self.topic)}")
                     if getattr(trouble, "code", None) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         self._is_ensured()
                 self._failed = True
+            except Exception:
+                log.exception("control_topic_failed", topic=self.topic)
             self._tend_writer()
             self._stopping.wait(RETRY_S)
+        if transport is not None:
+            await transport.close()
 
     async def _read_on(
-        self,
-        transport: Transport,
-        call_back: Callable[..., None],
-        on_record: OnRecord,
-        on_caught_up: Callable[[], None],
+        self, transport: Transport, call_back: CallBack, on_record: OnRecord, on_caught_up: OnCaughtUp
     ) -> None:
         topic_log = TopicLog(transport, self.topic)
         topic_log.at = self._at
-        try:
-            await transport.start()
-            while not self._stopping.is_set():
-                part = await topic_log.next(WAIT_MS)
-                self._at, self._failed = topic_log.at, False
-                if part.error == OFFSET_OUT_OF_RANGE:
-                    self._kept.begin_anew()
-                self._hand_over(part, call_back, on_record)
-                self._tend_writer()
-                if part.error or topic_log.at < part.end_offset:
-                    continue
-                for name, last in self._kept.at_end().items():
-                    call_back(on_record, name, last)
-                for key, record in self._kept.due(int(clocks.wall() * 1000)):  # the topic was created again
-                    log.warning("control_record_written_again", topic=self.topic, key=key, withdrawn=record is None)
-                    self._produce(*((key.encode(), None) if record is None else encode(record)))
-                if not self._caught_up:
-                    self._caught_up = True
-                    call_back(on_caught_up)
-        finally:
-            await transport.close()
+        await transport.start()
+        while not self._stopping.is_set():
+            part = await topic_log.next(WAIT_MS)
+            self._at, self._failed = topic_log.at, False
+            if part.error == OFFSET_OUT_OF_RANGE:
+                self._kept.begin_anew()
+            self._hand_over(part, call_back, on_record)
+            self._tend_writer()
+            if part.error or topic_log.at < part.end_offset:
+                continue
+            for name, last in self._kept.at_end().items():
+                call_back(on_record, name, last)
+            for key, record in self._kept.due(int(clocks.wall() * 1000)):  # the topic was created again
+                log.warning("control_record_written_again", topic=self.topic, key=key, withdrawn=record is None)
+                self._produce(*((key.encode(), None) if record is None else encode(record)))
+            if not self._caught_up:
+                self._caught_up = True
+                call_back(on_caught_up)
 
     def _tend_writer(self) -> None:
         """Renews the producer if its certificates changed, and handles delivery reports."""
@@ -269,7 +269,7 @@ class ControlTopic:
             self._writer.refresh()
             self._writer.client.poll(0)
 
-    def _hand_over(self, part: ReadRecords, call_back: Callable[..., None], on_record: OnRecord) -> None:
+    def _hand_over(self, part: ReadRecords, call_back: CallBack, on_record: OnRecord) -> None:
         for unread in part.unread:
             log.warning("control_record_ignored", topic=self.topic, reason=unread.sentence(self.topic))
         for key, value in part.records:

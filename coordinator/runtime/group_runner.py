@@ -5,22 +5,22 @@ group."""
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import structlog
 
 from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalError, Rule, extended
 from bellwether_kafka.coordinator import clocks, membership
-from bellwether_kafka.coordinator.kafka import MetadataWatch, Transport, TransportError
+from bellwether_kafka.coordinator.kafka import MetadataWatch, Transport
 from bellwether_kafka.coordinator.observation import notify
 from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, WatchedTopics
 from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import hand_over
-from bellwether_kafka.coordinator.runtime.recollection import expected, is_listed, rebuild_memory
+from bellwether_kafka.coordinator.runtime.recollection import expected, find_offsets, is_listed, rebuild_memory
 
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0
-ASK_AGAIN_S = 10.0
 IN_FRONT_POLL_S = 0.02
 HANDLED_S = 0.1  # a posted event has been handled after this time
 BEFORE_REMOVAL_S = 1.0  # to join the group, in addition to the search for a member id
@@ -81,6 +81,7 @@ class GroupRunner(Generic[P]):
         self._takes_part = False
         self._orders: tuple[str, ...] = ()  # orders on placement that no plan has applied yet
         self._former: tuple[Rule, ...] = ()  # the rules in force before them
+        self._alerted: tuple[str, ...] = ()  # orders whose first attempt has failed
         self._carrying_out: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
 
@@ -201,20 +202,23 @@ class GroupRunner(Generic[P]):
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._task_ended)
         return task
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("group_task_failed", group=self.group_id, exc_info=error)
 
     # ---- decisions ---------------------------------------------------------------------------------------------
 
     async def _plan(self, command: membership.Decide) -> None:
         try:
             planned = await self._planner.plan(command)
-        except RefusalError as error:
-            self.post(membership.DecisionFailed(command.generation, str(error)))
-            return
         except Exception as error:
-            log.exception("plan_failed", group=self.group_id, generation=command.generation)
-            self.post(membership.DecisionFailed(command.generation, f"{type(error).__name__}: {error}"))
+            if not isinstance(error, RefusalError):
+                log.exception("plan_failed", group=self.group_id, generation=command.generation)
+            self.post(membership.DecisionFailed(command.generation, _reason(error)))
             return
         decision = planned.chosen.decision
         topics, called_in_ms = planned.topics.subscribed, decision.called_in_ms(int(clocks.wall() * 1000))
@@ -229,9 +233,11 @@ class GroupRunner(Generic[P]):
         deadline = max(command.deadline, clocks.monotonic() + self.config.decision_deadline_ms / 1000)
         try:
             comparison = await self._planner.compare(replace(command, deadline=deadline))
-        except RefusalError as error:
-            log.warning("comparison_failed", group=self.group_id, generation=command.generation, reason=str(error))
-            self.post(membership.ComparisonFailed(command.generation, str(error)))
+        except Exception as error:
+            reason, defect = _reason(error), not isinstance(error, RefusalError)
+            generation = command.generation
+            log.warning("comparison_failed", group=self.group_id, generation=generation, reason=reason, exc_info=defect)
+            self.post(membership.ComparisonFailed(generation, reason))
             await asyncio.sleep(COMPARE_AGAIN_S)
             if self._rests_in(command.generation):
                 self._start(self._compare(command))
@@ -263,8 +269,12 @@ class GroupRunner(Generic[P]):
         command = membership.Decide(generation, member.protocol, member.members, member.member_id, deadline, dry=True)
         try:
             changes = member.alone or await self._planner.would_change(command, self._former)
-        except RefusalError as error:
-            log.warning("order_not_compared", group=self.group_id, generation=generation, reason=str(error))
+        except Exception as error:  # the order stays, and says why it is not carried out
+            reason, defect = _reason(error), not isinstance(error, RefusalError)
+            log.warning(
+                "order_not_compared", group=self.group_id, generation=generation, reason=reason, exc_info=defect
+            )
+            self._not_carried_out(orders, reason)
             await asyncio.sleep(COMPARE_AGAIN_S)
             return
         if orders != self._orders or not self._rests_in(generation):
@@ -276,6 +286,14 @@ class GroupRunner(Generic[P]):
         for order in orders:
             self._planner.dismiss(order)
             log.info("order_changes_nothing", group=self.group_id, generation=generation, order=order)
+
+    def _not_carried_out(self, orders: tuple[str, ...], reason: str) -> None:
+        """Alerts once for these orders; they are tried again."""
+        if orders != self._alerted:
+            self._alerted = orders
+            self._noted(
+                membership.Note(membership.NoteKind.ALERT, f"not carried out yet: {'; '.join(orders)}: {reason}")
+            )
 
     def _in_a_generation_of_others(self) -> bool:
         last = self.last
@@ -350,23 +368,8 @@ class GroupRunner(Generic[P]):
         an empty group ever had members."""
         unknown = self.membership.role.reason is membership.NotLeading.UNKNOWN_GROUP
         if unknown and self._asking is None:
-            self._asking = self._start(self._find_offsets())
-
-    async def _find_offsets(self) -> None:
-        """Reads the offsets until a broker has answered."""
-        while True:
-            try:
-                answer = await self._transport.any_committed(self.group_id)
-            except TransportError as error:
-                reason = str(error)
-            else:
-                if answer.committed:
-                    self.post(membership.OffsetsFound())
-                if not answer.error:
-                    return
-                reason = membership.name_of(answer.error)
-            log.info("offsets_not_found_out", group=self.group_id, reason=reason)
-            await asyncio.sleep(ASK_AGAIN_S)
+            posted = partial(self.post, membership.OffsetsFound())
+            self._asking = self._start(find_offsets(self.group_id, self._transport, posted))
 
     def _noted(self, note: membership.Note) -> None:
         level = log.warning if note.kind in (membership.NoteKind.ALERT, membership.NoteKind.REFUSED) else log.info
@@ -390,3 +393,7 @@ class GroupRunner(Generic[P]):
         for task in self._tasks:
             task.cancel()
         self._driver.close()
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, RefusalError) else f"{type(error).__name__}: {error}"

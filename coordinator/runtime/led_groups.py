@@ -1,6 +1,7 @@
 """The groups that this process leads: the runner, the planner and the solver of each."""
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from bellwether_kafka.assignors.consumer import Policy
@@ -65,7 +66,7 @@ class LedGroups:
 
     def add(
         self, driver: MembershipDriver, sources: Sources, watch: kafka.MetadataWatch, observers: Observers
-    ) -> Coroutine[Any, Any, None] | None:
+    ) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Adds a group. Returns what watches it between rebalances, None if nothing has to."""
         group_id = driver.config.group_id
         application = self._applications.get(group_id)
@@ -81,7 +82,7 @@ class LedGroups:
         self.planners[group_id] = planner
         runner = GroupRunner(driver, sources.transport, planner, watch, *notified, self._relieve)
         self.runners[group_id] = runner
-        return between.run(runner) if between is not None else None
+        return partial(between.run, runner) if between is not None else None
 
     def _consumers(self, group_id: str, sources: Sources) -> planning.Planner[Any]:
         policy = self._policy_of(group_id)

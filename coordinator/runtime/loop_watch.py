@@ -1,17 +1,24 @@
-"""Measures how late an event loop runs, and whether it runs at all, for other threads."""
+"""Measures how late an event loop runs, and whether it runs at all, for other threads; and keeps background tasks
+running."""
 
 import asyncio
 import gc
 import math
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import structlog
 
 from bellwether_kafka.coordinator import clocks
 
 INTERVAL_S = 0.25
 WINDOW_S = 60.0
 STUCK_S = 30.0
+AGAIN_S = 5.0  # after the error of a background task
+
+log = structlog.get_logger(__name__)
 
 
 class LoopWatch:
@@ -52,6 +59,27 @@ class LoopWatch:
             return f"the thread {ended} has ended; its error is on stderr"
         idle_s = self._clock() - self._turned
         return f"the event loop has not run for {idle_s:.0f} s" if idle_s > STUCK_S else None
+
+
+def in_background(run: Callable[[], Awaitable[object]]) -> "asyncio.Task[None]":
+    """Starts a task that nobody awaits. If it raises, that is logged and it begins again: what it watches would be
+    watched by nobody, and only its absence would tell."""
+    return asyncio.create_task(_kept_running(run))
+
+
+async def _kept_running(run: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        try:
+            await run()
+        except Exception:
+            log.exception("background_task_failed", task=_name(run), again_s=AGAIN_S)
+        else:
+            return
+        await asyncio.sleep(AGAIN_S)
+
+
+def _name(run: Callable[..., object]) -> str:
+    return _name(run.func) if isinstance(run, partial) else getattr(run, "__qualname__", type(run).__name__)
 
 
 def spare_collections() -> None:

@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.planning import ApplicationError, RackFileErro
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.group_weights import GroupWeights
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
-from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
+from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, in_background
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.outside import Outside
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
@@ -172,7 +172,7 @@ async def serve(
         if settings.http_address:
             await server.start(settings.http_address)
         await brokers.start()
-        watching = asyncio.create_task(turning.run())
+        watching = in_background(turning.run)
         outside.started()
         with _reloading(reload):
             return await service.run(handle_signals=outside.signals)
@@ -214,7 +214,7 @@ def _reloading(reload: Reload | None) -> Iterator[None]:
     if reload is None:
         yield
         return
-    task, loop = asyncio.create_task(reload.run()), asyncio.get_running_loop()
+    task, loop = in_background(reload.run), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, reload.ask)
     try:
         yield

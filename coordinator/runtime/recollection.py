@@ -1,5 +1,5 @@
-"""Reads with DescribeGroups what a runner has to know of its group: the members' assignments after a leader has
-returned without a rebalance, and whether a member is listed."""
+"""Reads from brokers what a runner has to know of its group: the members' assignments after a leader has returned
+without a rebalance, whether a member is listed, and whether an empty group has committed offsets."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -8,8 +8,9 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, TransportError
+from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, Transport, TransportError
 
+ASK_AGAIN_S = 10.0
 AGAIN_S, AGAIN_S_MAX = 0.5, 30.0
 
 log = structlog.get_logger(__name__)
@@ -65,3 +66,20 @@ def _pauses() -> Iterator[float]:
     while True:
         yield pause_s
         pause_s = min(2 * pause_s, AGAIN_S_MAX)
+
+
+async def find_offsets(group_id: str, transport: Transport, found: Callable[[], None]) -> None:
+    """Reads the group's committed offsets until a broker has answered. Calls `found` if there are any."""
+    while True:
+        try:
+            answer = await transport.any_committed(group_id)
+        except TransportError as error:
+            reason = str(error)
+        else:
+            if answer.committed:
+                found()
+            if not answer.error:
+                return
+            reason = membership.name_of(answer.error)
+        log.info("offsets_not_found_out", group=group_id, reason=reason)
+        await asyncio.sleep(ASK_AGAIN_S)

@@ -37,7 +37,7 @@ from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
 from bellwether_kafka.coordinator.runtime.connecting import Connecting
 from bellwether_kafka.coordinator.runtime.led_groups import LedGroups
 from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes
-from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
+from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, in_background
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
 from bellwether_kafka.coordinator.runtime.observers import Observers
@@ -197,23 +197,23 @@ class Service:
         watch = kafka.MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
         offsets = self._outside.offsets(reader, transport)
         sources = Sources(transport, reader, offsets)
-        watching: list[asyncio.Task[Any]] = [asyncio.create_task(watch.run())]
-        watching += [asyncio.create_task(run(offsets, transport, reader.admin)) for run in self._observers.beside]
+        watching: list[asyncio.Task[Any]] = [in_background(watch.run)]
+        watching += [in_background(partial(run, offsets, transport, reader.admin)) for run in self._observers.beside]
         sizes = SizeLimitWatch(partial(kafka.read_size_limit, reader.admin, SIZE_LIMIT_S), self._size_limit_read)
         release = transport.broker_version
         if self._takes_over:
             release, _ = await asyncio.gather(kafka.oldest_release(transport, reader), sizes.refresh())
-            watching.append(asyncio.create_task(sizes.run()))
+            watching.append(in_background(sizes.run))
         by_plan = [self._owners.on_decision]
         own = Observers(on_consumer_decision=by_plan, on_note=[self._on_note], on_role=[self._on_role])
         observers = Observers.of(self._observers, own)
         for config in self._led.memberships(self._groups, release, sizes.limit):
             warn_of_guard(config)
             between = self._led.add(drivers(config), sources, watch, observers)
-            watching += [asyncio.create_task(between)] if between is not None else []
+            watching += [in_background(between)] if between is not None else []
         before = {group_id: runner.before_removal for group_id, runner in self.runners.items()}
         self._watches = ghost_watches(self._ghosts, transport, self.runners, self._observers, before)
-        watching += [asyncio.create_task(ghost_watch.run()) for ghost_watch in self._watches.values()]
+        watching += [in_background(ghost_watch.run) for ghost_watch in self._watches.values()]
         if self._control is not None and (self._control.topic or self.runners):
             self._controller = Controller(
                 self._outside.orders(self._properties, self._control.topic),
@@ -223,24 +223,24 @@ class Service:
                 on_stopped=self._members_stopped,
                 served=self._served,
             )
-            watching.append(asyncio.create_task(self._controller.run()))
+            watching.append(in_background(self._controller.run))
             self._absences = AbsenceWatch(self._controller.absences, transport, served=partial(as_if_led, transport))
-            watching.append(asyncio.create_task(self._absences.run()))
-        watching.append(asyncio.create_task(remind(self.roles, clocks.monotonic)))
+            watching.append(in_background(self._absences.run))
+        watching.append(in_background(partial(remind, self.roles, clocks.monotonic)))
         groups, on_shown = SharedGroups(transport), [self._owners.on_shown]
         if self._racks:
             self._rack_watch = racks = RackWatch(
                 self._racks, self.runners, self._led.planners, groups, self.rebalance_wanted
             )
             on_shown.append(racks.on_shown)
-            watching.append(asyncio.create_task(racks.run()))
+            watching.append(in_background(racks.run))
         at_rest = RestWatch(self.runners, groups, self.rebalance_wanted, on_shown)
-        watching.append(asyncio.create_task(at_rest.run()))
-        watching.append(asyncio.create_task(CommitWatch(self._led.consumers, transport).run()))
+        watching.append(in_background(at_rest.run))
+        watching.append(in_background(CommitWatch(self._led.consumers, transport).run))
         self._observed = observed = self._observed_groups(refreshes, transport)
         if self.runners and self._observers.on_led_seen:
             self._led_refreshes = led_refreshes = self._led_groups(refreshes, transport)
-            watching.append(asyncio.create_task(led_refreshes.run()))
+            watching.append(in_background(led_refreshes.run))
         self.connected = True
         if self.connecting.stopping.is_set():  # while the memberships were made
             self._stop_now()
@@ -249,7 +249,7 @@ class Service:
             if observed.observers or self._selection.patterns or not running:
                 running.append(observed.run())
             else:  # a reload may add groups to observe; until then the process ends with those it leads
-                watching.append(asyncio.create_task(observed.run()))
+                watching.append(in_background(observed.run))
             codes = await asyncio.gather(*running)
         finally:
             self._stop_refreshes()

@@ -475,3 +475,24 @@ def test_a_stated_death_stays_in_the_topic_until_the_member_is_gone_and_reaches_
     assert written == {}
     done()
     assert written == {stopped.key: None}
+
+
+def test_an_observer_that_raises_ends_neither_the_reading_nor_the_heartbeats() -> None:
+    written: list[Record] = []
+    starts: list[Callable[[], None]] = []
+    topic: Any = SimpleNamespace(topic="c", start=lambda _, read: starts.append(read), write=written.append)
+
+    def broken(_: ControlReport) -> None:
+        raise KeyError("a defect")
+
+    async def run() -> None:
+        settings = ControlSettings("c", "pod-1")
+        controller = Controller(topic, settings, {"g": Group(standby=False)}, on_control=[broken], heartbeat_s=0.001)
+        running = asyncio.create_task(controller.run())
+        await until(lambda: bool(starts))
+        await asyncio.sleep(0.005)
+        starts[0]()
+        await until(lambda: bool(written))
+        running.cancel()
+
+    scenario(run())

@@ -8,10 +8,13 @@ import pytest
 from confluent_kafka import KafkaError
 from structlog.testing import capture_logs
 
+from bellwether_kafka.coordinator.control import topic as topic_module
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind
 from bellwether_kafka.coordinator.control.record_codec import encode
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, Record
 from bellwether_kafka.coordinator.control.topic import ControlTopic, write_now
+from bellwether_kafka.coordinator.kafka import UnreachableError
+from bellwether_kafka.coordinator.membership import Failure
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.control.test_controller import kafka, until
 
@@ -70,3 +73,32 @@ def test_a_topic_that_may_be_read_but_not_written_is_reported_once(brokers: Embe
         assert len([line for line in logs if line["event"] == "control_topic"]) == 1
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("error", [UnreachableError(Failure.TIMED_OUT, "no answer"), KeyError("a defect")])
+def test_all_attempts_to_read_log_in_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Each attempt made a transport of its own, and with a keytab each of these ran `kinit`: once a second."""
+    made: list[str] = []
+    started: list[str] = []
+
+    class Unreachable:
+        def __init__(self, _: object) -> None:
+            made.append("made")
+
+        async def start(self) -> None:
+            started.append("started")
+            if len(started) == 5:
+                control._stopping.set()
+            raise error
+
+        async def close(self) -> None:
+            made.append("closed")
+
+    monkeypatch.setattr(topic_module, "Transport", Unreachable)
+    monkeypatch.setattr(topic_module, "RETRY_S", 0.0)
+    control = ControlTopic({"bootstrap.servers": "127.0.0.1:1"}, "control")
+    with capture_logs() as logs:
+        asyncio.run(control._follow(lambda *_: None, lambda *_: None, lambda: None))
+    assert (made, len(started)) == (["made", "closed"], 5)
+    assert {line["event"] for line in logs} <= {"control_topic", "control_topic_failed"}
+    assert logs

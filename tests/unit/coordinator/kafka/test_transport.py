@@ -391,7 +391,7 @@ def test_a_connection_that_is_dropped_leaves_nothing_behind(monkeypatch: pytest.
     before = sizes()
     for number in range(20):
         connections.named(f"join-orders-{number}-0", Node(1, "localhost", 1))
-        connections._auth_failures[f"join-orders-{number}-0"] = errors.AuthenticationFailedError("refused")
+        connections._auth_failures[f"join-orders-{number}-0"] = errors.KafkaConnectionError("refused")
         connections.drop(f"join-orders-{number}-0")
     assert sizes() == before
     net.close()

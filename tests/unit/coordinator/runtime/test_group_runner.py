@@ -11,11 +11,13 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.dense_views import ClusterView
+from bellwether_kafka.assignors.shared.refusal import RefusalCause, RefusalError
 from bellwether_kafka.assignors.shared.rules import Rule
 from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.commands import Decide, PlanDelivered, RebuildMemory
+from bellwether_kafka.coordinator.membership.commands import Decide, Note, PlanDelivered, RebuildMemory
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import (
+    ComparisonFailed,
     DescribeAnswer,
     DescribedMember,
     Event,
@@ -26,7 +28,7 @@ from bellwether_kafka.coordinator.membership.events import (
 from bellwether_kafka.coordinator.planning.causes import CauseKind
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.runtime import recollection
+from bellwether_kafka.coordinator.runtime import group_runner, recollection
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
@@ -73,6 +75,10 @@ class Resting:
         assert self.runner._carrying_out is not None
         await self.runner._carrying_out
         return await self.posted()
+
+    async def first_posted(self) -> list[Event]:
+        """The first event that will be posted."""
+        return [await self.driver._events.get()]
 
     async def posted(self) -> list[Event]:
         """To the membership, since this was asked last."""
@@ -247,5 +253,68 @@ def test_nothing_is_rebuilt_for_a_generation_that_is_over(monkeypatch: pytest.Mo
         await group.runner._rebuild(RebuildMemory(group.runner.membership.generation - 1, "range", MEMBERS))
         assert brokers.asked == 1
         assert group.planner.kind.memory.generation == group.runner.membership.generation
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("error", [KeyError("a defect"), RefusalError(RefusalCause.PLAN, "no metadata")])
+def test_an_order_that_could_not_be_compared_says_so_once_and_is_tried_again(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A defect in the comparison left no line in the log, and the order undone for good."""
+    monkeypatch.setattr(group_runner, "COMPARE_AGAIN_S", 0.0)
+
+    async def scenario() -> None:
+        group = Resting()
+        await group.begin()
+        notes: list[Note] = []
+        group.runner._on_note = [lambda _, note: notes.append(note)]
+        compare, failures = group.planner.would_change, [error, error]
+
+        async def would_change(*asked: Any) -> bool:
+            if failures:
+                raise failures.pop()
+            return await compare(*asked)
+
+        monkeypatch.setattr(group.planner, "would_change", would_change)
+        with capture_logs() as lines:
+            group.runner.rule((EVERYTHING_OFF_AZ1,), ORDER)
+            events = await group.first_posted()
+        assert events == [RebalanceOrdered(ORDER)]
+        assert [line["event"] for line in lines].count("order_not_compared") == 2
+        assert len(notes) == 1
+        assert notes[0].reason.startswith(f"not carried out yet: {ORDER}: ")
+
+    asyncio.run(scenario())
+
+
+def test_a_comparison_that_fails_by_a_defect_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        group = Resting()
+        await group.begin()
+
+        async def compare(_: Decide) -> Any:
+            raise KeyError("a defect")
+
+        monkeypatch.setattr(group.planner, "compare", compare)
+        comparing = asyncio.create_task(group.runner._compare(Decide(1, "range", MEMBERS, ME, 0.0, dry=True)))
+        events = await group.first_posted()
+        comparing.cancel()
+        assert events == [ComparisonFailed(1, "KeyError: 'a defect'")]
+
+    asyncio.run(scenario())
+
+
+def test_an_error_in_any_work_of_a_group_is_logged() -> None:
+    async def scenario() -> None:
+        group = Resting()
+
+        async def work() -> None:
+            raise KeyError("a defect")
+
+        with capture_logs() as lines:
+            await asyncio.wait([group.runner._start(work())])
+            await asyncio.sleep(0)
+        assert [(line["event"], line["group"]) for line in lines] == [("group_task_failed", "orders")]
 
     asyncio.run(scenario())

@@ -1,12 +1,18 @@
 """How late an event loop is, as other threads see it."""
 
 import asyncio
+import inspect
+import re
 import subprocess
 import sys
 import time
+from functools import partial
+from types import ModuleType
 
 import pytest
+from structlog.testing import capture_logs
 
+from bellwether_kafka.coordinator.runtime import loop_watch, process, service
 from bellwether_kafka.coordinator.runtime.loop_watch import STUCK_S, LoopWatch
 from tests.paths import ROOT
 from tests.support.embedded_brokers import EmbeddedCluster
@@ -100,3 +106,31 @@ print(len(gc.get_objects()), gc.get_freeze_count())
     visited, spared = map(int, done.stdout.split())
     assert spared > 20_000
     assert visited < spared / 20
+
+
+def test_a_background_task_that_raises_is_logged_and_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody awaits it, so its error was never seen, and what it watched was watched by nobody."""
+    monkeypatch.setattr(loop_watch, "AGAIN_S", 0.0)
+    begun: list[int] = []
+
+    async def watch(failures: int) -> None:
+        begun.append(failures)
+        if len(begun) <= failures:
+            raise KeyError("a defect")
+
+    async def scenario() -> None:
+        with capture_logs() as lines:
+            await loop_watch.in_background(partial(watch, 2))
+        assert len(begun) == 3
+        assert [line["event"] for line in lines] == ["background_task_failed"] * 2
+        assert lines[0]["task"].endswith("watch")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("module", [service, process])
+def test_what_runs_beside_the_groups_is_kept_running(module: ModuleType) -> None:
+    """No task of a process is created in another way, but for one whose end the stop itself is."""
+    text = inspect.getsource(module)
+    assert re.findall(r"create_task\((.*)", text) in ([], ["self._hand_over_and_stop(self._controller))"])
+    assert "in_background(" in text
