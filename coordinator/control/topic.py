@@ -218,9 +218,8 @@ class ControlTopic:
         return True
 
     async def _follow(self, call_back: CallBack, on_record: OnRecord, on_caught_up: OnCaughtUp) -> None:
-        """Reads until stopped. Only a repeated failure is reported. A topic that was deleted is created again: without
-        it no standby would notice that the active instance dies. All attempts use one transport, which has logged in,
-        perhaps by `kinit`."""
+        """Reads until stopped, by one transport that logs in once. Only a repeated failure is reported. A topic that
+        was deleted is created again: without it no standby would notice that the active instance dies."""
         transport: Transport | None = None
         while not self._stopping.is_set():
             try:
