@@ -140,15 +140,13 @@ class ConsumerKind:
 
     async def recall(
         self, generation: int, protocol: str, members: Sequence[AssignedMember], current: Callable[[], bool]
-    ) -> bool:
+    ) -> None:
         joined = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in members)
         topics = topics_wanted(RawGroup("", generation, protocol, joined))
         cluster = await self._reader.snapshot(topics, METADATA_AGE_MS_MAX)
         memory = await asyncio.to_thread(consumer.recall, generation, protocol, cluster, members)
-        if not current():
-            return False
-        self.memory = memory
-        return True
+        if current():
+            self.memory = memory
 
     def _refuse_unreadable(self, cluster: ClusterView) -> None:
         """Raises RefusalError if a topic's metadata cannot be read and never could: it would get no owners, whereas a

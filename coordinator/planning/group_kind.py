@@ -104,9 +104,9 @@ class GroupKind(Protocol[P]):
 
     async def recall(
         self, generation: int, protocol: str, members: Sequence[AssignedMember], current: Callable[[], bool]
-    ) -> bool:
-        """Decodes what members own, and remembers it if `current()` is still true then. Returns whether it was. If this
-        raises an exception, the memory is unchanged."""
+    ) -> None:
+        """Decodes what members own, and remembers it if `current()` is still true then. If this raises an exception,
+        the memory is unchanged."""
 
 
 class Dialect(Generic[P]):

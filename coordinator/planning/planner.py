@@ -253,7 +253,8 @@ class Planner(Generic[P]):
         if seen == self._observed:
             return
         # Discarded if Bellwether has begun to lead meanwhile.
-        if await self.kind.recall(shared.NO_GENERATION, group.protocol, others, lambda: turn == self._turn):
+        await self.kind.recall(shared.NO_GENERATION, group.protocol, others, lambda: turn == self._turn)
+        if turn == self._turn:
             self._observed = seen
 
     async def shadow(self, command: Decide, group: ShownGroup) -> Compared[P]:

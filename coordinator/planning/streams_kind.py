@@ -228,14 +228,12 @@ class StreamsKind:
 
     async def recall(
         self, generation: int, protocol: str, members: Sequence[shared.AssignedMember], current: Callable[[], bool]
-    ) -> bool:
+    ) -> None:
         topology = self._topologies.topology
         cluster = await self._reader.snapshot(topology.topics if topology else (), METADATA_AGE_MS_MAX)
         memory = await asyncio.to_thread(recall_streams, generation, protocol, cluster, members)
-        if not current():
-            return False
-        self.memory = memory
-        return True
+        if current():
+            self.memory = memory
 
     async def prepare(self, limit_s: float) -> None:
         """Creates missing internal topics before they are needed.

@@ -1,5 +1,6 @@
 """Control topics that exist and are not as they should be."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast
@@ -8,7 +9,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.coordinator.control.topic import ControlTopicError, NoControlTopicError, require_topic
+from bellwether_kafka.coordinator.control import topic
+from bellwether_kafka.coordinator.control.topic import (
+    ControlTopicError,
+    NoControlTopicError,
+    SilentTopicError,
+    require_topic,
+    write_now,
+)
 from bellwether_kafka.coordinator.control.topic_faults import forgetful
 from tests.support.embedded_brokers import EmbeddedCluster
 
@@ -54,3 +62,45 @@ def test_an_error_of_a_topic_is_not_its_absence() -> None:
         with pytest.raises(ControlTopicError, match="'control' cannot be reached") as error:
             require_topic(properties, "control")
         assert not isinstance(error.value, NoControlTopicError)
+
+
+class Outcomes:
+    """In a producer's place: reports these outcomes of deliveries when it is flushed."""
+
+    def __init__(self, *outcomes: KafkaError | None) -> None:
+        self.outcomes = outcomes
+        self.reports: list[Callable[[KafkaError | None, None], None]] = []
+
+    def produce(self, _topic: str, *, on_delivery: Callable[[KafkaError | None, None], None], **_: object) -> None:
+        self.reports.append(on_delivery)
+
+    def flush(self, _: float) -> None:
+        for report, outcome in zip(self.reports, self.outcomes, strict=False):
+            report(outcome, None)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "error", "message"),
+    [
+        ((None, None), None, ""),
+        ((), SilentTopicError, "no answer"),
+        ((None,), SilentTopicError, "no answer"),
+        ((None, KafkaError(KafkaError._MSG_TIMED_OUT)), SilentTopicError, "could not be written"),
+        ((KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), None), ControlTopicError, "WRITE on Topic"),
+        ((None, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)), ControlTopicError, "could not be written"),
+    ],
+)
+def test_records_are_written_only_if_each_was_delivered(
+    monkeypatch: pytest.MonkeyPatch,
+    outcomes: tuple[KafkaError | None, ...],
+    error: type[ControlTopicError] | None,
+    message: str,
+) -> None:
+    monkeypatch.setattr(topic, "_producer", lambda *_: Outcomes(*outcomes))
+    records = (b"leave/a", b"1"), (b"leave/b", b"2")
+    if error is None:
+        write_now({"bootstrap.servers": "127.0.0.1:1"}, "control", *records)
+        return
+    with pytest.raises(error, match=message) as raised:
+        write_now({"bootstrap.servers": "127.0.0.1:1"}, "control", *records)
+    assert type(raised.value) is error

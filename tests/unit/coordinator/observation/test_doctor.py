@@ -23,12 +23,14 @@ from bellwether_kafka.coordinator.observation.observation import Observation, Ob
 from bellwether_kafka.coordinator.observation.unknown import unknown_of
 from bellwether_kafka.coordinator.planning.racks.rack_rules import RackSource
 from tests.unit.assignors.streams.world import Thread, group
+from tests.unit.coordinator.membership.takeover.takeover_scenes import GROUP
 from tests.unit.coordinator.observation.doctor_groups import (
     SHOP,
     application,
     check,
     consumers,
 )
+from tests.unit.coordinator.observation.test_removals import ALWAYS
 from tests.unit.coordinator.web.test_picture import member
 
 
@@ -432,3 +434,21 @@ def test_a_subscription_that_only_bellwether_can_read_is_named() -> None:
     assert (members.verdict, short.member_id in members.message) == (CheckVerdict.WARN, True)
     assert "a Java leader fails on it" in members.message
     assert check(facts, "members").verdict is CheckVerdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("members", "mode", "verdict"),
+    [
+        (GROUP, "lead", CheckVerdict.PASS),
+        ((ALWAYS, *GROUP), "lead", CheckVerdict.FAIL),
+        ((ALWAYS, *GROUP), "observe", CheckVerdict.WARN),
+    ],
+)
+def test_doctor_passes_a_take_over_only_if_it_would_begin(
+    members: tuple[DescribedMember, ...], mode: str, verdict: CheckVerdict
+) -> None:
+    answer = DescribeAnswer(0, 0, "Stable", "consumer", "range", members)
+    facts = replace(consumers(3), seen=observation("orders", "classic", answer, 0), mode=mode)
+    removals = check(replace(facts, config=MembershipConfig("orders"), size_limit=SizeLimit(1_000)), "removals")
+    assert removals.verdict is verdict
+    assert bool(removals.remedy) is (verdict is not CheckVerdict.PASS)

@@ -57,6 +57,15 @@ class TestRecords:
         assert lag.note == "the committed offset 12 is beyond the end 8: the topic was created again or lost records"
 
 
+def test_each_partition_of_several_topics_has_its_own_number() -> None:
+    ends = {"a": [10, 11], "b": [20, 21, 22], "c": [30]}
+    committed = {topic: [0] * len(of) for topic, of in ends.items()}
+    lag = group_lag(history(sample(10, committed, ends)), {})
+    everything = [(topic, number, end) for topic, of in ends.items() for number, end in enumerate(of)]
+    assert [(each.topic, each.partition, each.end) for each in lag.partitions()] == everything
+    assert [(each.topic, each.partition, each.lag) for each in lag.partitions(2)] == [("b", 2, 22), ("c", 0, 30)]
+
+
 class TestTime:
     def test_a_lag_in_time_lies_between_the_refreshes_that_show_the_end_around_it(self) -> None:
         lag = partition([(0, 0, 100), (100, 100, 200), (200, 150, 300)])

@@ -132,6 +132,31 @@ def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_it_tak
     run(scenario())
 
 
+def test_a_group_that_rests_under_another_leader_is_read_once_and_again_when_bellwether_has_planned_meanwhile() -> None:
+    shown = DescribeAnswer(
+        1, 0, "Stable", "consumer", "range", tuple(DescribedMember(m.member_id, None, m.metadata, b"") for m in MEMBERS)
+    )
+
+    async def scenario() -> None:
+        reader = Reader()
+        planner = Planner("orders", ConsumerKind(reader, Policy()))
+        await planner.observed(shown, None)
+        await planner.observed(shown, None)
+        assert len(reader.asked) == 1
+        planner.forget()
+        reader.delay_s = 0.05
+        observing = asyncio.create_task(planner.observed(shown, None))
+        await asyncio.sleep(0)
+        reader.delay_s = 0.0
+        await planner.plan(order(2))
+        await observing
+        assert planner.kind.memory.index == {}, "older than the plan that was begun"
+        await planner.observed(shown, None)
+        assert sorted(planner.kind.memory.index) == sorted(m.member_id for m in MEMBERS)
+
+    run(scenario())
+
+
 def test_a_leader_that_made_way_for_bellwether_gets_back_what_it_had_under_its_new_id() -> None:
     """Found by taking groups over: it comes back without claims, and another member got one of its partitions."""
     old, new, other, third = (f"{name}-{'0' * 35}{n}" for n, name in enumerate(("led", "led", "b", "c")))

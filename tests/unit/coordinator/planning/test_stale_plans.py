@@ -194,3 +194,36 @@ def test_an_answer_to_another_job_is_never_returned_and_ends_the_process(monkeyp
             await solver.close()
 
     asyncio.run(scenario())
+
+
+def test_a_solver_that_is_closed_or_cannot_be_sent_wants_nothing() -> None:
+    async def scenario() -> None:
+        assert Solver("subject", always=True).wants(1, 1)
+        assert not Solver("subject", always=False).wants(1, 1)
+        assert not Solver(lambda: None, always=True).wants(1, 1)
+        closed = Solver("subject", always=True)
+        await closed.close()
+        assert not closed.wants(1, 1)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), TimeoutError(), EOFError(), BrokenPipeError()])
+def test_a_process_whose_answer_did_not_arrive_is_killed_and_another_one_started(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        done: list[str] = []
+        solver = Solver("subject", always=True)
+
+        async def exchanged(_: bytes) -> bytes:
+            raise error
+
+        monkeypatch.setattr(solver, "_exchanged", exchanged)
+        monkeypatch.setattr(solver, "_kill", lambda: done.append("killed"))
+        monkeypatch.setattr(solver, "warm", lambda: done.append("started"))
+        with pytest.raises(type(error)):
+            await solver._answered(b"job")
+        assert done == ["killed", "started"]
+
+    asyncio.run(scenario())
