@@ -1,7 +1,7 @@
 """What the leader of a Streams application does between rebalances: probing rebalances, checks of lagging standbys, of
 tasks without progress and of uneven load, and the creation of internal topics before they are needed.
 
-`probing` and `progress` have the rules; this module reads offsets, keeps time and posts events. It acts only while the
+`probing` and `work` have the rules; this module reads offsets, keeps time and posts events. It acts only while the
 group is stable.
 """
 
@@ -32,8 +32,7 @@ from bellwether_kafka.coordinator.topology import TopicCreationError
 from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
 from bellwether_kafka.coordinator.triggers.load_watch import task_owners, tasks_to_move
 from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
-from bellwether_kafka.coordinator.triggers.progress import NOTHING_COMMITTED, Progress
-from bellwether_kafka.coordinator.triggers.work import HandBack, Verdict, WorkWatch
+from bellwether_kafka.coordinator.triggers.work import NOTHING_COMMITTED, HandBack, Verdict, WorkWatch
 from bellwether_kafka.protocol.primitives import TaskId
 
 TICK_S = 0.5
@@ -41,7 +40,6 @@ ENDS_INTERVAL_S = 30.0
 PREPARE_INTERVAL_S = 30.0
 HELD_BACK_S = 30.0  # how long a request that would stop the application is held back
 LIMIT_S = 5.0
-SHOWN = 3
 
 log = structlog.get_logger(__name__)
 
@@ -75,11 +73,8 @@ class StreamsWatch:
         self._sleep = sleep
         interval_ms = configs.probing_rebalance_interval_ms
         self._prober = Prober(configs.acceptable_recovery_lag, interval_ms, config.standby_lag_max)
-        self._progress = Progress(config.task_stall_ms)
-        self._work = WorkWatch(config.task_stall_ms)
+        self._work = WorkWatch(config.task_stall_ms, reports=not config.stateful)
         self._pending: Verdict | None = None  # the verdict after the last plan
-        self._stuck: tuple[TaskId, ...] = ()  # tasks that an alert has named
-        self._stall_ms = config.task_stall_ms
         self._ends_at = self._progress_at = self._prepare_at = self._held_back_at = float("-inf")
         self._load_at = float("-inf")
         self._load = LoadRequests()
@@ -96,11 +91,9 @@ class StreamsWatch:
         self._ordered = bool(planned.ordered) or (self._ordered and decision.probing_at_ms is not None)
         self._prober.planned(ProbingFacts.of(decision, ordered=self._ordered))
         timed = replace(decision, decided_at_ms=self._steady_ms())
-        self._progress.planned(timed)
         if not decision.followup and decision.probing_at_ms is None:  # otherwise tasks are on their way
             self._load = self._load.planned(task_owners(decision))
-        if not self._kind.config.stateful:
-            self._pending = self._work.planned(timed)
+        self._pending = self._work.planned(timed)
 
     async def run(self, led: LedApplication) -> None:
         """Runs until cancelled. Silent brokers and errors of its own are logged and do not end it."""
@@ -159,7 +152,7 @@ class StreamsWatch:
     async def _would_stop_application(self, reason: str) -> bool:
         """Returns whether any rebalance would stop the application, so that a request for one with this reason must be
         held back. Raises TimeoutError and ClusterUnreachableError."""
-        decision = self._progress.decision
+        decision = self._work.decision
         if decision is None:
             return False
         if not self._due(self._held_back_at, HELD_BACK_S):
@@ -172,21 +165,21 @@ class StreamsWatch:
 
     async def _check_load(self) -> AsyncIterator[Event]:
         """Yields a request for a rebalance if `load-aware` would now give tasks other destinations."""
-        decision = self._progress.decision
+        decision = self._work.decision
         if self._kind.policy != LOAD_AWARE or decision is None or not self._due(self._load_at, self._load.interval_s):
             return
         self._load_at = self._clock()
         by = self._kind.policy, self._kind.assignors
         moved = await asyncio.to_thread(tasks_to_move, decision, *by, self._now_ms())
         reason = f"the load of processes is uneven, {moved} tasks would move"
-        if not moved or self._progress.decision is not decision or await self._would_stop_application(reason):
+        if not moved or self._work.decision is not decision or await self._would_stop_application(reason):
             return
         self._load = self._load.requested(task_owners(decision))
         yield RebalanceWanted(reason)
 
     async def _check_work(self) -> AsyncIterator[Event]:
         """Yields what members' progress shows, then a request for a rebalance that would show more."""
-        decision = self._progress.decision
+        decision = self._work.decision
         if decision is None or not self._due(self._progress_at, self._work.interval_ms / 1000):
             return
         self._progress_at = self._clock()
@@ -198,24 +191,13 @@ class StreamsWatch:
         except Exception:
             self._work.unknown(self._steady_ms())
             raise
-        if self._progress.decision is not decision:
+        if self._work.decision is not decision:
             return  # a new plan came in between
-        now_ms, done, end = self._steady_ms(), _flat(decision, committed), _flat(decision, ends)
-        finding = self._work.refresh(decision, done, end, now_ms)
-        for event in (*self._stalls(self._progress.observe(done, end, now_ms)), *self._events(finding.verdict)):
+        finding = self._work.refresh(decision, _flat(decision, committed), _flat(decision, ends), self._steady_ms())
+        for event in self._events(finding.verdict):
             yield event
         if finding.ask and not await self._would_stop_application(finding.ask):
             yield RebalanceWanted(finding.ask)
-
-    def _stalls(self, stuck: tuple[TaskId, ...]) -> list[Event]:
-        """Returns an event that alerts the operator to tasks without progress beside others that have some. Once for
-        the same tasks."""
-        if not set(stuck) - set(self._stuck):
-            self._stuck = stuck if not stuck else self._stuck
-            return []
-        self._stuck = stuck
-        named = ", ".join(map(str, stuck[:SHOWN])) + (" and others" if len(stuck) > SHOWN else "")
-        return [WorkSuspected(f"task {named} has records to read and commits nothing for {self._stall_ms / 1000:g} s")]
 
     @staticmethod
     def _events(verdict: Verdict | None) -> list[Event]:
@@ -225,7 +207,7 @@ class StreamsWatch:
 
     async def _task_ends(self) -> dict[TaskId, int]:
         """Returns the present end sums of stateful tasks; those that are not known are left out."""
-        decision = self._progress.decision
+        decision = self._work.decision
         if decision is None:
             return {}
         counts = dict(zip(decision.cluster.topics, decision.cluster.counts.tolist(), strict=True))
@@ -243,9 +225,8 @@ class StreamsWatch:
 
     def _forget(self) -> None:
         self._prober.forget()
-        self._progress.forget()
         self._work.forget()
-        self._pending, self._stuck = None, ()
+        self._pending = None
         self._ends = {}
         self._ordered = False
         self._load = LoadRequests()

@@ -12,7 +12,7 @@ import pytest
 from bellwether_kafka.coordinator.planning import attestation
 from bellwether_kafka.coordinator.triggers.work import HandBack
 from bellwether_kafka.protocol.primitives.types import TopicPartition
-from tests.simulation.applications import INPUT
+from tests.simulation.applications import INPUT, RECORDS
 from tests.simulation.scenes.test_rolling import dynamic
 from tests.simulation.streams import Process
 from tests.simulation.working import COMMIT_S, Pace, Work
@@ -120,8 +120,8 @@ def test_a_process_that_fails_again_and_again_took_the_lead(monkeypatch: pytest.
     assert work.world.notes["STANDS ASIDE"]
 
 
-def test_an_application_that_commits_nothing_after_a_restart_is_handed_back() -> None:
-    """What else the day could not notice."""
+def test_an_application_that_commits_nothing_after_a_restart_is_an_alert() -> None:
+    """Its members report that they run their tasks, so they wait for something else."""
     work = led(SUITABLE[0])
     day = Day(work)
     day.wait(HOUR_S / 2)
@@ -129,5 +129,19 @@ def test_an_application_that_commits_nothing_after_a_restart_is_handed_back() ->
         work.paces[process.name].works = False
         day.again(process)
     day.wait(HOUR_S / 4)
+    assert work.message
+    assert not [verdict for verdict in work.message if isinstance(verdict, HandBack)]
+
+
+def test_an_application_of_which_one_instance_waits_for_a_changelog_is_handed_back() -> None:
+    """What else the day could not notice."""
+    work = led(SUITABLE[0])
+    day, process = Day(work), work.world.processes[1]
+    day.wait(HOUR_S / 2)
+    day.end(process)
+    runs, *waits = sorted(process.state)
+    process.state, process.rate = {runs: RECORDS, **dict.fromkeys(waits, RECORDS - 1)}, 0.0
+    day.again(process)
+    day.wait(120.0)
     assert [verdict for verdict in work.message if isinstance(verdict, HandBack)]
     assert work.world.notes["LEFT"]

@@ -1,44 +1,55 @@
-"""Finds reports of threads that the topology cannot explain: the sign of another version of the application.
+"""What members report of their tasks, and which reports prove that the topology is not the application's.
 
 A thread that has owned a task for a while either runs or restores it, and reports which in its next JoinGroup
 (docs/reference/streams.md#the-topology-is-not-on-the-wire). If the topology is right,
 
 * only a task with a changelog has an offset sum;
-* a task that has restored all of its changelogs runs, and its sum is -2: one that is at their end and does not run
-  waits for a changelog that the topology lacks and that does not exist;
+* a task that runs has the sum -2, and the sum of one that is restored grows;
 * a task with changelogs has an offset sum.
 
-A contradiction to the first is certain. The others need a second, later report of the same thread, because the first
-may have been sent just before the task began to run. Pure; times are milliseconds by a clock that is never set.
+A contradiction to the first is certain. A sum that stays may also be that of a paused application (KIP-834), which runs
+and restores nothing. So it counts only if the same member has committed for another of its tasks meanwhile, and only of
+a member that has not been seen to work on all of them since it joined: it waits for a changelog that the topology lacks
+and that nobody makes. A task without a sum may wait for the lock on its directory, so it counts only once the member
+has committed for it. Both need a second, later report. After a broker did not answer, reports do not count for a while:
+what members ask it may stand still (docs/reference/client-quirks.md#java-streams-threads). Pure; times are milliseconds
+by a clock that is never set.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.triggers.work.reports import new_reports
-from bellwether_kafka.protocol.messages import LATEST_OFFSET
-from bellwether_kafka.protocol.primitives import TaskId
+from bellwether_kafka.coordinator.triggers.work.progress import OwnedTask
+from bellwether_kafka.protocol.messages import LATEST_OFFSET, ConsumerProtocolSubscription, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId
 
 HAD_MS = 5_000  # how long a thread must have owned a task before its report of it counts
-AGAIN_MS = 3_000  # least time between two equal reports
+AGAIN_MS = 12_000  # least time between two equal reports; a broker's quota may stop a fetch for 11 s
+RETRIES_MS = 120_000  # twice Kafka's default.api.timeout.ms
 REPORTS_SINCE = 7  # from this version on the sum -2 means "running"
 
-OwnedTask = tuple[str, TaskId]  # member id, task
-StatedTasks = Mapping[TaskId, int]  # offset sums, by task
+
+class Doing(Enum):
+    """What a thread does with a task, by its reports."""
+
+    RUNS = "runs"  # a task without state runs as soon as it is assigned
+    RESTORES = "restores"
+    WAITS = "waits"  # neither: its sum stays
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A thread's report of a task that the topology cannot explain. `certain`: one report is enough."""
+    """A thread's report of a task that the topology cannot explain."""
 
     member_id: str
     task: TaskId
     statement: str
-    certain: bool = False
 
     @property
     def sentence(self) -> str:
@@ -46,72 +57,111 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class _Claims:
-    """The JoinGroup of one thread."""
+class TaskReport:
+    """The last report of a task. `value` is the offset sum, None for none; `first_ms` and `last_ms` are the times of
+    the first and the last report with this value, `moved` is True if another one came before."""
 
-    member_id: str
-    owned: frozenset[tuple[str, int]]
-    sums: StatedTasks
+    stateful: bool
+    value: int | None
+    first_ms: int
+    last_ms: int
+    moved: bool = False
+
+    @property
+    def repeated(self) -> bool:
+        return self.last_ms - self.first_ms >= AGAIN_MS
+
+    @property
+    def doing(self) -> Doing:
+        if self.value == LATEST_OFFSET or not self.stateful:
+            return Doing.RUNS
+        if self.repeated:
+            return Doing.WAITS
+        return Doing.RESTORES if self.moved else Doing.UNKNOWN
 
 
 @dataclass(slots=True)
 class Evidence:
-    """The evidence of one application. `planned` takes every delivered plan, in order."""
+    """The reports of one application. `planned` takes every delivered plan, in order."""
 
     _since: dict[OwnedTask, int] = field(default_factory=dict)  # since when each thread has owned its tasks
     _bytes: dict[str, bytes] = field(default_factory=dict)
-    _once: dict[tuple[str, TaskId, str], int] = field(default_factory=dict)  # facts that need a second report
-    _runs: frozenset[OwnedTask] = frozenset()
+    _reports: dict[OwnedTask, TaskReport] = field(default_factory=dict)
+    _counts_from_ms: int = 0  # no report counts before
 
-    @property
-    def asks_again(self) -> bool:
-        """True if a report would become a fact by a second one."""
-        return bool(self._once)
+    def asks_again(self, member_id: str) -> bool:
+        """Returns whether a second report of the member would show more."""
+        return any(m == member_id and report.doing is not Doing.RUNS for (m, _), report in self._reports.items())
 
-    def runs(self, member_id: str, task: TaskId) -> bool:
-        """Returns whether the thread has reported that it runs this task."""
-        return (member_id, task) in self._runs
+    def doing(self, member_id: str, task: TaskId) -> Doing:
+        """Returns what a thread does with a task, as far as its reports show."""
+        report = self._reports.get((member_id, task))
+        return report.doing if report is not None else Doing.UNKNOWN
 
     def forget(self) -> None:
-        self._since, self._bytes, self._once, self._runs = {}, {}, {}, frozenset()
+        self._since, self._bytes, self._reports, self._counts_from_ms = {}, {}, {}, 0
 
-    def planned(self, decision: Decision[TaskPlan]) -> tuple[Fact, ...]:
-        """Returns the reports in this rebalance that contradict the topology; () for none."""
-        now_ms = decision.decided_at_ms
-        claims = list(_claims(decision, self._bytes))
+    def unknown(self, now_ms: int) -> None:
+        """Records that a broker did not answer."""
+        self._reports, self._counts_from_ms = {}, now_ms + RETRIES_MS
+
+    def planned(
+        self, decision: Decision[TaskPlan], unproven: Collection[str], committed: Collection[OwnedTask]
+    ) -> tuple[Fact, ...]:
+        """Returns the reports in this rebalance that prove another topology; () for none. `unproven`: the members that
+        have not been seen to work on all of their tasks since they joined. `committed`: the tasks that their owners by
+        the plan before have committed."""
+        reported, works = list(self._owned_sums(decision)), {member_id for member_id, _ in committed}
         self._bytes = {m.member_id: m.metadata for m in decision.plan.joined}
-        facts = [fact for thread in claims for fact in self._of_thread(decision, thread)]
-        keys = {(f.member_id, f.task, f.statement): now_ms for f in facts if not f.certain}
-        certain = [f for f in facts if f.certain or self._claimed_before(f, now_ms)]
-        # Threads that did not join again have reported nothing new.
-        reporting = {thread.member_id for thread in claims}
-        kept = {key: at for key, at in self._once.items() if key[0] not in reporting or key in keys}
-        self._once = keys | kept
-        self._runs = frozenset(
-            (t.member_id, task) for t in claims for task, value in t.sums.items() if value == LATEST_OFFSET
-        )
+        half = works & {*unproven}
+        facts = [
+            Fact(member_id, task, "and keeps state of it, which it has not by the topology")
+            for member_id, task, stateful, value in reported
+            if not stateful and value is not None
+        ]
+        for member_id, task, stateful, value in reported:
+            self._reported(decision, (member_id, task), value, stateful=stateful)
+            proof = self._proof((member_id, task), half, committed)
+            facts += [Fact(member_id, task, proof)] if proof else []
         self._given(decision)
-        return tuple(certain)
+        return tuple(facts)
 
-    def _claimed_before(self, fact: Fact, now_ms: int) -> bool:
-        at = self._once.get((fact.member_id, fact.task, fact.statement))
-        return at is not None and now_ms - at >= AGAIN_MS
+    def _reported(self, decision: Decision[TaskPlan], owned: OwnedTask, value: int | None, *, stateful: bool) -> None:
+        """Takes a report. Without lags its time is that of the first one, because what keeps Bellwether from reading a
+        changelog's end keeps members from restoring it."""
+        now_ms, before = decision.decided_at_ms, self._reports.get(owned)
+        same = before is not None and before.value == value
+        first_ms = before.first_ms if before is not None and same and decision.plan.lags_known else now_ms
+        moved = before is not None and (before.moved or not same)
+        self._reports[owned] = TaskReport(stateful, value, first_ms, now_ms, moved)
 
-    def _of_thread(self, decision: Decision[TaskPlan], thread: _Claims) -> Iterator[Fact]:
+    def _proof(self, owned: OwnedTask, half: Collection[str], committed: Collection[OwnedTask]) -> str:
+        """Returns what the reports of a stateful task prove, "" for nothing. `half`: the members that work, but have
+        not been seen to work on all of their tasks."""
+        report = self._reports[owned]
+        if report.doing is not Doing.WAITS:
+            return ""
+        if report.value is None:
+            return "and keeps no state of it, which it has by the topology" if owned in committed else ""
+        if owned[0] not in half or owned in committed:
+            return ""
+        return "and neither runs nor restores it, while it works on others: it must have a changelog that is not there"
+
+    def _owned_sums(self, decision: Decision[TaskPlan]) -> Iterator[tuple[str, TaskId, bool, int | None]]:
+        """Yields each task that a thread has owned for a while and reports on now: member id, task, whether it is
+        stateful, and its sum, None for none."""
         plan, now_ms = decision.plan, decision.decided_at_ms
-        owners, table = plan.topology.subtopology_of, plan.view.tasks
-        had = {TaskId(owners[topic], partition) for topic, partition in thread.owned if topic in owners}
-        for task in sorted(had):
-            if now_ms - self._since.get((thread.member_id, task), now_ms) < HAD_MS:
+        owners = plan.topology.subtopology_of
+        for member_id, subscription, info in new_reports(decision, self._bytes):
+            if info.future or info.version < REPORTS_SINCE:
                 continue
-            index = int(plan.tasks.index(np.array([task.subtopology]), np.array([task.partition]))[0])
-            if index < 0:
-                continue
-            end = int(table.end_sum[index]) if plan.lags_known else None
-            odd = contradiction(stateful=bool(table.stateful[index]), end=end, value=thread.sums.get(task))
-            if odd is not None:
-                statement, certain = odd
-                yield Fact(member_id=thread.member_id, task=task, statement=statement, certain=certain)
+            sums = {TaskId(task.subtopology, task.partition): value for task, value in info.task_offset_sums}
+            owned = {TaskId(owners[p.topic], p.partition) for p in subscription.owned_partitions if p.topic in owners}
+            for task in sorted(owned):
+                index = int(plan.tasks.index(np.array([task.subtopology]), np.array([task.partition]))[0])
+                since_ms = max(self._since.get((member_id, task), now_ms), self._counts_from_ms)
+                if index >= 0 and now_ms - since_ms >= HAD_MS:
+                    yield member_id, task, bool(plan.view.tasks.stateful[index]), sums.get(task)
 
     def _given(self, decision: Decision[TaskPlan]) -> None:
         """Updates since when each thread has owned its tasks by this plan."""
@@ -121,30 +171,20 @@ class Evidence:
             (plan.joined[row].member_id, plan.view.tasks.task_id(t)) for t, row in enumerate(holder) if row >= 0
         ]
         self._since = {key: before.get(key, decision.decided_at_ms) for key in assigned}
+        self._reports = {key: report for key, report in self._reports.items() if key in self._since}
 
 
-def contradiction(*, stateful: bool, end: int | None, value: int | None) -> tuple[str, bool] | None:
-    """Returns how the report of a task contradicts the topology, and whether that is certain; None if it does not.
-    `value` is the sum that a thread reports after owning the task for a while, None for no report. `stateful` and `end`
-    are the topology's; `end` is None if it is not known."""
-    if not stateful:
-        return None if value is None else ("and keeps state of it, which it has not by the topology", True)
-    if value is None:
-        return "and keeps no state of it, which it has by the topology", False
-    if value != LATEST_OFFSET and end is not None and value >= end:
-        return (
-            "and has restored all of its changelogs by the topology, but does not run it: there must be another one",
-            False,
-        )
-    return None
-
-
-def _claims(decision: Decision[TaskPlan], before: Mapping[str, bytes]) -> Iterator[_Claims]:
-    """Yields the reports that are new in this rebalance. A thread that did not join again is listed with its former
-    bytes."""
-    for member_id, subscription, info in new_reports(decision, before):
-        if info.future or info.version < REPORTS_SINCE:
+def new_reports(
+    decision: Decision[TaskPlan], before: Mapping[str, bytes]
+) -> Iterator[tuple[str, ConsumerProtocolSubscription, SubscriptionInfo]]:
+    """Yields the reports that can be decoded. A member that did not join again is listed with its former metadata,
+    which `before` has by member id."""
+    for member in decision.plan.joined:
+        if before.get(member.member_id) == member.metadata:
             continue
-        owned = frozenset((tp.topic, tp.partition) for tp in subscription.owned_partitions)
-        sums = {TaskId(task.subtopology, task.partition): value for task, value in info.task_offset_sums}
-        yield _Claims(member_id, owned, sums)
+        try:
+            subscription = ConsumerProtocolSubscription.decode(member.metadata)
+            info = SubscriptionInfo.decode(subscription.user_data or b"")
+        except RemoteProtocolError:
+            continue
+        yield member.member_id, subscription, info

@@ -1,93 +1,139 @@
-"""Decides when to request threads' reports of their tasks: if members have changed and then commit nothing.
+"""Watches each member that has joined until it has been seen to work on all of its tasks, and asks for its reports.
 
 Offset sums are sent only in JoinGroup, so only the next JoinGroup shows whether a restarted thread can run its tasks. A
-rebalance causes it, while processing goes on. Pure; times are milliseconds by a clock that is never set.
+rebalance causes it, while processing goes on. After the last question comes an alert, unless the member restores state.
+Pure; times are milliseconds by a clock that is never set.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, LongArray
+from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.coordinator.triggers.work.evidence import Doing, Evidence
+from bellwether_kafka.coordinator.triggers.work.progress import Progress
+from bellwether_kafka.coordinator.triggers.work.verdict import Alert
+from bellwether_kafka.protocol.primitives import TaskId
 
 UNKNOWN_RHYTHM_MS = 35_000  # a little more than Kafka's default commit.interval.ms
 LEAST_MS = 10_000
 OF_RHYTHM = 1.5
-ASKED_MAX = 3  # requests per change of members
-SPACE_MS = 8_000
+ASKED_MAX = 3  # questions about a member
+SPACE_MS = 12_000  # between two questions: a report that comes earlier does not count as a second one
+AT_ONCE_MS = 60_000  # Kafka's default session is 45 s, during which a dead thread is still listed
+SHOWN = 3
+
+CAUSES = {
+    Doing.WAITS: (
+        "it reports that it neither runs nor restores them: the application may be paused (KafkaStreams.pause), or be"
+        " another version, with a changelog that the topology file lacks"
+    ),
+    Doing.RUNS: "by its reports they do not wait for state: the application may be paused, or wait for another system",
+    Doing.UNKNOWN: "what it does with them is not known",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """A member that has not been seen to work on all of its tasks since it joined. `asked`: the questions about it."""
+
+    joined_ms: int
+    asked: int = 0
+    alerted: bool = False
+
+    def patience_ms(self, usual_ms: int | None) -> int:
+        """Returns for how long it may commit nothing before the next question."""
+        once_ms = UNKNOWN_RHYTHM_MS if usual_ms is None else max(LEAST_MS, int(OF_RHYTHM * usual_ms))
+        return once_ms * (1 + self.asked)
 
 
 @dataclass(slots=True)
 class Suspicion:
-    """The changed members of one application."""
+    """The newcomers of one application."""
 
-    _changed_ms: int | None = None  # when members last changed
+    newcomers: dict[str, Newcomer] = field(default_factory=dict)
     _members: frozenset[str] = frozenset()
-    _fresh: set[str] = field(default_factory=set)  # members that have joined and have not been seen to work yet
-    _first: LongArray | None = None  # the first offsets read after that, by flat partition
-    _asked: int = 0
     _asked_ms: int = 0
 
     @property
     def watches(self) -> bool:
         """True if a member may still have to show that it works."""
-        return self._changed_ms is not None and self._asked < ASKED_MAX
+        return any(not newcomer.alerted for newcomer in self.newcomers.values())
 
-    def planned(self, decision: Decision[TaskPlan], *, same_topics: bool) -> bool:
-        """Takes a delivered plan; returns whether its members have changed."""
-        members = frozenset(m.member_id for m in decision.plan.joined)
-        before, self._members = self._members, members
-        if not same_topics:
-            self._first = None
-        if members == before:
-            return False
-        self._fresh = (self._fresh & members) | set(members - before)
-        self._changed_ms, self._first, self._asked = decision.decided_at_ms, None, 0
-        return True
+    def planned(self, decision: Decision[TaskPlan]) -> None:
+        """Takes a delivered plan."""
+        before, self._members = self._members, frozenset(m.member_id for m in decision.plan.joined)
+        stayed = {m: newcomer for m, newcomer in self.newcomers.items() if m in self._members}
+        joined_ms = decision.decided_at_ms
+        self.newcomers = dict.fromkeys(sorted(self._members - before), Newcomer(joined_ms=joined_ms)) | stayed
 
     def forget(self) -> None:
-        self._changed_ms, self._first, self._members = None, None, frozenset()
-        self._fresh.clear()
+        self.newcomers, self._members = {}, frozenset()
 
-    def observe(
-        self,
-        decision: Decision[TaskPlan],
-        committed: LongArray,
-        waiting: BoolArray,
-        usual_ms: int | None,
-        now_ms: int,
-        *,
-        again: bool,
-    ) -> str:
-        """Returns why threads should report their tasks now, "" for no reason. `waiting`: partitions with records to
-        read. `usual_ms`: how often the group commits. `again`: a report needs a second one to count."""
-        if self._changed_ms is None or self._asked >= ASKED_MAX:
-            return ""
-        if self._first is None or len(self._first) != len(committed):
-            self._first = committed
-        silent = waiting & (committed == self._first)
-        stuck = self._fresh & _holders(decision, silent)
-        self._fresh &= stuck | _idle(decision, waiting, self._fresh)
-        if not stuck or now_ms - self._asked_ms < SPACE_MS:
-            return ""
-        patience_ms = UNKNOWN_RHYTHM_MS if usual_ms is None else max(LEAST_MS, int(OF_RHYTHM * usual_ms))
-        if not again and now_ms - self._changed_ms < patience_ms * (1 + self._asked):
-            return ""
-        self._asked, self._asked_ms = self._asked + 1, now_ms
-        return (
-            f"see whether member {min(stuck)} works on its tasks: it has records to read and has committed nothing yet"
-        )
+    def unknown(self, now_ms: int) -> None:
+        """Starts anew after a broker did not answer, because members could not commit then either."""
+        self.newcomers = {m: replace(newcomer, joined_ms=now_ms) for m, newcomer in self.newcomers.items()}
+
+    def alone(self, now_ms: int) -> bool:
+        """Takes note that no member is left. Returns whether all of them had joined a moment ago, and none worked."""
+        members, newcomers = self._members, self.newcomers
+        self.forget()
+        at_once = all(now_ms - newcomer.joined_ms <= AT_ONCE_MS for newcomer in newcomers.values())
+        return bool(members) and members == newcomers.keys() and at_once
+
+    def observe(self, progress: Progress, evidence: Evidence, now_ms: int) -> tuple[str, Alert | None]:
+        """Returns why threads should report their tasks now, "" for no reason, and an alert on members of which all
+        questions have been asked."""
+        names = frozenset(self.newcomers)
+        stuck = progress.owned_by(names, progress.silent)
+        idle = progress.idle(names)
+        self.newcomers = {m: newcomer for m, newcomer in self.newcomers.items() if m in stuck or m in idle}
+        if now_ms - self._asked_ms < SPACE_MS:
+            return "", None
+        alert = self._alert(stuck, evidence, now_ms)
+        due = [m for m in stuck if self._due(m, progress.usual_ms, evidence, now_ms)]
+        if not due:
+            return "", alert
+        self._asked_ms = now_ms
+        for member in stuck:
+            newcomer = self.newcomers[member]
+            self.newcomers[member] = replace(newcomer, asked=newcomer.asked + 1)
+        open_still = [m for m in due if {evidence.doing(m, task) for task in stuck[m]} != {Doing.RUNS}]
+        if not open_still:
+            return "", alert
+        what = "works on its tasks: it has records to read and has committed nothing yet"
+        return f"see whether member {min(open_still)} {what}", alert
+
+    def _due(self, member: str, usual_ms: int | None, evidence: Evidence, now_ms: int) -> bool:
+        newcomer = self.newcomers[member]
+        if newcomer.asked >= ASKED_MAX:
+            return False
+        waited = now_ms - newcomer.joined_ms >= newcomer.patience_ms(usual_ms)
+        return waited or (newcomer.asked > 0 and evidence.asks_again(member))
+
+    def _alert(self, stuck: Mapping[str, tuple[TaskId, ...]], evidence: Evidence, now_ms: int) -> Alert | None:
+        """Returns an alert on the members that have been asked for the last time, once for each."""
+        last = [m for m in sorted(stuck) if self.newcomers[m].asked >= ASKED_MAX and not self.newcomers[m].alerted]
+        sentences = []
+        for member in last:
+            newcomer = self.newcomers[member]
+            self.newcomers[member] = replace(newcomer, alerted=True)
+            by_doing: dict[Doing, list[TaskId]] = {}
+            for task in stuck[member]:
+                by_doing.setdefault(evidence.doing(member, task), []).append(task)
+            worst = next((d for d in (Doing.WAITS, Doing.RESTORES, Doing.RUNS) if d in by_doing), Doing.UNKNOWN)
+            if worst is Doing.RESTORES:
+                continue
+            since_s = (now_ms - newcomer.joined_ms) // 1000
+            sentences.append(
+                f"member {member} has committed nothing for task {named(by_doing[worst])} since it joined {since_s} s"
+                f" ago, although there are records to read; {CAUSES[worst]}"
+            )
+        if not sentences:
+            return None
+        more = f" (and {len(sentences) - 1} more members)" if len(sentences) > 1 else ""
+        return Alert(sentences[0] + more)
 
 
-def _holders(decision: Decision[TaskPlan], partitions: BoolArray) -> set[str]:
-    """Returns the members that own a task of one of these partitions."""
-    plan = decision.plan
-    owner = plan.out.owner(plan.tasks)
-    rows = np.unique(owner[partitions & (owner != NOBODY)]).tolist()
-    return {plan.joined[row].member_id for row in rows}
-
-
-def _idle(decision: Decision[TaskPlan], waiting: BoolArray, members: set[str]) -> set[str]:
-    """Returns those of `members` that have nothing to read, so that it cannot be seen yet whether they work."""
-    return members - _holders(decision, waiting)
+def named(tasks: tuple[TaskId, ...] | list[TaskId]) -> str:
+    return ", ".join(map(str, tasks[:SHOWN])) + (f" and {len(tasks) - SHOWN} more" if len(tasks) > SHOWN else "")

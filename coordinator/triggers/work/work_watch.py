@@ -1,24 +1,23 @@
-"""Watches the work of one application that Bellwether leads, by the reports of threads and by the group's commits.
+"""Watches the work of one application that Bellwether leads, by the reports of its members and by their commits.
 
-`planned` takes every delivered plan, `refresh` takes offsets at intervals; both return what follows. Pure.
+`planned` takes every delivered plan, `refresh` takes offsets at intervals; both return what follows. Only a report that
+nothing but another topology explains hands the lead back; everything else is an alert. Pure.
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, LongArray
+from bellwether_kafka.assignors.shared import NOBODY, Decision, LongArray
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.triggers.work.evidence import Evidence, Fact
-from bellwether_kafka.coordinator.triggers.work.short_lives import AT_ONCE_MS, ShortLives
-from bellwether_kafka.coordinator.triggers.work.standstill import Standstill
-from bellwether_kafka.coordinator.triggers.work.suspicion import Suspicion
+from bellwether_kafka.coordinator.triggers.work.evidence import Doing, Evidence, Fact
+from bellwether_kafka.coordinator.triggers.work.progress import Progress
+from bellwether_kafka.coordinator.triggers.work.suspicion import AT_ONCE_MS, SHOWN, Suspicion, named
 from bellwether_kafka.coordinator.triggers.work.verdict import Alert, HandBack, Verdict
+from bellwether_kafka.protocol.primitives import TaskId
 
 CLOSE_MS, FAR_MS = 5_000, 10_000  # between polls: while a member must still show that it works, and otherwise
 PARTITIONS_A_SECOND = 2_000  # a large group is polled less often
-REPEAT_AFTER_MS = 600_000
-SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,113 +30,98 @@ class WorkFinding:
 
 @dataclass(slots=True)
 class WorkWatch:
-    """The watch on one application. `stall_ms`: the shortest time without a commit that counts."""
+    """The watch on one application. `stall_ms`: for how long a task may commit nothing. `reports`: members report which
+    of their tasks they run, as those of Streams do."""
 
     stall_ms: int
-    standstill: Standstill = field(init=False)
+    reports: bool = True
+    progress: Progress = field(default_factory=Progress)
     evidence: Evidence = field(default_factory=Evidence)
     suspicion: Suspicion = field(default_factory=Suspicion)
-    short_lives: ShortLives = field(default_factory=ShortLives)
-    _committed: LongArray | None = None  # by flat partition of the last plan, as of the last poll
     _decision: Decision[TaskPlan] | None = None
-    _alerted: dict[str, int] = field(default_factory=dict)
+    _has_input: bool = False
+    _stalled: tuple[TaskId, ...] = ()  # tasks that an alert has named
 
-    def __post_init__(self) -> None:
-        self.standstill = Standstill(self.stall_ms)
+    @property
+    def decision(self) -> Decision[TaskPlan] | None:
+        """The last plan."""
+        return self._decision
 
     @property
     def interval_ms(self) -> int:
         """The time between two polls."""
-        decision = self._decision
-        size = decision.cluster.partition_total if decision is not None else 0
+        size = self._decision.cluster.partition_total if self._decision is not None else 0
         least = CLOSE_MS if self.suspicion.watches else FAR_MS
         return max(min(least, self.stall_ms // 4), 1000 * size // PARTITIONS_A_SECOND)
 
     def planned(self, decision: Decision[TaskPlan]) -> Verdict | None:
         """Takes a plan that the broker has accepted."""
-        before, self._decision = self._decision, decision
-        same = before is not None and before.cluster.topics == decision.cluster.topics
-        same = same and before is not None and np.array_equal(before.cluster.counts, decision.cluster.counts)
-        facts = self.evidence.planned(decision)
-        changed = self.suspicion.planned(decision, same_topics=same)
-        self.standstill.planned(decision.decided_at_ms, changed=changed, same_topics=same)
-        self.short_lives.planned(decision)
-        self._committed = self._committed if same else None
-        return HandBack(sentence(facts)) if facts else self._short_lived()
+        committed = self.progress.committed()
+        self._decision = decision
+        self.progress.planned(decision)
+        if not self.reports:
+            return None
+        facts = self.evidence.planned(decision, self.suspicion.newcomers, committed)
+        self.suspicion.planned(decision)
+        return HandBack(sentence(facts)) if facts else None
 
     def alone(self, now_ms: int) -> Verdict | None:
         """Concludes what follows if no member is left in the group."""
-        ended = self.short_lives.alone(now_ms)
-        verdict = self._short_lived()
-        if verdict is None and ended and self.short_lives.has_input:
-            what = f"all instances have ended within {AT_ONCE_MS // 1000} s of their first tasks, and committed nothing"
-            return Alert(f"{what}; check why they ended, and whether the topology is that of the application")
-        return verdict
-
-    def _short_lived(self) -> HandBack | None:
-        subtopologies = self.short_lives.take()
-        if not subtopologies:
+        if not self.suspicion.alone(now_ms) or not self._has_input:
             return None
-        named = ", ".join(map(str, subtopologies))
-        return HandBack(
-            f"the topology is not the application's: no instance has kept running with a task of subtopology {named};"
-            f" all that were given one ended within {AT_ONCE_MS // 1000} s"
-        )
+        what = f"all instances have ended within {AT_ONCE_MS // 1000} s of their first tasks, and committed nothing"
+        return Alert(f"{what}; check why they ended, and whether the topology is that of the application")
 
     def forget(self) -> None:
         self._decision = None
         self.evidence.forget()
         self.suspicion.forget()
-        self.short_lives.forget()
-        self._committed = None
-        self.standstill.forget()
+        self.progress.forget()
+        self._has_input, self._stalled = False, ()
 
     def unknown(self, now_ms: int) -> None:
         """Records that a broker did not answer."""
-        self.standstill.unknown(now_ms)
+        self.progress.unknown(now_ms)
+        self.evidence.unknown(now_ms)
+        self.suspicion.unknown(now_ms)
 
     def refresh(self, decision: Decision[TaskPlan], committed: LongArray, ends: LongArray, now_ms: int) -> WorkFinding:
         """Takes the offsets of the flat partitions of `decision`."""
         if decision is not self._decision:
             return WorkFinding()  # there is a new plan
         read = decision.plan.tasks.task_of != NOBODY  # offsets of other topics are not read
-        waiting = self.standstill.waiting(committed[read], ends[read])
-        restoring = bool((waiting & ~self._runs(decision)[read]).any())
-        verdict = self.standstill.observe(committed[read], ends[read], now_ms, restoring=restoring)
-        usual_ms, again = self.standstill.rhythm.usual_ms, self.evidence.asks_again
-        unread = np.zeros(len(read), dtype=np.bool_)
-        unread[read] = waiting
-        ask = self.suspicion.observe(decision, committed, unread, usual_ms, now_ms, again=again)
-        before, self._committed = self._committed, committed
-        worked = read & (committed != before) if before is not None else np.zeros(len(read), dtype=np.bool_)
-        self.short_lives.observe(decision, worked, has_input=bool(waiting.any()))
-        return WorkFinding(self._short_lived() or self._once(verdict, now_ms), ask)
+        self.progress.observe(np.where(read, committed, -1), np.where(read, ends, -1), now_ms)
+        self._has_input = self._has_input or bool(self.progress.waits.any())
+        ask, alert = self.suspicion.observe(self.progress, self.evidence, now_ms)
+        return WorkFinding(alert or self._stalls(now_ms), ask)
 
-    def _runs(self, decision: Decision[TaskPlan]) -> BoolArray:
-        """Returns, by flat partition, whether it needs no restoring: its task is stateless, or its thread reported that
-        it runs."""
-        plan, table = decision.plan, decision.plan.view.tasks
-        runs = ~table.stateful
-        holder = plan.out.holder.tolist()
-        for task in np.flatnonzero(table.stateful).tolist():
-            row = holder[task]
-            runs[task] = row != NOBODY and self.evidence.runs(plan.joined[row].member_id, table.task_id(task))
-        by_partition: BoolArray = np.append(runs, True)[plan.tasks.task_of]
-        return by_partition
-
-    def _once(self, verdict: Verdict | None, now_ms: int) -> Verdict | None:
-        """Drops an alert that repeats a recent one."""
-        if not isinstance(verdict, Alert):
-            return verdict
-        kind = verdict.reason.partition(";")[2]
-        if now_ms - self._alerted.get(kind, -REPEAT_AFTER_MS) < REPEAT_AFTER_MS:
+    def _stalls(self, now_ms: int) -> Alert | None:
+        """Returns an alert on tasks that make no progress, once for the same tasks."""
+        stalled = self.progress.stalled(self.stall_ms, now_ms)
+        if not {*stalled} - {*self._stalled}:
+            self._stalled = self._stalled if stalled else ()
             return None
-        self._alerted[kind] = now_ms
-        return verdict
+        self._stalled = stalled
+        what = f"task {named(stalled)} has records to read and commits nothing for {self.stall_ms / 1000:g} s"
+        return Alert(f"{what}; state may be restored meanwhile" if self._restores(stalled) else what)
+
+    def _restores(self, tasks: tuple[TaskId, ...]) -> bool:
+        """Returns whether the owner of one of these tasks restored it by its last report, or has not reported on it."""
+        decision = self._decision
+        if decision is None:
+            return False
+        owned = self.progress.owned_by(frozenset(m.member_id for m in decision.plan.joined), self.progress.silent)
+        open_tasks = {
+            task
+            for member, ids in owned.items()
+            for task in ids
+            if self.evidence.doing(member, task) in (Doing.RESTORES, Doing.UNKNOWN)
+        }
+        return bool(open_tasks & {*tasks})
 
 
 def sentence(facts: tuple[Fact, ...]) -> str:
     """Returns the threads' reports that contradict the topology as a sentence."""
-    named = "; ".join(fact.sentence for fact in facts[:SHOWN])
+    shown = "; ".join(fact.sentence for fact in facts[:SHOWN])
     more = f", and {len(facts) - SHOWN} more such reports" if len(facts) > SHOWN else ""
-    return f"the topology is not the application's: {named}{more}"
+    return f"the topology is not the application's: {shown}{more}"

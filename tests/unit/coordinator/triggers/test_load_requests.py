@@ -38,8 +38,8 @@ class Weighed(Led):
 
     @property
     def decision(self) -> Decision[TaskPlan]:
-        assert self.watch._progress.decision is not None
-        return self.watch._progress.decision
+        assert self.watch._work.decision is not None
+        return self.watch._work.decision
 
     def planned_again(self, decision: Decision[TaskPlan] | None = None) -> None:
         """A rebalance is led, and leaves all tasks where they are."""

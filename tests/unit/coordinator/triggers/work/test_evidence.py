@@ -1,106 +1,126 @@
-"""What threads say of tasks that they have had for a while, and what of it the topology cannot explain."""
+"""What members report of tasks that they have had for a while, and what of it proves another topology."""
 
 from dataclasses import replace
 
-import pytest
-
 from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.triggers.work.evidence import AGAIN_MS, HAD_MS, Evidence, Fact, contradiction
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
+from bellwether_kafka.coordinator.triggers.work.evidence import (
+    AGAIN_MS,
+    HAD_MS,
+    RETRIES_MS,
+    Doing,
+    Evidence,
+    Fact,
+)
 from bellwether_kafka.protocol.primitives.types import TaskId
-from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.unit.assignors.streams.world import NOW_MS, SHOP, SHOP_COUNTS, Thread, ends_of, group, led
 
 A = Thread("a", 1)
-
-
-@pytest.mark.parametrize(
-    ("stateful", "end", "value", "certain"),
-    [
-        (False, None, None, None),
-        (False, None, 0, True),
-        (False, None, LATEST_OFFSET, True),
-        (True, 100, LATEST_OFFSET, None),
-        (True, 100, 99, None),
-        (True, None, 100, None),
-        (True, 100, 100, False),
-        (True, 0, 0, False),
-        (True, 100, None, False),
-    ],
-)
-def test_what_contradicts_the_topology(
-    stateful: bool, end: int | None, value: int | None, certain: bool | None
-) -> None:
-    reason = contradiction(stateful=stateful, end=end, value=value)
-    assert (reason[1] if reason is not None else None) is certain
+STATELESS, STATEFUL = TaskId(0, 1), TaskId(1, 1)
 
 
 class Reported:
-    """One thread with all tasks, that comes again and says something of them."""
+    """One thread with all tasks, that joins again and reports on them. `works` are the tasks that it has committed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *works: TaskId, newcomer: bool = True) -> None:
         self.evidence, self.at_ms = Evidence(), NOW_MS
+        self.committed = frozenset(("a", task) for task in works)
+        self.unproven = {"a"} if newcomer else set[str]()
+        self.lags_known = True
         self.last = self._led(A, 1)
-        assert self.evidence.planned(self.last) == ()
+        assert self.evidence.planned(self.last, self.unproven, frozenset()) == ()
 
     def again(self, after_ms: int, **sums: int | None) -> tuple[Fact, ...]:
-        """`t0_1=5`: of task 0_1 the sum 5, None for nothing."""
+        """`t0_1=5`: of task 0_1 the sum 5, None for no report."""
         self.at_ms += after_ms
         thread = A.after(self.last)
-        message = {tuple(int(n) for n in name[1:].split("_")): value for name, value in sums.items()}
-        present = {task: value for task, value in {**thread.sums, **message}.items() if value is not None}
+        changed = {tuple(int(n) for n in name[1:].split("_")): value for name, value in sums.items()}
+        present = {task: value for task, value in {**thread.sums, **changed}.items() if value is not None}
         thread = replace(thread, sums=present, unique=self.last.raw.generation)
         self.last = self._led(thread, self.last.raw.generation + 1)
-        return self.evidence.planned(self.last)
+        return self.evidence.planned(self.last, self.unproven, self.committed)
 
     def _led(self, thread: Thread, generation: int) -> Decision[TaskPlan]:
-        return led(group(thread, generation=generation), now_ms=self.at_ms)
+        ends = ends_of(SHOP, SHOP_COUNTS) if self.lags_known else EndOffsets({}, NOW_MS, "no answer")
+        return led(group(thread, generation=generation), now_ms=self.at_ms, ends=ends)
 
 
-def test_threads_that_run_what_they_have_say_nothing_odd() -> None:
-    reported = Reported()
+def test_a_thread_that_runs_its_tasks_proves_nothing() -> None:
+    reported = Reported(STATELESS)
     assert [reported.again(20_000) for _ in range(5)] == [()] * 5
-    assert reported.evidence.runs("a", TaskId(1, 0))
+    assert reported.evidence.doing("a", TaskId(1, 0)) is Doing.RUNS
+    assert not reported.evidence.asks_again("a")
 
 
 def test_state_of_a_stateless_task_is_certain_at_once_but_only_of_a_task_that_was_had_for_a_while() -> None:
     early = Reported()
     assert early.again(HAD_MS - 1, t0_2=7) == ()
-    (fact,) = Reported().again(HAD_MS, t0_2=7)
+    (fact,) = Reported(newcomer=False).again(HAD_MS, t0_2=7)
     assert (fact.member_id, fact.task) == ("a", TaskId(0, 2))
 
 
-def test_a_task_that_is_restored_and_does_not_run_is_a_fact_the_second_time() -> None:
+def test_a_newcomer_that_works_and_neither_runs_nor_restores_a_task_waits_for_a_changelog_that_is_not_there() -> None:
+    """Whatever the sum is: another instance has written its changelog in between, so it is not the end's."""
+    for value in (0, 500, 1000):
+        reported = Reported(STATELESS)
+        assert reported.again(HAD_MS, t1_1=value) == ()
+        assert reported.evidence.asks_again("a")
+        assert reported.again(AGAIN_MS - 1, t1_1=value) == ()
+        (fact,) = reported.again(1, t1_1=value)
+        assert "neither runs nor restores it, while it works on others" in fact.sentence
+
+
+def test_a_thread_that_works_on_nothing_may_be_paused() -> None:
     reported = Reported()
-    assert reported.again(HAD_MS, t1_1=1000) == ()
-    assert reported.evidence.asks_again
-    assert reported.again(AGAIN_MS - 1, t1_1=1000) == ()
-    (fact,) = reported.again(AGAIN_MS, t1_1=1000)
-    assert "there must be another one" in fact.sentence
+    assert [reported.again(20_000, t1_1=1000) for _ in range(5)] == [()] * 5
+    assert reported.evidence.doing("a", STATEFUL) is Doing.WAITS
+
+
+def test_a_member_that_has_worked_on_all_of_its_tasks_before_has_another_reason() -> None:
+    reported = Reported(STATELESS, newcomer=False)
+    assert [reported.again(20_000, t1_1=1000) for _ in range(5)] == [()] * 5
 
 
 def test_a_task_that_ran_meanwhile_was_about_to() -> None:
-    reported = Reported()
+    reported = Reported(STATELESS)
     assert reported.again(HAD_MS, t1_1=1000) == ()
     assert reported.again(60_000) == ()
     assert reported.again(60_000, t1_1=1000) == ()
 
 
-def test_restoring_is_nothing_odd_however_long_it_takes() -> None:
-    reported = Reported()
-    assert [reported.again(60_000, t1_1=999) for _ in range(5)] == [()] * 5
-    assert not reported.evidence.runs("a", TaskId(1, 1))
+def test_restoring_proves_nothing_however_long_it_takes() -> None:
+    reported = Reported(STATELESS)
+    assert [reported.again(60_000, t1_1=900 + n) for n in range(5)] == [()] * 5
+    assert reported.evidence.doing("a", STATEFUL) is Doing.RESTORES
 
 
-def test_a_stateful_task_of_which_nothing_is_reported_is_a_fact_the_second_time() -> None:
-    reported = Reported()
-    assert reported.again(20_000, t1_3=None) == ()
-    (fact,) = reported.again(20_000, t1_3=None)
+def test_what_keeps_bellwether_from_reading_changelogs_keeps_members_from_restoring_them() -> None:
+    reported = Reported(STATELESS)
+    reported.lags_known = False
+    assert [reported.again(20_000, t1_1=500) for _ in range(3)] == [()] * 3
+
+
+def test_after_a_broker_did_not_answer_members_may_stand_still_for_two_minutes() -> None:
+    reported = Reported(STATELESS)
+    reported.again(20_000, t1_1=500)
+    reported.evidence.unknown(reported.at_ms)
+    assert [reported.again(20_000, t1_1=500) for _ in range(6)] == [()] * 6
+    assert reported.again(RETRIES_MS, t1_1=500) == ()
+    assert reported.again(AGAIN_MS, t1_1=500) != ()
+
+
+def test_a_stateful_task_without_a_sum_may_wait_for_the_lock_on_its_directory_unless_it_is_committed() -> None:
+    waiting = Reported(STATELESS)
+    assert [waiting.again(20_000, t1_1=None) for _ in range(3)] == [()] * 3
+    works = Reported(STATEFUL)
+    assert works.again(20_000, t1_1=None) == ()
+    (fact,) = works.again(20_000, t1_1=None)
     assert "keeps no state" in fact.sentence
 
 
 def test_what_is_forgotten_counts_no_more() -> None:
-    reported = Reported()
+    reported = Reported(STATELESS)
     reported.again(20_000, t1_1=1000)
     reported.evidence.forget()
     assert reported.again(20_000, t1_1=1000) == ()
