@@ -62,10 +62,14 @@ log = structlog.get_logger(__name__)
 
 
 class ReadOnlyTopology(TopologyKeeper):
-    """A topology keeper that creates no topics, since Bellwether does not lead the group."""
+    """A topology keeper that creates no topics, since Bellwether does not lead the group, and does not say whether the
+    group has the topology: beside a membership that has handed the lead back, only that one's keeper knows."""
 
     async def complete(self, *_: object) -> None:
         """Creates no topics."""
+
+    def log_comparison(self, left_over: Sequence[str]) -> None:
+        """Logs nothing: what contradicts the topology is the reason why a group could not be led."""
 
 
 class GroupObserver:

@@ -127,7 +127,7 @@ class TopologyKeeper:
         `RETRY_S`."""
         await self.refresh()
         ids = frozenset(m.member_id for m in members)
-        open_still = self._learned is not None and bool(self._learned.undecided)
+        open_still = self._unconfirmed or (self._learned is not None and bool(self._learned.undecided))
         if not ids or (ids == self.learned_from_members and not open_still):
             return
         if ids == self._tried and self._clock() < self._next_try:
@@ -155,14 +155,23 @@ class TopologyKeeper:
         self.mismatch = contradiction(
             self._given, learned, unconfirmed=self._unconfirmed, by_size=observed.by_size, stateful=observed.stateful
         )
+        if self._unconfirmed and observed.not_run and not self.mismatch:
+            member_id, task = observed.not_run[0]
+            self.mismatch = f"{UNCONFIRMED}: member {member_id} had task {task} when it joined, and did not run it"
         self._unconfirmed = self._unconfirmed and bool(self.mismatch)
         if (learned, self.mismatch) == before:
             return
-        if self.mismatch:
-            log.warning("topology_contradicted", application=self._application_id, reason=self.mismatch)
+        self.log_comparison(sorted({*learned.undecided, *observed.by_size} - {*self._given.changelogs}))
+
+    def log_comparison(self, left_over: Sequence[str]) -> None:
+        """Says whether the group has the given topology. `left_over`: changelogs that it does not account for."""
+        digest = self._given.digest if self._given is not None else ""
+        if not self.mismatch:
+            log.info("topology_confirmed", application=self._application_id, digest=digest, left_over=left_over)
+        elif self.mismatch.startswith(UNCONFIRMED):
+            log.info("topology_not_confirmed", application=self._application_id, digest=digest, reason=self.mismatch)
         else:
-            left = sorted({*learned.undecided, *observed.by_size} - {*self._given.changelogs})
-            log.info("topology_confirmed", application=self._application_id, digest=self._given.digest, left_over=left)
+            log.warning("topology_contradicted", application=self._application_id, digest=digest, reason=self.mismatch)
 
     def settle(self, topology: Topology) -> None:
         """Replaces the learned topology by one that was settled in a rebalance that Bellwether led."""

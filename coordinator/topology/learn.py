@@ -22,7 +22,9 @@ from bellwether_kafka.assignors.streams.members import assignment_info
 from bellwether_kafka.coordinator.topology.changelog_search import NONE_SERVES, ChangelogSearch, grown, internal
 from bellwether_kafka.coordinator.topology.offset_fit import Ends, OffsetSum, Places
 from bellwether_kafka.protocol import messages
-from bellwether_kafka.protocol.primitives import RemoteProtocolError, TopicPartition, java_sorted
+from bellwether_kafka.protocol.primitives import RemoteProtocolError, TaskId, TopicPartition, java_sorted
+
+RUNNING_SINCE = 7  # from this version on a task that runs is reported as such
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class Learned:
     """A topology. `notes` are sentences on how it was concluded and what is open.
 
     `by_size`: changelogs that were placed by their size alone, which may be leftovers. `stateful`: subtopologies for
-    which members report state. `ends`: the end offsets used, None if unknown.
+    which members report state. `ends`: the end offsets used, None if unknown. `not_run`: tasks with state that members
+    had when they joined and did not run, by member id.
     """
 
     topology: Topology
@@ -38,6 +41,7 @@ class Learned:
     by_size: frozenset[str] = frozenset()
     stateful: frozenset[int] = frozenset()
     ends: Ends | None = None
+    not_run: tuple[tuple[str, TaskId], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,8 @@ def learn(
     reused = search.reused(placed, counts, serving)
     learned = assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
     by_size = frozenset(t for t, n in placed.items() if n is not None and not search.proven(t, n, placed))
-    return replace(learned, by_size=by_size, stateful=frozenset(stateful), ends=ends)
+    not_run = tuple(pair for thread in threads for pair in _not_run(thread, owner))
+    return replace(learned, by_size=by_size, stateful=frozenset(stateful), ends=ends, not_run=not_run)
 
 
 def _thread(member: AssignedMember) -> _Thread:
@@ -153,6 +158,17 @@ def _with_state(thread: _Thread, owner: Mapping[str, int]) -> Iterable[int]:
         if value == messages.LATEST_OFFSET or task[:2] in tasks:
             yield task.subtopology
     yield from (task.subtopology for task, _ in thread.given.standby_tasks)
+
+
+def _not_run(thread: _Thread, owner: Mapping[str, int]) -> Iterable[tuple[str, TaskId]]:
+    """Yields the tasks that the thread owned when it joined and did not run, by the offsets that it reported."""
+    owned = {(owner[tp.topic], tp.partition) for tp in thread.owned if tp.topic in owner}
+    if thread.info.version >= RUNNING_SINCE:
+        yield from (
+            (thread.member_id, task)
+            for task, value in thread.info.task_offset_sums
+            if task[:2] in owned and value != messages.LATEST_OFFSET
+        )
 
 
 def _tasks_of(thread: _Thread, owner: Mapping[str, int]) -> set[tuple[int, int]]:

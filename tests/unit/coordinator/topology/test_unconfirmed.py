@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
+from bellwether_kafka.assignors.shared.group import AssignedMember
 from bellwether_kafka.assignors.streams.application.task_views import Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.coordinator.topology.given_topology import UNCONFIRMED, contradiction
-from tests.unit.assignors.streams.world import CHANGELOG, SHOP
+from bellwether_kafka.coordinator.observation.observer import ReadOnlyTopology
+from bellwether_kafka.coordinator.topology.given_topology import RETRY_S, UNCONFIRMED, contradiction
+from tests.unit.assignors.streams.world import CHANGELOG, SHOP, A, B, Thread, group, led
 from tests.unit.coordinator.topology.live_groups import keeper, run, shown
 
 FIRST, SECOND = SHOP.subtopologies
@@ -78,6 +81,39 @@ def test_members_that_were_learned_from_before_are_asked_again_after_a_contradic
     topology_keeper.distrust()
     run(topology_keeper.observe(shown()))
     assert topology_keeper.mismatch == ""
+
+
+def test_a_group_whose_member_does_not_run_a_task_that_it_has_confirms_no_topology() -> None:
+    """A half-upgraded application whose old version leads: its leader makes the same plan, so Bellwether took the lead
+    again ten seconds after it had handed it back."""
+    first = led(group(A, B))
+    a, b = A.after(first), B.after(first)
+    waits = replace(a, sums=dict.fromkeys(a.sums, 500))
+    topology_keeper, now = keeper(SHOP, clock=lambda: now[0]), [0.0]
+    run(topology_keeper.observe(assigned(waits, b)))
+    assert topology_keeper.mismatch == "", "without a doubt it may restore"
+    topology_keeper.distrust()
+    with capture_logs() as logs:
+        run(topology_keeper.observe(assigned(waits, b)))
+    assert topology_keeper.mismatch == f"{UNCONFIRMED}: member a had task 1_0 when it joined, and did not run it"
+    assert [entry["event"] for entry in logs] == ["topology_not_confirmed"]
+    now[0] += RETRY_S
+    run(topology_keeper.observe(assigned(a, b)))
+    assert topology_keeper.mismatch == "", "the same members, which have joined again"
+
+
+def assigned(*threads: Thread) -> tuple[AssignedMember, ...]:
+    """These threads in a Stable group."""
+    blobs = dict(led(group(*threads, generation=2)).assignments)
+    return tuple(AssignedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
+
+
+def test_the_topology_of_an_observed_group_is_compared_in_silence() -> None:
+    """Beside the membership, which knows of a hand-back, it said "confirmed" of what that one had contradicted."""
+    observer = ReadOnlyTopology("shop", SHOP, None, None, learn=keeper()._learn)  # type: ignore[arg-type]  # nothing else is asked here
+    with capture_logs() as logs:
+        run(observer.observe(shown()))
+    assert (logs, observer.mismatch) == ([], "")
 
 
 def test_a_topology_that_is_unconfirmed_and_wrong_stays_out() -> None:
