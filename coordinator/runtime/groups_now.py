@@ -27,7 +27,8 @@ def group_now(
     is since the epoch."""
     trend, since_ms = trends.of(status.group), now_ms - OFTEN_MS
     lag, curve = (trend.summary, trend.curve) if trend is not None else (None, None)
-    led = sum(line.group == status.group and line.decided_at_ms >= since_ms for line in led_rebalances.lines())
+    recent = [line for line in led_rebalances.lines() if line.decided_at_ms >= since_ms and not line.by_order]
+    led = sum(line.group == status.group for line in recent)
     if observer is None:
         return _planned(GroupNow(status, "classic", UNKNOWN, lag, curve, rebalances=led), led_rebalances)
     seen = observer.last

@@ -14,7 +14,7 @@ LINES_MAX = 200  # of all groups together
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The summary of one rebalance. Counts are of partitions or tasks."""
+    """The summary of one rebalance. Counts are of partitions or tasks. `by_order`: operators' orders have caused it."""
 
     group: str
     generation: int
@@ -26,6 +26,7 @@ class Line:
     new: int
     lost: int
     plan_ms: float
+    by_order: bool = False
 
 
 class LedRebalances:
@@ -79,4 +80,5 @@ def _line(planned: PlannedRebalance[GroupPlan]) -> Line:
         source=planned.chosen.source.value,
         **asdict(decision.moves),
         plan_ms=round(planned.timings.plan_s * 1000, 2),
+        by_order=planned.cause.by_order,
     )

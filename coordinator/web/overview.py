@@ -63,7 +63,8 @@ class GroupNow:
     """The present state of one group. `type` is Kafka's group type, `assigned_by` the assignor for display. `lag` is
     None if offsets could not be read. Counts are of partitions or tasks, and None without a plan: `items`, `unowned`
     and `cross_rack` are those of the present assignment, `cross_rack_planned` and `moves` those of Bellwether's plan.
-    `rebalances` is the number within OFTEN_MS. `trouble` is why the group cannot be observed, "" if it can."""
+    `rebalances` is the number within OFTEN_MS, without those that orders caused. `trouble` is why the group cannot be
+    observed, "" if it can."""
 
     status: GroupStatus
     type: str

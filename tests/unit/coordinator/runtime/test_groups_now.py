@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.runtime.groups_now import group_now
 from bellwether_kafka.coordinator.web import GroupStatus, LagTrends, role_status
 from bellwether_kafka.coordinator.web.overview import GroupNow, overview, values_of_row
 from tests.unit.coordinator.observation.test_offset_history import history, sample
-from tests.unit.coordinator.web.shown import example_rebalances
+from tests.unit.coordinator.web.shown import decided, example_rebalances, member, planned
 from tests.unit.coordinator.web.test_observed import SKEWED
 
 NOW_MS = 1_700_000_000_000
@@ -138,3 +138,14 @@ def test_what_is_unknown_has_the_same_form_as_in_every_answer() -> None:
         "reason": unknown.reason, "since_ms": NOW_MS, "error": "COORDINATOR_NOT_AVAILABLE", "right": ""
     }  # fmt: skip
     assert values_of_row(*overview([seen_as(SKEWED)]))["unknown"] is None
+
+
+def test_rebalances_of_an_ordered_roll_do_not_count() -> None:
+    """The page said "rebalances often" while an operator restarted the instances."""
+    status = GroupStatus("g", "lead", "stable", True, None, 2, 3)
+    before, rolled = example_rebalances(), example_rebalances()
+    made = planned(decided(member("a", "az1")))
+    for _ in range(5):
+        rolled.on_decision(replace(made, cause=replace(made.cause, by_order=True)))
+    counted = [group_now(status, None, led, LagTrends(), SKEWED.seen_at_ms).rebalances for led in (before, rolled)]
+    assert counted[0] == counted[1] > 0
