@@ -38,7 +38,7 @@ from bellwether_kafka.coordinator.on_demand import on_demand
 
 _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
-    "feasibility": ("objection", "policy_of", "unfollowed"),
+    "feasibility": ("contradicting", "objection", "policy_of", "unfollowed"),
     "controller": ("Controller", "ControlReport", "OnControl", "OrderSource"),
     "local": ("LocalChannel", "LocalOrders", "local_processes", "state_file", "write_state"),
     "served_orders": ("ServedGroups",),
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl, OrderSource
     from bellwether_kafka.coordinator.control.feasibility import (
+        contradicting,
         objection,
         policy_of,
         unfollowed,

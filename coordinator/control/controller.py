@@ -52,11 +52,6 @@ OnControl = Callable[[ControlReport], None]
 OnStopped = Callable[[records.Stopped, Callable[[], None]], None]  # the second is to be called when it is done
 
 
-def ignore(_: records.Stopped, done: Callable[[], None]) -> None:
-    """Has nothing to do: the default for a process that removes no stopped members."""
-    done()
-
-
 class OrderSource(Protocol):
     """The source and destination of records: `ControlTopic`, or `LocalOrders` if there is no topic."""
 
@@ -79,7 +74,7 @@ class Controller:
         runners: Mapping[str, Runner],
         *,
         on_control: Sequence[OnControl] = (),
-        on_stopped: OnStopped = ignore,
+        on_stopped: OnStopped = lambda _, done: done(),  # of a process that removes no stopped members
         served: ServedGroups | None = None,
         heartbeat_s: float = HEARTBEAT_S,
         clock: Callable[[], float] = clocks.monotonic,
@@ -137,6 +132,13 @@ class Controller:
                 step()
             except Exception:
                 log.exception("control_loop_failed")
+
+    async def orders_read(self, group: str) -> None:
+        """Returns when the group has the orders in force, or if the topic cannot be read within `UNREAD_S`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(UNREAD_S - (self._clock() - self._began)):
+                await self._caught_up.wait()
+                self._review((group,))
 
     async def hand_all_over(self) -> None:
         """Hands all groups over to standbys before an orderly stop. Returns when they are taken, or after
@@ -270,10 +272,9 @@ class Controller:
         self._carry_out_drains(now_ms)
 
     def _update_orders(self, group: str, state: ControlledGroup, now_ms: int) -> None:
-        leave = self._orders.in_force(OrderKind.LEAVE, group, now_ms)
-        pause = self._orders.in_force(OrderKind.PAUSE, group, now_ms)
-        release = self._release(group, state, now_ms)
-        in_force = OrdersInForce(leave=_sentence(leave), pause=_sentence(pause), release=_sentence(release))
+        release, sentence = self._release(group, state, now_ms), self._orders.sentence
+        leave, pause = (sentence(kind, group, now_ms) for kind in (OrderKind.LEAVE, OrderKind.PAUSE))
+        in_force = OrdersInForce(leave=leave, pause=pause, release=release.sentence if release is not None else "")
         if in_force != state.orders:
             state.orders = in_force
             log.info("orders_in_force", group=group, **asdict(in_force))
@@ -394,7 +395,3 @@ class Controller:
             state = self._groups.get(absence.target)
             if self.absences.is_served(absence.target) if state is None else leads(state.runner):
                 self._withdraw(absence.key)
-
-
-def _sentence(order: records.Order | None) -> str:
-    return order.sentence if order is not None else ""

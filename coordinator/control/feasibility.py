@@ -1,7 +1,8 @@
 """Checks by the heartbeats in the control topic whether an order can be carried out. Pure: `records` are the records of
 the topic by key, `now_ms` is the wall clock."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.control.records import (
@@ -18,6 +19,9 @@ from bellwether_kafka.coordinator.control.records import (
 )
 from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, asks_bellwether
 from bellwether_kafka.coordinator.names import for_shell
+
+if TYPE_CHECKING:
+    from bellwether_kafka.assignors.shared import Rule
 
 WITHIN = f"within {HEARTBEAT_AGE_MS_MAX // 1000} s"
 PLUGIN_GUIDE = "docs/guides/beyond-classic.md#with-the-plug-in"
@@ -67,6 +71,41 @@ def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> st
         why = "'bellwether top --url http://HOST:9790' shows why"
         return f"Bellwether does not lead '{order.target}' now; {why}. Repeat the order when it leads."
     return ""
+
+
+def contradicting(
+    group: str,
+    rule: "Rule",
+    in_force: "Sequence[Rule]",
+    infeasible: "Callable[[Rule, Sequence[Rule]], str]",
+) -> str:
+    """Returns a sentence on the orders in force because of which a rule cannot be kept, with the commands that withdraw
+    them; "" if they are not why. `infeasible` is that of the group's plan."""
+    others = [each for each in in_force if each.kind != "plan"]
+    if not infeasible(rule, others) or infeasible(rule, ()):
+        return ""
+    alone = [each for each in others if infeasible(rule, (each,))]
+    behind = alone or [each for each in others if not infeasible(rule, [other for other in others if other != each])]
+    orders = "; ".join(
+        dict.fromkeys(each.order or f"{each.kind} of {each.item}, {each.where}" for each in behind or others)
+    )
+    commands = dict.fromkeys(_unpin(group, each) for each in behind or others)
+    return f"{orders[:1].upper()}{orders[1:]}. Withdraw that first: {' and '.join(commands)}."
+
+
+def _unpin(group: str, rule: "Rule") -> str:
+    return f"'bellwether unpin {for_shell(group)} {for_shell(rule.where if rule.empties else rule.item)}'"
+
+
+def _clocks(records: Mapping[str, Record], now_ms: int, has: Callable[[InstanceHeartbeat], bool]) -> str:
+    reports = [each for each in records.values() if isinstance(each, InstanceHeartbeat) and has(each)]
+    last = max(reports, key=lambda heartbeat: heartbeat.at_ms, default=None)
+    if last is None or abs(last.at_ms - now_ms) <= HEARTBEAT_AGE_MS_MAX:
+        return ""
+    return (
+        f" {last.instance} has last reported at {utc_time(last.at_ms)} by its clock, and by this one it is"
+        f" {utc_time(now_ms)}: if it runs, synchronise the clocks."
+    )
 
 
 def _ended_there(order: AnyOrder, heartbeats: Iterable[InstanceHeartbeat], now_ms: int) -> str:

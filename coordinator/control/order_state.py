@@ -50,6 +50,11 @@ class OrderState:
         order = self._orders.get(order_key(kind, target))
         return order if isinstance(order, Order) and now_ms < order.expires_ms else None
 
+    def sentence(self, kind: OrderKind, target: str, now_ms: int) -> str:
+        """Returns the sentence of the order, "" if none is in force."""
+        order = self.in_force(kind, target, now_ms)
+        return order.sentence if order is not None else ""
+
     def placements(self, group: str, now_ms: int) -> tuple[PlacementOrder, ...]:
         """Returns the pins, bans and evacuations of a group that have not expired, sorted by key."""
         given = self._placements.get(group, {})

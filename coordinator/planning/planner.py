@@ -4,7 +4,9 @@
 A group that cannot be planned for is left to a member: a refusal makes the membership leave.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
@@ -48,6 +50,10 @@ P = TypeVar("P", bound=GroupPlan)
 log = structlog.get_logger(__name__)
 
 
+async def at_once() -> None:
+    """Waits for nothing: the default of a planner to which nobody gives orders."""
+
+
 class Planner(Generic[P]):
     """The planner of one group, used by `runtime.GroupRunner`. For one event loop. `turns`: see `threads`."""
 
@@ -69,6 +75,7 @@ class Planner(Generic[P]):
         self._message_bytes_max = message_bytes_max
         self._solver = solver
         self._threads = PlanThreads(turns if solver is None or not solver.always else None)
+        self.orders_read: Callable[[], Awaitable[None]] = at_once  # until `rule` was called, or orders cannot be read
         self.rules: tuple[shared.Rule, ...] = ()  # the operator's rules of placement for all later plans
         self._planned: PlannedRebalance[P] | None = None  # the last answer, as members receive it
         self._proposal: Proposal[P] | None = None  # the same answer, before the dialect translates it
@@ -102,6 +109,9 @@ class Planner(Generic[P]):
         began = clocks.monotonic()
         self._turn += 1
         self._plans += 1
+        with suppress(TimeoutError):  # the next rebalance would undo a plan that ignores orders
+            async with asyncio.timeout(self._left(command) / 3):
+                await self.orders_read()
         number, ordered = self._plans, self._ordered
         command = await self._dialect.joined(command, self._left(command))
         raw = self._raw(command)
@@ -129,6 +139,7 @@ class Planner(Generic[P]):
 
     async def compare(self, command: Decide) -> Compared[P]:
         """Compares a dry plan with what the members own. Raises RefusalError."""
+        await self.orders_read()
         proposal = await self._dry(await self._dry_inputs(command), command, self.rules)
         decision, kind = proposal.decision, self.kind
         return Compared(

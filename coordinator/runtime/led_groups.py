@@ -1,6 +1,6 @@
 """The groups that this process leads: the runner, the planner and the solver of each."""
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,8 @@ from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.triggers import StreamsWatch
+
+OrdersRead = Callable[[str], Awaitable[None]]  # returns when a group has the orders in force, or none can be read
 
 
 class LedGroups:
@@ -30,6 +32,7 @@ class LedGroups:
         message_bytes_max: int,
         racks: RackRules,
         relieve: Relieve,
+        orders_read: OrdersRead,
     ) -> None:
         self.runners: dict[str, GroupRunner[Any]] = {}
         self.planners: dict[str, planning.Planner[Any]] = {}
@@ -41,6 +44,7 @@ class LedGroups:
         self._message_bytes_max = message_bytes_max
         self._racks = racks
         self._relieve = relieve
+        self._orders_read = orders_read
         self._workers = planning.Solvers()
         self._turns = planning.Turns()
 
@@ -80,6 +84,7 @@ class LedGroups:
             on_decision = (between.on_decision, *observers.on_decision, *observers.on_streams_decision)
         notified = on_decision, observers.on_note, observers.on_role
         self.planners[group_id] = planner
+        planner.orders_read = partial(self._orders_read, group_id)
         runner = GroupRunner(driver, sources.transport, planner, watch, *notified, self._relieve)
         self.runners[group_id] = runner
         return partial(between.run, runner) if between is not None else None

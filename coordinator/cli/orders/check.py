@@ -122,17 +122,18 @@ class PlannedPlacement:
         if seen.shadow is None:
             return f"Nothing can be placed in {self._group} now: {seen.no_plan}."
         plan = seen.shadow.decision.plan
-        objection = next(
-            (
-                why
-                for rule in self._new_rules
-                if rule.kind != "plan"  # it yields to all others
-                and (why := plan.infeasible(rule, self._rules) or left_alone(plan, self._rules, rule))
-            ),
-            "",
+        objections = (
+            (rule, why)
+            for rule in self._new_rules
+            if rule.kind != "plan"  # it yields to all others
+            and (why := plan.infeasible(rule, self._rules) or left_alone(plan, self._rules, rule))
         )
-        named = any(objection.startswith(rule.item) for rule in self._new_rules)  # names are case-sensitive
-        return f"{objection if named else objection[:1].upper() + objection[1:]}." if objection else ""
+        rule, objection = next(objections, (None, ""))
+        if rule is None:
+            return ""
+        named = objection.startswith(rule.item)  # names are case-sensitive
+        because = control.contradicting(self._group, rule, self._rules, plan.infeasible)
+        return f"{objection if named else objection[:1].upper() + objection[1:]}. {because}".rstrip()
 
     def _refresh(self, rules: tuple[Rule, ...]) -> Observation:
         async def once() -> Observation:

@@ -96,6 +96,8 @@ class OrderService:
             show_plan(*placed.planned(), self.output)
             return
         self.write(order)
+        if sentence:
+            sentence += _replaced(records.get(order.key), order, now_ms())
         if self.local and control.traits_of(order).lasts:
             sentence += LOCAL_ENDS
         if sentence and not self.output.is_document:
@@ -218,6 +220,14 @@ class OrderService:
 
     def _unread(self, order: control.AnyOrder) -> str:
         return unread(order, self.read(), now_ms(), self.place)
+
+
+def _replaced(before: control.Record | None, order: control.AnyOrder, at_ms: int) -> str:
+    """Returns a sentence, after a space, on the order in force that this one replaces, "" for none: an item has one
+    pin, a group one order to leave."""
+    if not isinstance(before, control.AnyOrder) or before.expires_ms <= at_ms or before.sentence == order.sentence:
+        return ""
+    return f" It replaces an order: {before.sentence}, {control.end_in_words(before)}."
 
 
 def document(order: control.AnyOrder) -> dict[str, Any]:

@@ -92,5 +92,7 @@ def _infeasible(order: control.AnyOrder, facts: DoctorFacts, given: GivenOrders)
         for other in given.in_force(facts.seen.group_id)
         if isinstance(other, control.PlacementOrder) and other != order
     ]
-    if reason := shadow.decision.plan.infeasible(order.rule, others):
-        yield sentence(f"{order.kind.value} of {order.item} at {order.where}: {reason}")
+    infeasible = shadow.decision.plan.infeasible
+    if reason := infeasible(order.rule, others):
+        because = control.contradicting(facts.seen.group_id, order.rule, others, infeasible)
+        yield f"{sentence(f'{order.kind.value} of {order.item} at {order.where}: {reason}')} {because}".rstrip()

@@ -1,11 +1,19 @@
 """Who could carry out an order, as far as heartbeats show."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
-from bellwether_kafka.coordinator.control.feasibility import HEARTBEAT_AGE_MS_MAX, objection, policy_of, unfollowed
+from bellwether_kafka.coordinator.control.feasibility import (
+    HEARTBEAT_AGE_MS_MAX,
+    contradicting,
+    objection,
+    policy_of,
+    unfollowed,
+)
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import NO_END_MS, InstanceHeartbeat, Order, PlacementOrder, Record
@@ -158,3 +166,38 @@ def test_the_assignor_that_brokers_show_of_a_group_without_members_is_not_that_o
 
 def test_a_broker_that_was_served_a_plan_follows_orders() -> None:
     assert unfollowed("shop", "consumer", "bellwether", served=True) == ""
+
+
+PIN = Rule("pin", "orders-0", "member:a", "eve has ordered pin of orders-0, member:a in 'g'")
+OFF_B, OFF_C = (Rule("ban", "orders-0", f"member:{name}", f"eve has ordered ban, {name}") for name in "bc")
+EVACUATE_A = Rule("ban", "*", "member:a", "eve has ordered evacuate of member:a in 'g'")
+
+
+def nobody_left(rule: Rule, others: Sequence[Rule]) -> str:
+    """Of three members none may have orders-0."""
+    left = {"a", "b", "c"}
+    for each in (rule, *others):
+        name = each.where.removeprefix("member:")
+        left &= {name} if each.kind == "pin" else {"a", "b", "c"} - {name}
+    return "" if left else "no member may have orders-0 then"
+
+
+@pytest.mark.parametrize(
+    ("rule", "in_force", "named", "commands"),
+    [
+        (EVACUATE_A, (PIN,), [PIN], ["unpin g orders-0"]),
+        (EVACUATE_A, (OFF_C, PIN), [PIN], ["unpin g orders-0"]),
+        (PIN, (EVACUATE_A,), [EVACUATE_A], ["unpin g member:a"]),
+        (EVACUATE_A, (OFF_B, OFF_C), [OFF_B, OFF_C], ["unpin g orders-0"]),
+        (EVACUATE_A, (OFF_B,), [], []),
+        (EVACUATE_A, (), [], []),
+    ],
+)
+def test_the_orders_in_force_that_stand_in_the_way_are_named(
+    rule: Rule, in_force: tuple[Rule, ...], named: list[Rule], commands: list[str]
+) -> None:
+    said = contradicting("g", rule, in_force, nobody_left)
+    for each in (PIN, OFF_B, OFF_C, EVACUATE_A):
+        assert (each.order[1:] in said) == (each in named)
+    assert [command in said for command in commands] == [True] * len(commands)
+    assert bool(said) == bool(named)

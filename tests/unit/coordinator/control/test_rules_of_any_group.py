@@ -7,6 +7,7 @@ from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control.controller import UNOBSERVED_S, UNREAD_S, Controller
 from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
 from bellwether_kafka.coordinator.control.records import ControlSettings, PlacementOrder, Record
+from tests.unit.coordinator.control.test_controller import Group
 
 NOW_S = 1_000.0
 EVACUATE = PlacementOrder(
@@ -96,3 +97,28 @@ def test_a_group_that_is_not_known_yet_after_the_start_may_be_the_one_with_the_r
     assert it.controller.rules_of("") is None
     it.elapsed_s = UNOBSERVED_S
     assert it.controller.rules_of("") == (), "by then it is a new one"
+
+
+def test_orders_are_read_when_a_led_group_has_them_or_the_topic_cannot_be_read() -> None:
+    """It compares its assignment after a restart only then."""
+
+    async def scenario() -> None:
+        it, group = World(), Group(standby=False)
+        group.lead()
+        it.controller = Controller(
+            it.topic, ControlSettings("control", "pod-1"), {"clicks": group}, wall_clock=lambda: NOW_S
+        )
+        await it.started()
+        it.topic.deliver(EVACUATE.key, EVACUATE)
+        reading = asyncio.create_task(it.controller.orders_read("clicks"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not reading.done()
+        it.topic.reach_end()
+        await reading
+        assert group.rules == (Rule("ban", "*", "member:m0"),)
+        it = World()
+        it.elapsed_s = UNREAD_S
+        await it.controller.orders_read("clicks")
+
+    asyncio.run(scenario())

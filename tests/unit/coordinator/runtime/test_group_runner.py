@@ -4,6 +4,8 @@ anything."""
 import asyncio
 import time
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from bellwether_kafka.coordinator.membership.commands import Decide, Note, PlanD
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import (
     ComparisonFailed,
+    ComparisonReady,
     DescribeAnswer,
     DescribedMember,
     Event,
@@ -40,6 +43,7 @@ from tests.unit.coordinator.planning.test_consumer_kind import Reader
 
 CLUSTER = ClusterView.of({"t": [["az1"], ["az2"]] * 2})
 ORDER = "eve has ordered evacuate of rack:az1 in 'orders' (new disks)"
+PIN = Rule("pin", "t-0", "member:b", "eve")
 EVERYTHING_OFF_AZ1 = Rule("ban", "*", "rack:az1", ORDER)
 
 
@@ -58,7 +62,8 @@ class Resting:
         planner = Planner("orders", ConsumerKind(Reader(CLUSTER), Policy()))
         config = MembershipConfig("orders", subscribes=True)
         self.driver = MembershipDriver(config, nothing, asyncio.get_running_loop())
-        self.runner = GroupRunner(self.driver, nothing, planner, nothing, (), (), (), nothing)
+        watch: Any = SimpleNamespace(follow=lambda *_, **__: None)
+        self.runner = GroupRunner(self.driver, nothing, planner, watch, (), (), (), nothing)
         self.planner = planner
 
     async def begin(self) -> None:
@@ -69,6 +74,10 @@ class Resting:
     async def rebalance(self, generation: int, wanted: str = "") -> Any:
         await self.planner.plan(Decide(generation, "range", MEMBERS, ME, time.monotonic() + 5, wanted=wanted))
         return self.planner.delivered(generation)
+
+    def after_a_return(self) -> Decide:
+        generation = self.runner.membership.generation
+        return Decide(generation, "range", MEMBERS, ME, time.monotonic() + 5, dry=True)
 
     async def reported(self, rule: Rule, order: str = ORDER) -> list[Event]:
         self.runner.rule((rule,), order)
@@ -117,6 +126,69 @@ def test_a_rebalance_that_load_requested_has_it_as_its_cause() -> None:
         assert (await group.rebalance(3)).cause.kind is CauseKind.AGAIN, "once, and not for ever"
 
     asyncio.run(scenario())
+
+
+def test_a_return_beside_a_pin_is_compared_under_it() -> None:
+    """A restart compared before it had read the control topic: "the spread would go from 2 to 0", and a partition was
+    without an owner for 3 s."""
+
+    async def scenario() -> None:
+        group, orders_read = await pinned(), asyncio.Event()
+        group.planner.orders_read = partial(waited_for, orders_read)
+        comparing = asyncio.create_task(group.runner._compare(group.after_a_return()))
+        await asyncio.sleep(0.01)
+        assert await group.posted() == [], "nothing is compared before orders are known"
+        group.runner.rule((PIN,), "eve")
+        orders_read.set()
+        await comparing
+        (ready,) = [event for event in await group.posted() if isinstance(event, ComparisonReady)]
+        assert (ready.worth_moving, ready.reason) == (False, "")
+
+    asyncio.run(scenario())
+
+
+def test_a_return_without_orders_is_compared_as_ever() -> None:
+    async def scenario() -> None:
+        group = await pinned()
+        await group.runner._compare(group.after_a_return())
+        (ready,) = [event for event in await group.posted() if isinstance(event, ComparisonReady)]
+        assert (ready.worth_moving, ready.reason) == (True, "the spread of partitions would go from 2 to 0")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_a_plan_waits_for_the_orders_but_not_until_it_is_late(read: bool) -> None:
+    async def scenario() -> None:
+        group, orders_read = Resting(), asyncio.Event()
+        await group.begin()
+        group.planner.orders_read = partial(waited_for, orders_read)
+        left_s = 30.0 if read else 2.0
+        planning = asyncio.create_task(group.runner._plan(Decide(7, "range", MEMBERS, ME, time.monotonic() + left_s)))
+        await asyncio.sleep(0.01)
+        assert not planning.done()
+        if read:
+            group.runner.rule((EVERYTHING_OFF_AZ1,), ORDER)
+            orders_read.set()
+        await planning
+        planned = group.planner.delivered(7)
+        assert planned is not None
+        assert planned.rules == ((EVERYTHING_OFF_AZ1,) if read else ())
+
+    asyncio.run(scenario())
+
+
+async def waited_for(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def pinned() -> Resting:
+    """A group whose members have what a pin says, in a process that has just started and not read the pin."""
+    group = Resting()
+    group.planner.rule((PIN,))
+    await group.begin()
+    group.planner.rule(())
+    return group
 
 
 def test_an_order_that_moves_nothing_stops_nobody() -> None:

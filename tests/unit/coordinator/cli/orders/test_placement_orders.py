@@ -1,6 +1,7 @@
 """Commands that order placement: by item and by place, evacuations, and members that are named in short."""
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -187,3 +188,37 @@ def test_a_place_that_may_be_several_is_refused(short: Channel) -> None:
     refused = short.refused("pin", "stable", "orders-2", "member:app-0", "--force")
     assert FIRST in refused
     assert SECOND in refused
+
+
+@pytest.fixture
+def pinned(short: Channel) -> Iterator[Channel]:
+    """`orders-0` is pinned to the first member, by an instance that leads the group."""
+    short.heartbeat(leads=("stable",), policies={"stable": "rack-first"}, orders_for=("stable",))
+    short.ordered("pin", "stable", "orders-0", f"member:{FIRST}", "--reason", "one tenant")
+    yield short
+    short.ordered("unpin", "stable", "--all")
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    "order",
+    [("evacuate", "stable"), ("ban", "stable", "orders-0"), ("ban", "stable", "orders")],
+    ids=["evacuate", "ban", "ban of the topic"],
+)
+def test_what_a_pin_forbids_names_the_pin_and_how_it_is_withdrawn(order: tuple[str, ...], pinned: Channel) -> None:
+    """It said that no member may have orders-0 then, and nothing of the pin."""
+    refused = pinned.refused(*order, f"member:{FIRST}")
+    assert "may have orders-0 then. " in refused
+    assert f"has ordered pin of orders-0, member:{FIRST} in 'stable' (one tenant)." in refused
+    assert "Withdraw that first: 'bellwether unpin stable orders-0'. Nothing was ordered;" in refused
+
+
+@pytest.mark.embedded
+def test_an_order_that_replaces_another_says_which(pinned: Channel) -> None:
+    """A second pin replaced the first without a word."""
+    said = pinned.ordered("pin", "stable", "orders-0", f"member:{SECOND}").stdout
+    assert "It replaces an order: " in said
+    assert f"has ordered pin of orders-0, member:{FIRST} in 'stable' (one tenant), until " in said
+    again = pinned.ordered("pin", "stable", "orders-0", f"member:{SECOND}", "--for", "2d").stdout
+    assert "replaces" not in again, "the same one for longer"
+    assert "replaces" not in pinned.ordered("pin", "stable", "orders-1", f"member:{SECOND}").stdout
