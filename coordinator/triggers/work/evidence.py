@@ -8,12 +8,12 @@ A thread that has owned a task for a while either runs or restores it, and repor
 * a task with changelogs has an offset sum.
 
 A contradiction to the first is certain. A sum that stays may also be that of a paused application (KIP-834), which runs
-and restores nothing. So it counts only if the same member has committed for another of its tasks meanwhile, and only of
-a member that has not been seen to work on all of them since it joined: it waits for a changelog that the topology lacks
-and that nobody makes. A task without a sum may wait for the lock on its directory, so it counts only once the member
-has committed for it. Both need a second, later report. After a broker did not answer, reports do not count for a while:
-what members ask it may stand still (docs/reference/client-quirks.md#java-streams-threads). Pure; times are milliseconds
-by a clock that is never set.
+and restores nothing. So it counts only if the same member has committed for another of its tasks between the reports,
+and only of a member that has not been seen to work on all of them since it joined: it waits for a changelog that the
+topology lacks and that nobody makes. A task without a sum may wait for the lock on its directory, so it counts only
+once the member has committed for it. Both need a second, later report. After a broker did not answer, reports do not
+count for a while: what members ask it may wait (docs/reference/client-quirks.md#java-streams-threads). Pure; times are
+milliseconds by a clock that is never set.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -106,14 +106,16 @@ class Evidence:
         self._reports, self._counts_from_ms = {}, now_ms + RETRIES_MS
 
     def planned(
-        self, decision: Decision[TaskPlan], unproven: Collection[str], committed: Collection[OwnedTask]
+        self, decision: Decision[TaskPlan], unproven: Collection[str], committed: Mapping[OwnedTask, int]
     ) -> tuple[Fact, ...]:
         """Returns the reports in this rebalance that prove another topology; () for none. `unproven`: the members that
         have not been seen to work on all of their tasks since they joined. `committed`: the tasks that their owners by
-        the plan before have committed."""
-        reported, works = list(self._owned_sums(decision)), {member_id for member_id, _ in committed}
+        the plan before have committed, each with a time that the last commit came after."""
+        reported, worked_ms = list(self._owned_sums(decision)), dict[str, int]()
+        for (member_id, _), after_ms in committed.items():
+            if member_id in unproven:
+                worked_ms[member_id] = max(after_ms, worked_ms.get(member_id, after_ms))
         self._bytes = {m.member_id: m.metadata for m in decision.plan.joined}
-        half = works & {*unproven}
         facts = [
             Fact(member_id, task, "and keeps state of it, which it has not by the topology")
             for member_id, task, stateful, value in reported
@@ -121,7 +123,7 @@ class Evidence:
         ]
         for member_id, task, stateful, value in reported:
             self._reported(decision, (member_id, task), value, stateful=stateful)
-            proof = self._proof((member_id, task), half, committed)
+            proof = self._proof((member_id, task), worked_ms, committed)
             facts += [Fact(member_id, task, proof)] if proof else []
         self._given(decision)
         return tuple(facts)
@@ -135,15 +137,15 @@ class Evidence:
         moved = before is not None and (before.moved or not same)
         self._reports[owned] = TaskReport(stateful, value, first_ms, now_ms, moved)
 
-    def _proof(self, owned: OwnedTask, half: Collection[str], committed: Collection[OwnedTask]) -> str:
-        """Returns what the reports of a stateful task prove, "" for nothing. `half`: the members that work, but have
-        not been seen to work on all of their tasks."""
+    def _proof(self, owned: OwnedTask, worked_ms: Mapping[str, int], committed: Collection[OwnedTask]) -> str:
+        """Returns what the reports of a task prove, "" for nothing. `worked_ms`: of members that have not been seen to
+        work on all of their tasks, a time after which they have committed for some of them."""
         report = self._reports[owned]
         if report.doing is not Doing.WAITS:
             return ""
         if report.value is None:
             return "and keeps no state of it, which it has by the topology" if owned in committed else ""
-        if owned[0] not in half or owned in committed:
+        if owned in committed or worked_ms.get(owned[0], -1) < report.first_ms:
             return ""
         return "and neither runs nor restores it, while it works on others: it must have a changelog that is not there"
 

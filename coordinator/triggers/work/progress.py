@@ -26,14 +26,15 @@ OwnedTask = tuple[str, TaskId]  # member id, task
 @dataclass(slots=True)
 class Tasks:
     """Arrays over the tasks of one plan. `committed`: the present owner has committed since it got the task. `polled`:
-    offsets were read since then; commits from before belong to the former owner. `since`: since when there have been
-    records to read without a commit. `last`: the last commit, NEVER if there has been nothing to read since.
-    `interval`: between the last two commits, 0 if unknown. `waits`: there are records to read, and the last poll
-    showed no commit."""
+    offsets were read since then; commits from before belong to the former owner. `waits`: there are records to read,
+    and the last poll showed no commit. `after`: the last commit was made after this time, NEVER for none. `since`:
+    since when there have been records to read without a commit. `last`: the last commit, NEVER if there has been
+    nothing to read since. `interval`: between the last two commits, 0 if unknown."""
 
     committed: BoolArray
     polled: BoolArray
     waits: BoolArray
+    after: LongArray
     since: LongArray
     last: LongArray
     interval: LongArray
@@ -44,6 +45,7 @@ class Tasks:
             committed=np.zeros(size, dtype=np.bool_),
             polled=np.zeros(size, dtype=np.bool_),
             waits=np.zeros(size, dtype=np.bool_),
+            after=np.full(size, NEVER, dtype=np.int64),
             since=np.full(size, now_ms, dtype=np.int64),
             last=np.full(size, NEVER, dtype=np.int64),
             interval=np.zeros(size, dtype=np.int64),
@@ -51,10 +53,12 @@ class Tasks:
 
     def change_owner(self, changed: BoolArray, now_ms: int) -> None:
         self.committed[changed] = self.polled[changed] = self.waits[changed] = False
-        self.since[changed], self.last[changed] = now_ms, NEVER
+        self.since[changed], self.last[changed], self.after[changed] = now_ms, NEVER, NEVER
 
-    def poll(self, moved: BoolArray, unread: BoolArray, now_ms: int) -> None:
+    def poll(self, moved: BoolArray, unread: BoolArray, before_ms: int, now_ms: int) -> None:
+        """Takes the tasks whose offsets have moved since the poll at `before_ms`, and those with records to read."""
         counted = moved & self.polled
+        self.after = np.where(counted, before_ms, self.after)
         self.waits = unread & ~moved
         self.interval = np.where(counted & (self.last != NEVER), now_ms - self.last, self.interval)
         self.last = np.where(counted, now_ms, np.where(self.waits, self.last, NEVER))
@@ -70,6 +74,7 @@ class Progress:
     decision: Decision[TaskPlan] | None = None
     _tasks: Tasks = field(default_factory=lambda: Tasks.begin(0, 0))
     _offsets: LongArray | None = None  # committed, as of the last poll
+    _polled_ms: int = 0
     _first_end: LongArray | None = None
 
     def planned(self, decision: Decision[TaskPlan]) -> None:
@@ -100,14 +105,14 @@ class Progress:
         decision, before, first_end = self.decision, self._offsets, self._first_end
         if decision is None:
             return
-        self._offsets = committed
+        before_ms, self._offsets, self._polled_ms = self._polled_ms, committed, now_ms
         if before is None or first_end is None or len(before) != len(committed):
             self._first_end = ends
             self._tasks.since[:], self._tasks.polled[:] = now_ms, True
             return
         start = np.where(committed == NOTHING_COMMITTED, first_end, committed)
         moved, unread = committed != before, (ends >= 0) & (ends - start >= UNREAD_MIN)
-        self._tasks.poll(_per_task(decision, moved), _per_task(decision, unread & ~moved), now_ms)
+        self._tasks.poll(_per_task(decision, moved), _per_task(decision, unread & ~moved), before_ms, now_ms)
 
     @property
     def usual_ms(self) -> int | None:
@@ -130,9 +135,12 @@ class Progress:
         patience_ms = max(stall_ms, RHYTHMS * (self.usual_ms or 0))
         return self.ids(self._tasks.waits & (now_ms - self._tasks.since >= patience_ms))
 
-    def committed(self) -> frozenset[OwnedTask]:
-        """Returns the tasks that their present owners have committed."""
-        return frozenset(zip(self._owners(self._tasks.committed), self.ids(self._tasks.committed), strict=True))
+    def committed(self) -> dict[OwnedTask, int]:
+        """Returns the tasks that their present owners have committed, each with a time that the last commit came
+        after."""
+        by_task = self._tasks.committed
+        owned = zip(self._owners(by_task), self.ids(by_task), strict=True)
+        return dict(zip(owned, self._tasks.after[by_task].tolist(), strict=True))
 
     def idle(self, members: frozenset[str]) -> frozenset[str]:
         """Returns those of `members` that have had nothing to read, so that it cannot be seen whether they work."""

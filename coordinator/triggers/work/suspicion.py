@@ -35,7 +35,8 @@ CAUSES = {
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """A member that has not been seen to work on all of its tasks since it joined. `asked`: the questions about it."""
+    """A member that has not been seen to work on all of its tasks since it joined. `joined_ms` is later if a broker did
+    not answer meanwhile. `asked`: the questions about it."""
 
     joined_ms: int
     asked: int = 0
@@ -124,10 +125,10 @@ class Suspicion:
             worst = next((d for d in (Doing.WAITS, Doing.RESTORES, Doing.RUNS) if d in by_doing), Doing.UNKNOWN)
             if worst is Doing.RESTORES:
                 continue
-            since_s = (now_ms - newcomer.joined_ms) // 1000
+            silent_s = (now_ms - newcomer.joined_ms) // 1000
             sentences.append(
-                f"member {member} has committed nothing for task {named(by_doing[worst])} since it joined {since_s} s"
-                f" ago, although there are records to read; {CAUSES[worst]}"
+                f"member {member} has committed nothing for task {named(by_doing[worst])} since it joined, for"
+                f" {silent_s} s at least, although there are records to read; {CAUSES[worst]}"
             )
         if not sentences:
             return None

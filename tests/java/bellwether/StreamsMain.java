@@ -78,7 +78,8 @@ import org.rocksdb.Options;
  *
  * <p>JSON lines on stdout, `t_ms` is the wall clock. Lines on stdin: "dump" prints what the stores hold, "fail" makes
  * every thread throw at its next record, "fail-and-stay" as well, but the process lives on, "hog" takes memory until
- * there is none. The end of input and SIGTERM close the instance; it leaves the group then if `app.leave` is true. Each
+ * there is none, "resume" ends the pause (KIP-834) in which an instance with `app.paused` starts. The end of input and
+ * SIGTERM close the instance; it leaves the group then if `app.leave` is true. Each
  * store takes `app.close.ms` to close, whenever it is closed, and each subtopology `app.slow.ms` for each record. When
  * the instance fails, the process ends with 3, or with `app.replaces` gets another thread. `app.marks` is the number
  * of marks (64). With `app.even` the number at the end of a key decides its mark and the partition of either
@@ -148,6 +149,9 @@ public final class StreamsMain {
             close(streams, leaves);
             awaitTheEnd();
         }, "sigterm"));
+        if (Boolean.parseBoolean(settings.get("app.paused"))) {
+            streams.pause();
+        }
         streams.start();
         watch.start();
         serve(streams, settings.getOrDefault("app.topology", "v1"));
@@ -319,6 +323,7 @@ public final class StreamsMain {
                     failing = true;
                 }
                 case "hog" -> hog();
+                case "resume" -> streams.resume();
                 default -> throw new IllegalArgumentException(line);
             }
         }

@@ -25,11 +25,11 @@ class Reported:
 
     def __init__(self, *works: TaskId, newcomer: bool = True) -> None:
         self.evidence, self.at_ms = Evidence(), NOW_MS
-        self.committed = frozenset(("a", task) for task in works)
+        self.works, self.paused_ms = works, float("inf")
         self.unproven = {"a"} if newcomer else set[str]()
         self.lags_known = True
         self.last = self._led(A, 1)
-        assert self.evidence.planned(self.last, self.unproven, frozenset()) == ()
+        assert self.evidence.planned(self.last, self.unproven, {}) == ()
 
     def again(self, after_ms: int, **sums: int | None) -> tuple[Fact, ...]:
         """`t0_1=5`: of task 0_1 the sum 5, None for no report."""
@@ -39,7 +39,8 @@ class Reported:
         present = {task: value for task, value in {**thread.sums, **changed}.items() if value is not None}
         thread = replace(thread, sums=present, unique=self.last.raw.generation)
         self.last = self._led(thread, self.last.raw.generation + 1)
-        return self.evidence.planned(self.last, self.unproven, self.committed)
+        committed = {("a", task): int(min(self.at_ms, self.paused_ms)) for task in self.works}
+        return self.evidence.planned(self.last, self.unproven, committed)
 
     def _led(self, thread: Thread, generation: int) -> Decision[TaskPlan]:
         ends = ends_of(SHOP, SHOP_COUNTS) if self.lags_known else EndOffsets({}, NOW_MS, "no answer")
@@ -75,6 +76,14 @@ def test_a_thread_that_works_on_nothing_may_be_paused() -> None:
     reported = Reported()
     assert [reported.again(20_000, t1_1=1000) for _ in range(5)] == [()] * 5
     assert reported.evidence.doing("a", STATEFUL) is Doing.WAITS
+
+
+def test_a_thread_that_is_paused_while_it_restores_has_worked_only_before() -> None:
+    reported = Reported(STATELESS)
+    assert reported.again(20_000, t1_1=500) == ()
+    reported.paused_ms = reported.at_ms + 1
+    assert reported.again(20_000, t1_1=700) == ()
+    assert [reported.again(20_000, t1_1=700) for _ in range(5)] == [()] * 5
 
 
 def test_a_member_that_has_worked_on_all_of_its_tasks_before_has_another_reason() -> None:

@@ -90,7 +90,7 @@ def test_a_commit_counts_for_the_member_that_owns_the_task_and_not_for_others() 
     watched = Watched()  # a owns the even tasks, b the odd ones
     for after_ms, offset in ((0, 10), (5_000, 20)):
         watched.see(after_ms, {0: offset, 1: 10}, {0: 90, 1: 90})
-    assert watched.progress.committed() == {("a", TaskId(0, 0))}
+    assert watched.progress.committed() == {("a", TaskId(0, 0)): NOW_MS}, "it was made after the poll before"
     assert watched.progress.ids(watched.progress.silent) == (TaskId(0, 1),)
 
 
@@ -101,9 +101,9 @@ def test_a_commit_of_the_former_owner_that_is_seen_after_the_plan_is_not_the_new
     watched.decision = led(group(A, Thread("c", 3), generation=2), now_ms=NOW_MS + 1_000)
     watched.progress.planned(watched.decision)
     watched.see(5_000, {1: 20}, {1: 90})
-    assert watched.progress.committed() == frozenset()
+    assert watched.progress.committed() == {}
     watched.see(10_000, {1: 30}, {1: 90})
-    assert watched.progress.committed() == {("c", TaskId(0, 1))}
+    assert watched.progress.committed() == {("c", TaskId(0, 1)): NOW_MS + 5_000}
 
 
 def test_the_rhythm_is_that_of_a_task_and_not_of_all_members_together() -> None:

