@@ -76,4 +76,5 @@ def behind(orders: str) -> str:
 
 def known_racks(racks: Sequence[str]) -> str:
     """Returns a sentence part that lists the known racks."""
-    return f"racks are {', '.join(racks)}" if racks else "no member names a rack"
+    shown = [rack if rack == rack.strip() else f"'{rack}'" for rack in racks]  # a blank at an end would not be seen
+    return f"racks are {', '.join(shown)}" if racks else "no member names a rack"

@@ -51,6 +51,7 @@ from bellwether_kafka.coordinator.membership import (
     is_bellwether,
     is_missing,
 )
+from bellwether_kafka.coordinator.names import for_sentence
 from bellwether_kafka.coordinator.observation import (
     Anomaly,
     AnomalyKind,
@@ -207,7 +208,12 @@ def _values(row: GroupOfList) -> dict[str, Any]:
 def draw_groups(rows: Sequence[GroupOfList], *, wide: bool) -> None:
     table = Table("group", "assigned by", "protocol type", "state", *["type"] * wide)
     for row in rows:
-        cells = (row.group.group_id, row.assigned_by, row.group.protocol_type or "-", row.group.state or "-")
+        cells = (
+            for_sentence(row.group.group_id),
+            row.assigned_by,
+            row.group.protocol_type or "-",
+            row.group.state or "-",
+        )
         table.add_row(*cells, *[row.group.type or "-"] * wide)
     Console().print(table)
 
@@ -278,9 +284,8 @@ def _draw(seen: Observation, *, wide: bool) -> None:
     _draw_unknown(seen)
     if seen.kind == "unknown":
         return
-    console.print(
-        Text(f"{seen.group_id}: {seen.kind}, {seen.state or '-'}, {seen.assigned_with or '-'}; {seen.verdict}")
-    )
+    facts = f"{seen.kind}, {seen.state or '-'}, {seen.assigned_with or '-'}; {seen.verdict}"
+    console.print(Text(f"{for_sentence(seen.group_id)}: {facts}"))
     console.print(_members(seen, wide=wide))
     _draw_lags(console, seen)
     if seen.trouble:
@@ -361,7 +366,9 @@ def _members(seen: Observation, *, wide: bool) -> Table:
     for member in seen.members:
         name = member.member_id if wide else names[member.member_id]
         more = (member.client_id or "-", member.instance_id or "-", member.client_host or "-") if wide else ()
-        table.add_row(name, *more, member.rack or "-", _lag_of(member), _has(member, seen))
+        table.add_row(
+            name, *more, for_sentence(member.rack) if member.rack else "-", _lag_of(member), _has(member, seen)
+        )
     return table
 
 

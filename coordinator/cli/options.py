@@ -19,6 +19,7 @@ Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again and ag
 WAIT_S_MAX = 604_800.0  # a week; nothing can be waited for "inf" seconds
 Interval = Annotated[float, typer.Option(help="Seconds between refreshes.", min=1.0, max=WAIT_S_MAX)]
 DEFAULT_TOPIC = "bellwether-control"  # for operators' orders, if no topic is named
+ANY_NAME = "*"  # for the group without a name, which brokers list if a consumer commits without group.id
 ANY_GROUP = "any"  # settings require a group, and most commands lead none
 
 
@@ -48,7 +49,8 @@ def settings_for(bootstrap: str | None, config: Path | None, group: str) -> tupl
         except SettingsError as error:
             if group != ANY_GROUP:
                 fail(str(error))
-    return load_settings(bootstrap, config, {"groups": [{"name": group}]}), False
+    entry = {"name": group} if group else {"match": ANY_NAME}
+    return load_settings(bootstrap, config, {"groups": [entry]}), False
 
 
 def settings_without_group(bootstrap: str | None, config: Path | None) -> Settings:
@@ -68,4 +70,6 @@ def check_client(settings: Settings) -> None:
 
 def group_settings(settings: Settings, group: str) -> GroupSettings:
     """Returns the settings of a group for which `settings_for` was called."""
-    return settings.group(group) or GroupSettings(name=group)
+    return settings.group(group) or (
+        GroupSettings(name=group) if group else GroupSettings(match=ANY_NAME).of_group(group)
+    )

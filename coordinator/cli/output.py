@@ -23,7 +23,7 @@ from rich.style import Style
 from rich.text import Text
 
 from bellwether_kafka.coordinator.cli.lazy import Exit
-from bellwether_kafka.coordinator.names import for_terminal, without_secrets
+from bellwether_kafka.coordinator.names import for_terminal, is_visible, without_secrets
 
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 UNCUT = 10_000  # columns without a terminal: files and pipes have no width
@@ -118,7 +118,7 @@ class Console(rich.console.Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Renders without the control characters of names: only rich's own control codes reach the terminal."""
         for segment in super().render(renderable, options):
-            if segment.control or segment.text.isprintable():
+            if segment.control or is_visible(segment.text):
                 yield segment
             else:
                 yield Segment(for_terminal(segment.text, lines=True), segment.style)

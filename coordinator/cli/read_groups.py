@@ -17,6 +17,7 @@ from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import echo, fail
 from bellwether_kafka.coordinator.cli.topic_weights import TopicWeights
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Node, name_of
+from bellwether_kafka.coordinator.names import for_sentence
 from bellwether_kafka.coordinator.observation import (
     NO_BROKER,
     GroupObserver,
@@ -224,7 +225,7 @@ def observe_group(
 def of_a_group(seen: Observation) -> Observation:
     """Returns the observation. Ends the process with a sentence if the group is missing or not visible."""
     if seen.kind in ("missing", "unknown"):
-        fail(f"The group {seen.group_id} cannot be described: {seen.trouble}. {_remedy(seen)}.")
+        fail(f"The group {for_sentence(seen.group_id)} cannot be described: {seen.trouble}. {_remedy(seen)}.")
     return seen
 
 
@@ -242,9 +243,9 @@ def observe_with_plan(settings: Settings, group: str) -> tuple[Observation, Shad
     """Returns one observation of a group and its shadow plan, or ends the process with a sentence."""
     seen = observe_group(settings, group)
     if seen.kind in ("missing", "unknown"):
-        fail(f"The group {group} cannot be shown: {seen.trouble}.")
+        fail(f"The group {for_sentence(group)} cannot be shown: {seen.trouble}.")
     if seen.shadow is None:
-        fail(f"There is nothing to plan in {group}: {seen.no_plan}.")
+        fail(f"There is nothing to plan in {for_sentence(group)}: {seen.no_plan}.")
     if settings.weights is None and seen.shadow.decision.policy == LOAD_AWARE:
         echo(UNWEIGHED, err=True)
     return seen, seen.shadow

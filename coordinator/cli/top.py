@@ -39,6 +39,7 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     who_assigns,
 )
 from bellwether_kafka.coordinator.membership import NotLeading
+from bellwether_kafka.coordinator.names import for_sentence
 from bellwether_kafka.coordinator.observation import (
     OF_ASSIGNMENT,
     Anomaly,
@@ -219,7 +220,8 @@ async def _top(
                     observers[name] = observer_for(group_config, name, sources)
             rows = await _refresh([observer for name, observer in observers.items() if wanted in name], urls, silent)
             if names and rows and all(row.type in ("missing", "unknown") for row in rows):
-                fail(f"None of these groups can be described: {', '.join(names)}. See 'bellwether groups'.")
+                shown = ", ".join(map(for_sentence, names))
+                fail(f"None of these groups can be described: {shown}. See 'bellwether groups'.")
             return rows
 
         if interval_s is None:
@@ -350,7 +352,7 @@ def _table(rows: Sequence[TopRow], view: View, *, wide: bool) -> Table:
         numbers = [row.generation, row.members, row.lag, row.cross_rack, row.could_be]
         shown = ["-" if number is None else f"{number:,}" for number in numbers]
         why = f"{row.leader}: {row.not_leading.replace('_', ' ')}" if row.not_leading else row.leader
-        cells = [row.group, why, row.state or "-", *shown, row.cause or "-", ago]
+        cells = [for_sentence(row.group), why, row.state or "-", *shown, row.cause or "-", ago]
         wrong = ", ".join(anomaly.kind.words for anomaly in row.anomalies)
         more = (row.type, "-" if row.unowned is None else f"{row.unowned:,}", row.remedy or "-", wrong or "-")
         marked = row.unowned or any(anomaly.kind in OF_ASSIGNMENT for anomaly in row.anomalies)

@@ -6,9 +6,11 @@ them. No other module escapes a name, except that `json` writes JSON and prometh
 
 from bellwether_kafka.coordinator.names.languages import (
     for_html,
+    for_sentence,
     for_shell,
     for_terminal,
     for_toml,
+    is_visible,
 )
 from bellwether_kafka.coordinator.names.secrets import (
     HIDDEN,

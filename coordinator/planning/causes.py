@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Words
+from bellwether_kafka.coordinator.names import for_sentence
 
 NAMES_SHOWN = 4
 
@@ -182,9 +183,9 @@ def _named(words: Words, owners: Iterable[str], name: Name) -> str:
 
 
 def listed(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
-    """Returns the first names, and how many more there are."""
+    """Returns the first names, as a sentence has them, and how many more there are."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
+    return ", ".join(map(for_sentence, names[:shown])) + more
 
 
 def _counted(number: int, singular: str, plural: str) -> str:

@@ -162,7 +162,11 @@ class GroupSettings(StreamsSettings):
 
     def of_group(self, group_id: str) -> "GroupSettings":
         """Returns the same settings for one group that the pattern selects."""
-        return self if self.name == group_id else self.model_copy(update={"name": group_id, "match": "", "exclude": ()})
+        return (
+            self
+            if self.name == group_id and not self.match
+            else self.model_copy(update={"name": group_id, "match": "", "exclude": ()})
+        )
 
     def membership(self, instance_id: str | None) -> MembershipConfig:
         """Returns the settings of the membership machine. The group's own instance id wins over the common one."""

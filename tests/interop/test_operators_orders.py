@@ -74,6 +74,61 @@ def test_pins_and_bans_are_carried_out_and_end(kafka: KafkaCluster, tmp_path: Pa
         assert [m.errors for m in members] == [[], [], []]
 
 
+@pytest.mark.proof
+@pytest.mark.timeout(600)
+def test_a_pin_stands_over_a_restart_and_all_groups_are_left_by_one_command(kafka: KafkaCluster) -> None:
+    """The restart compared before it had read the pin, and a partition was without an owner for 3 s."""
+    group, control = "night-orders", "night-control"
+    kafka.create_topic(group, PARTITIONS)
+    expected = partitions_of({group: PARTITIONS})
+    options = {"policy": "rack-first", "session_timeout_ms": 60_000}
+    with (
+        Bellwether(kafka, [group], options=options, control_topic=control) as lead,
+        Flock(kafka.bootstrap) as flock,
+    ):
+        members = [flock.member("confluent", group, [group], ["cooperative-sticky"], rack=f"az{n}") for n in (1, 2, 3)]
+
+        def owners() -> dict[TopicPartition, Member]:
+            return {tp: m for m in members for tp in m.owned()}
+
+        def refused(*arguments: str) -> str:
+            ended = run_to_end([*arguments, "--bootstrap", kafka.bootstrap, "--topic", control])
+            assert ended.code == 2, ended.text
+            return ended.text
+
+        wait_settled(members, expected, spread=0, limit_s=240)
+        target = next(n for n, m in enumerate(members, 1) if owners()[group, 0] is not m)
+        ordered(kafka, control, "pin", group, f"{group}-0", f"rack:az{target}")
+        wait_until(lambda: owners().keys() == expected and owners()[group, 0] is members[target - 1], 120, lead.tail)
+        for order in (["evacuate", group], ["ban", group, f"{group}-0"]):
+            why = refused(*order, f"rack:az{target}")
+            assert f"has ordered pin of {group}-0, rack:az{target}" in why
+            assert f"Withdraw that first: 'bellwether unpin {group} {group}-0'" in why
+        again = ordered(kafka, control, "pin", group, f"{group}-0", f"rack:az{target}", "--reason", "again")
+        assert "It replaces an order: " in again.text
+
+        pinned, before = owners(), len(lead.log("decision", group=group))
+        lead.stop()
+        lead.start()
+        began, without = time.monotonic(), 0
+        while time.monotonic() - began < 20:
+            without += owners() != pinned
+            time.sleep(0.1)
+        assert without == 0, lead.log_of(group)
+        assert len(lead.log("decision", group=group)) == before, lead.log_of(group)
+
+        began = time.monotonic()
+        assert "leaves 1 group (night-orders)" in ordered(kafka, control, "leave", "--all", "--wait", "60").text
+        left_s = time.monotonic() - began
+        assert not lead.is_member(group)
+        assert "ordered leave of 'night-orders', until resume" in ordered(kafka, control, "orders").text
+        ordered(kafka, control, "resume", "--all")
+        began = time.monotonic()
+        wait_until(lambda: lead.is_member(group), 240, lead.tail)
+        print(f"left within {left_s:.1f} s of the command, back {time.monotonic() - began:.1f} s after resume")
+        assert [m.errors for m in members] == [[], [], []]
+
+
 @pytest.mark.timeout(600)
 def test_orders_do_what_they_say_or_nothing(kafka: KafkaCluster, tmp_path: Path) -> None:
     """In an eager group, where a rebalance stops everybody: what nobody can carry out is refused and leaves no trace,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.names import for_sentence
 from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
 from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     Check,
@@ -141,4 +142,4 @@ def _racks_of_members(
 def _rack_line(member: ObservedMember) -> str:
     """Returns the member's rack, and where it comes from."""
     name = member.client_id or member.member_id
-    return f"{name}: {member.rack} ({member.rack_source})" if member.rack else f"{name}: no rack"
+    return f"{name}: {for_sentence(member.rack)} ({member.rack_source})" if member.rack else f"{name}: no rack"

@@ -34,6 +34,7 @@ from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.coordinator.observation import LagRefreshes
 from bellwether_kafka.coordinator.observation.group_reader import Sources
 from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import GROUPS, Described
 from tests.unit.coordinator.cli.in_process import bellwether
@@ -439,3 +440,33 @@ def test_doctor_times_the_descriptions_of_a_broker(
     broker = TimedBroker(*times_s)
     took_ms = asyncio.run(_answer_time_ms(cast("Any", broker), "g", lambda: broker.now_s))
     assert took_ms == (None if answer_time_ms is None else pytest.approx(answer_time_ms))
+
+
+@pytest.mark.parametrize("command", ["describe", "doctor", "plan", "top", "assess", "convert", "explain"])
+def test_a_group_without_a_name_that_listing_shows_is_read_like_any_other(
+    command: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was refused with "The setting groups[0] cannot be used", which nobody had written."""
+    monkeypatch.setitem(OTHERS, "", DescribeAnswer(0, 0, "Empty", ""))
+    monkeypatch.setattr(kafka, "Transport", Several)
+    once = ["--once"] * (command == "top")
+    ended = bellwether(command, "", *once, "--bootstrap", bootstrap, COLUMNS="250")
+    assert "setting" not in ended.stderr
+    assert ended.returncode in (Exit.DONE, Exit.UNEXPECTED, Exit.INPUT)
+    assert ended.stdout or "''" in ended.stderr, ended
+    listed = message("groups", bootstrap=bootstrap)
+    assert any(line.startswith("'' ") for line in listed.splitlines()), listed
+
+
+def test_blanks_and_fillers_of_racks_are_seen(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    racks = ("az1 ", "az1\u3164")
+    members = tuple(
+        DescribedMember(
+            f"m{n}", None, ConsumerProtocolSubscription(3, ("orders",), rack_id=rack).encode(), b"", "app", "/h"
+        )
+        for n, rack in enumerate(racks)
+    )
+    monkeypatch.setitem(OTHERS, "racked", DescribeAnswer(0, 0, "Stable", "consumer", "range", members))
+    shown = message("describe", "racked", bootstrap=bootstrap)
+    assert "'az1 '" in shown
+    assert "az1\\u3164" in shown

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from bellwether_kafka.coordinator.names import for_html, for_shell, for_terminal, for_toml
+from bellwether_kafka.coordinator.names import for_html, for_sentence, for_shell, for_terminal, for_toml
 from tests.hostile_names import NAMES
 
 
@@ -48,3 +48,32 @@ def test_html_shows_a_name_and_nothing_else(name: str) -> None:
 def test_what_can_be_printed_is_printed_as_it_is_beside_what_cannot() -> None:
     assert for_terminal("Käse\\\x1b\n日本", lines=True) == "Käse\\\\x1b\n日本"
     assert for_terminal("Käse\n") == "Käse\\n"
+
+
+HIDDEN = ["\u3164", "\u2800", "\u115f", "\ufe0f", "\u034f", "\u200b", "\xa0", "\ufeff"]
+
+
+@pytest.mark.parametrize("hidden", HIDDEN, ids=ascii)
+def test_what_shows_nothing_is_shown_in_every_language(hidden: str) -> None:
+    """`az1` and `az1` with a filler behind it looked alike."""
+    assert for_terminal(f"az1{hidden}") == f"az1{hidden.encode('unicode_escape').decode()}"
+    assert hidden not in for_sentence(f"az1{hidden}")
+    assert tomllib.loads(f"name = {for_toml(hidden)}") == {"name": hidden}
+    for written in (for_toml(hidden), for_shell(hidden), for_html(hidden)):
+        assert hidden not in written
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("az1", "az1"),
+        ("az 1", "az 1"),
+        ("az1 ", "'az1 '"),
+        (" az1", "' az1'"),
+        ("az  1", "'az  1'"),
+        ("", "''"),
+        ("az1\t", "'az1\\t'"),
+    ],
+)
+def test_blanks_that_would_not_be_seen_are_between_quotes(name: str, shown: str) -> None:
+    assert for_sentence(name) == shown
