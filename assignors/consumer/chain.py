@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from bellwether_kafka.assignors import shared
-from bellwether_kafka.assignors.consumer.locality import improve
 from bellwether_kafka.assignors.consumer.plan_cost import crossing, imbalance
+from bellwether_kafka.assignors.consumer.sticky import place
 from bellwether_kafka.assignors.consumer.topic_spread import spread_topics, unevenness
 from bellwether_kafka.assignors.consumer.validate import misplaced
 from bellwether_kafka.assignors.shared import (
@@ -200,14 +200,13 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class Locality:
-    """Soft: exchanges partitions between members until as few as possible cross racks. Each member's count stays the
-    same."""
+    """Soft: sticky placement with racks, if fewer partitions then cross them. It is as even as the plan without."""
 
     name: str = "rack locality"
     hard: bool = False
 
-    def apply(self, problem: Problem, plan: Plan) -> Plan:
-        return Plan.of(improve(problem.group, problem.cluster, plan.owner, problem.before))
+    def apply(self, problem: Problem, plan: Plan) -> Plan:  # noqa: ARG002 - a placement starts from scratch
+        return Plan.of(place(problem.group, problem.cluster))
 
     def score(self, problem: Problem, plan: Plan) -> float:
         return float(crossing(problem.group, problem.cluster, plan.owner).sum())

@@ -161,10 +161,7 @@ class Load:
         kinds, sample, item = np.unique(both, axis=0, return_index=True, return_inverse=True)
         example = flats[sample]
         subscribed = derived.subscriptions(group, len(cluster.topics))[nodes[:, 1]][:, cluster.topic_of()[example]].T
-        replica_racks_known = np.logical_or.reduce(cluster.signature_racks, axis=1)[kinds[:, 0]]
-        racks = np.repeat(nodes[:, :1], len(example), axis=1)
-        remote = [derived.mismatched(cluster, rack, example) & replica_racks_known for rack in racks]
-        price = np.stack(remote, axis=1).astype(np.int32)
+        price = derived.remote_racks(cluster)[np.ix_(kinds[:, 0], nodes[:, 0])].astype(np.int32)
         return shared.Terms(item.reshape(-1).astype(np.int32), place.reshape(-1).astype(np.int32), subscribed, price)
 
 

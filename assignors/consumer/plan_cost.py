@@ -20,8 +20,7 @@ def score(group: GroupView, cluster: ClusterView, owner: IntArray) -> Cost:
 def crossing(group: GroupView, cluster: ClusterView, owner: IntArray) -> BoolArray:
     """Marks partitions whose owner's rack holds no replica, where the owner's rack and the racks of the replicas are
     known."""
-    comparable = np.logical_or.reduce(cluster.signature_racks, axis=1)[cluster.signature] & (owner != NOBODY)
-    flats: IntArray = np.flatnonzero(comparable).astype(np.int32)
+    flats = np.flatnonzero(owner != NOBODY)
     result = np.zeros(len(owner), dtype=np.bool_)
     result[flats] = mismatched(cluster, group.rack[owner[flats]], flats)
     return result
@@ -35,5 +34,6 @@ def imbalance(group: GroupView, cluster: ClusterView, owner: IntArray) -> tuple[
     if not parts:
         return 0, 0.0
     worst = max(int(part.max() - part.min()) for part in parts)
-    squares = sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
+    # In integers, so that equal counts of other members give the same figure to the last digit.
+    squares = sum(int((part * part).sum()) - int(part.sum()) ** 2 / len(part) for part in parts)
     return worst, float(np.sqrt(squares / sum(map(len, parts))))

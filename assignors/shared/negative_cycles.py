@@ -30,6 +30,8 @@ def relaxations(relax: Relax, distance: IntArray | LongArray) -> Iterator[tuple[
 
 def loops(following: IntArray | LongArray) -> list[list[int]]:
     """Returns the cycles of a map from nodes to nodes (NOBODY: no successor)."""
+    if not _cyclic(following):
+        return []
     after = following.tolist()
     seen = [NOBODY] * len(after)
     cycles = []
@@ -44,3 +46,12 @@ def loops(following: IntArray | LongArray) -> list[list[int]]:
                 loop.append(after[loop[-1]])
             cycles.append(loop)
     return cycles
+
+
+def _cyclic(following: IntArray | LongArray) -> bool:
+    """Returns whether a walk of any length leads somewhere, by doubling its length: most maps have no cycle."""
+    size = len(following)
+    jump = np.append(np.where(following == NOBODY, size, following), size)
+    for _ in range(size.bit_length()):
+        jump = jump[jump]
+    return bool((jump != size).any())

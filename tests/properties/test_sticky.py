@@ -1,12 +1,16 @@
 """Properties of sticky plans on arbitrary small groups, against an oracle written from the definitions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
+from bellwether_kafka.assignors.consumer.decide import planned_owners
+from bellwether_kafka.assignors.consumer.derived import current_owner
+from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import place
 from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, GroupView, IntArray, MemberView
 from bellwether_kafka.protocol.primitives.types import TopicPartition
@@ -197,3 +201,79 @@ def test_equal_subscriptions_move_as_little_as_balance_needs(world: World) -> No
             kept += int(owner[world.cluster.flat(*claim) or 0]) == newest[0]
     least, above = divmod(int((owner >= 0).sum()), len(world.members))
     assert kept == sum(min(n, least) for n in owned) + min(above, sum(n > least for n in owned))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What plans are compared by, in this order."""
+
+    squares: int  # of the members' loads
+    remote: int  # partitions that their member reads from another rack
+    moved: int  # partitions that another member had, or nobody
+
+
+class Prices:
+    """What each partition costs on each member."""
+
+    def __init__(self, world: World, *, racks: bool) -> None:
+        cluster = world.cluster
+        replicas = [{cluster.racks[r] for r in np.flatnonzero(row)} for row in cluster.signature_racks]
+        self.world, self.before = world, current_owner(world.group, cluster).tolist()
+        self.replicas = [replicas[s] if racks else set() for s in cluster.signature.tolist()]
+        self.topics = [cluster.name(f).topic for f in range(cluster.partition_total)]
+
+    def readers(self, flat: int) -> list[int]:
+        return [m for m, member in enumerate(self.world.members) if self.topics[flat] in member.topics]
+
+    def of(self, flat: int, member: int) -> int:
+        rack, near = self.world.members[member].rack, self.replicas[flat]
+        remote = bool(near) and rack is not None and rack not in near
+        return 1000 * remote + int(self.before[flat] != member)
+
+    def cost(self, owner: list[int]) -> Cost:
+        price = sum(self.of(f, m) for f, m in enumerate(owner) if m != NOBODY)
+        squares = sum(owner.count(m) ** 2 for m in range(len(self.world.members)))
+        return Cost(squares, *divmod(price, 1000))
+
+
+def cheapest(prices: Prices) -> Cost:
+    """The least cost of all plans: partitions are added one by one, each along the cheapest chain of members that hand
+    one on (a cheapest flow)."""
+    owner = [NOBODY] * len(prices.topics)
+    for added in range(len(owner)):
+        reached = {m: prices.of(added, m) for m in prices.readers(added)}
+        from_: dict[int, tuple[int, int]] = {}  # member -> (the partition that it gets, the member that hands it on)
+        shorter = True
+        while shorter:
+            shorter = False
+            for flat, giver in enumerate(owner):
+                for taker in prices.readers(flat) if giver in reached else []:
+                    price = reached[giver] - prices.of(flat, giver) + prices.of(flat, taker)
+                    if price < reached.get(taker, price + 1):
+                        reached[taker], from_[taker], shorter = price, (flat, giver), True
+        if not reached:
+            continue
+        member = min(reached, key=lambda m: 10**6 * (2 * owner.count(m) + 1) + reached[m])
+        while member in from_:
+            flat, giver = from_[member]
+            owner[flat], member = member, giver
+        owner[added] = member
+    return prices.cost(owner)
+
+
+@pytest.mark.parametrize(
+    ("policy", "protocol"),
+    [
+        ("kafka", "sticky"),
+        ("kafka", "cooperative-sticky"),
+        ("rack-first", "range"),
+        ("rack-first", "cooperative-sticky"),
+        ("sticky-min-churn", "range"),
+    ],
+)
+@given(worlds())
+def test_no_plan_is_more_even_nor_then_nearer_nor_then_keeps_more(policy: str, protocol: str, world: World) -> None:
+    group = replace(world.group, protocol=protocol)
+    prices = Prices(world, racks=policy != "sticky-min-churn")
+    owner = planned_owners(group, world.cluster, Policy(policy)).tolist()
+    assert prices.cost(owner) == cheapest(prices)

@@ -9,5 +9,5 @@ from bellwether_kafka.assignors.consumer.derived.claims import (
     wanted,
 )
 from bellwether_kafka.assignors.consumer.derived.components import Component, components
-from bellwether_kafka.assignors.consumer.derived.racks import mismatched, rack_matters
+from bellwether_kafka.assignors.consumer.derived.racks import mismatched, rack_matters, remote_racks
 from bellwether_kafka.assignors.consumer.derived.subscribers import NO_CLASS, member_order, topic_classes

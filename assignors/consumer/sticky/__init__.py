@@ -10,6 +10,7 @@ possible.
   distributes free partitions and levels coarsely, `steal` passes partitions along chains of members until no member can
   be better off, and `cycles` exchanges partitions around rings while that saves foreign racks or moves, with equal
   loads.
+* `exchange` then does so between single members, in both kinds of components, which makes the plan exact.
 
 All choices follow member ids and partition numbers, so equal groups get equal plans.
 """

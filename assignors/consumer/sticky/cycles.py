@@ -19,17 +19,14 @@ BUDGET = 60_000_000
 def reduce_cost(counts: ClassCounts, foreign: BoolArray) -> None:
     """Cancels rings in place until none saves anything or the budget is spent. Two classes may swap loads that differ
     by one, but the multiset of loads stays the same."""
-    budget = BUDGET
-    while budget > 0:
-        rings = _Rings(counts, foreign)
-        saving = rings.find(budget)
-        budget -= rings.visited
-        if not sum(rings.cancel(ring) for ring in saving):
+    rings = _Rings(counts, foreign)
+    while rings.visited < BUDGET:
+        if not sum(rings.cancel(ring) for ring in rings.find()):
             return
 
 
 class _Rings:
-    """One search. Nodes are classes; a step from one class to another means that the first receives, in some row, one
+    """The searches. Nodes are classes; a step from one class to another means that the first receives, in some row, one
     partition that the second gives.
 
     Two classes whose loads differ by one may also swap that difference. This is modelled as an extra row per level that
@@ -38,38 +35,55 @@ class _Rings:
     """
 
     def __init__(self, counts: ClassCounts, foreign: BoolArray) -> None:
-        self.counts = counts
+        self.counts, self.foreign = counts, foreign
         self.rows = len(counts.supply)
-        taking = RACK * foreign - (counts.partitions < counts.stuck)
-        taking[~counts.allowed] = FAR
-        giving = (counts.partitions <= counts.stuck) - RACK * foreign
-        giving[counts.partitions == 0] = FAR
-        levels = np.unique(counts.level)[:, None]
-        self.taking = np.concatenate([taking, np.where(counts.height == levels + 1, 0, FAR)]).astype(np.int32)
-        self.giving = np.concatenate([giving, np.where(counts.level == levels, 0, FAR)]).astype(np.int32)
+        self.levels = np.unique([counts.level, counts.height])
+        taking = np.where(counts.allowed, RACK * foreign - (counts.partitions < counts.stuck), FAR)
+        giving = np.where(counts.partitions > 0, (counts.partitions <= counts.stuck) - RACK * foreign, FAR)
+        taking_level, giving_level = self._level_prices(np.arange(len(counts.size)))
+        self.taking = np.concatenate([taking, taking_level]).astype(np.int32)
+        self.giving = np.concatenate([giving, giving_level]).astype(np.int32)
         self.visited = 0
 
-    def find(self, budget: int) -> list[list[tuple[int, int, int]]]:
+    def _level_prices(self, classes: LongArray) -> tuple[LongArray, LongArray]:
+        level, height = self.counts.level[classes], self.counts.height[classes]
+        return (
+            np.where(height == self.levels[:, None] + 1, 0, FAR),
+            np.where(level == self.levels[:, None], 0, FAR),
+        )
+
+    def find(self) -> list[list[tuple[int, int, int]]]:
         """Returns rings of (receiver, row, giver) that save something. No class is in two of them."""
-        classes = self.taking.shape[1]
+        rows, classes = self.taking.shape
+        self.seen = np.full(classes, FAR, dtype=np.int32)
+        self.row_cost = np.full(rows, FAR, dtype=np.int32)
+        self.receiver = np.zeros(rows, dtype=np.int64)
         for last, _ in relaxations(self._relax, np.zeros(classes, dtype=np.int32)):
             row_of, receiver_of = np.divmod(last, classes)
             receiver_of[last == NOBODY] = NOBODY
             rings = [[(int(receiver_of[g]), int(row_of[g]), g) for g in ring] for ring in loops(receiver_of)]
             saving = [ring for ring in rings if self._cost(ring) < 0]
-            if saving or self.visited >= budget:
+            if saving or self.visited >= BUDGET:
                 return saving
         return []
 
     def _relax(self, cost: IntArray | LongArray) -> tuple[IntArray | LongArray, LongArray]:
-        """Reaches each giver through the cheapest row and receiver. The arc is encoded as row * classes + receiver."""
+        """Reaches each giver through the cheapest row and receiver, of the receivers that became cheaper and the rows
+        that therefore did. The arc is encoded as row * classes + receiver."""
         rows, classes = self.taking.shape
-        self.visited += 2 * rows * classes
-        through = self.taking + cost
-        receiver = through.argmin(axis=1)
-        arrival = self.giving + through[np.arange(rows), receiver][:, None]
+        fresh = np.flatnonzero(cost < self.seen)
+        self.seen[fresh] = cost[fresh]
+        through = self.taking[:, fresh] + cost[fresh]
+        at = through.argmin(axis=1)
+        arrival = through[np.arange(rows), at]
+        better = np.flatnonzero(arrival < self.row_cost)
+        self.visited += rows * len(fresh) + len(better) * classes
+        if not len(better):
+            return cost, np.full(classes, NOBODY)
+        self.row_cost[better], self.receiver[better] = arrival[better], fresh[at[better]]
+        arrival = self.giving[better] + self.row_cost[better, None]
         row = arrival.argmin(axis=0)
-        return arrival[row, np.arange(classes)], row * classes + receiver[row]
+        return arrival[row, np.arange(classes)], better[row] * classes + self.receiver[better[row]]
 
     def _cost(self, ring: list[tuple[int, int, int]]) -> int:
         return sum(int(self.taking[row, receiver]) + int(self.giving[row, giver]) for receiver, row, giver in ring)
@@ -84,7 +98,16 @@ class _Rings:
             if row < self.rows:
                 counts.partitions[row, receiver] += amount
                 counts.partitions[row, giver] -= amount
+                self._reprice(row, receiver)
+                self._reprice(row, giver)
             else:
                 counts.load[receiver] -= amount
                 counts.load[giver] += amount
+                both = np.array([receiver, giver])
+                self.taking[self.rows :, both], self.giving[self.rows :, both] = self._level_prices(both)
         return True
+
+    def _reprice(self, row: int, index: int) -> None:
+        count, stuck, rack = self.counts.partitions[row, index], self.counts.stuck[row, index], self.foreign[row, index]
+        self.taking[row, index] = RACK * rack - (count < stuck)
+        self.giving[row, index] = (count <= stuck) - RACK * rack if count else FAR

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether_kafka.assignors import shared
-from bellwether_kafka.assignors.consumer.derived import Component, mismatched, rack_matters, subscriptions
+from bellwether_kafka.assignors.consumer.derived import Component, mismatched, rack_matters, remote_racks, subscriptions
 from bellwether_kafka.assignors.consumer.sticky.constrained import spread
 from bellwether_kafka.assignors.consumer.sticky.cycles import reduce_cost
 from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts, level_rows, pour, pour_within
@@ -81,10 +81,7 @@ def _frame(group: GroupView, cluster: ClusterView, component: Component, flats: 
     allowed = np.ascontiguousarray(table[classes // offset][:, rows // base].T)
     foreign = np.zeros_like(allowed)
     if racked:
-        first_of_row = np.unique(row, return_index=True)[1]
-        class_rack = (classes % offset - 2).astype(np.int32)
-        for c in range(len(classes)):
-            foreign[:, c] = mismatched(cluster, np.full(len(rows), class_rack[c], dtype=np.int32), flats[first_of_row])
+        foreign = remote_racks(cluster)[np.ix_(rows % base, classes % offset - 2)]
     return _Frame(row, np.bincount(row), of_class, np.bincount(of_class), allowed, foreign)
 
 
@@ -109,7 +106,7 @@ def _with_racks(
     home = np.where(frame.foreign, 0, before)
     target = np.bincount(frame.of_class[placed], minlength=len(frame.size))
     count = home.copy()
-    counts = ClassCounts(count, frame.allowed, home, frame.size, frame.supply, count.sum(axis=0))
+    counts = ClassCounts(count, frame.allowed, before, frame.size, frame.supply, count.sum(axis=0))
     pour_within(counts, frame.allowed & ~frame.foreign, target, before)
     pour_within(counts, frame.allowed, target, before)
     _level(counts, frame.foreign)

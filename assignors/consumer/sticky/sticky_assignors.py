@@ -7,6 +7,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.consumer.derived import components, current_owner, former_owners, rack_matters
 from bellwether_kafka.assignors.consumer.sticky.constrained import spread
+from bellwether_kafka.assignors.consumer.sticky.exchange import exchange
 from bellwether_kafka.assignors.consumer.sticky.former import give_back
 from bellwether_kafka.assignors.consumer.sticky.general import balance
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, LongArray
@@ -36,6 +37,8 @@ def place(group: GroupView, cluster: ClusterView) -> IntArray:
         else:
             # Keep, distribute, level and steal on counts; then exchange for racks and fewer moves.
             placed = balance(group, cluster, component, flats, mine)
+        if not component.uniform or rack_matters(cluster, group.rack[component.members], flats):
+            placed = exchange(group, cluster, component, flats, mine, placed)
         owner[flats] = component.members[placed]
         if len(claims):
             key[flats] = number if component.uniform else _alike(cluster, flats)

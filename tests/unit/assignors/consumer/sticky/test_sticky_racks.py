@@ -5,12 +5,13 @@ from its racks and always as balanced.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.plan_cost import score
-from bellwether_kafka.assignors.consumer.sticky import general
+from bellwether_kafka.assignors.consumer.sticky import exchange, general
 from bellwether_kafka.assignors.consumer.sticky.constrained import rack_quotas
 from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import place
 from bellwether_kafka.assignors.shared.dense_views import ClusterView
@@ -179,21 +180,84 @@ def test_jvm_greedy_rack_pass_misses_a_local_plan() -> None:
     assert rack_mismatches(group, cluster, owner) == 0
 
 
+def quotas(
+    supply: Sequence[int], above: Sequence[int], excess: int, even: int, room: Sequence[int], extra: int, spare: int
+) -> tuple[list[list[int]], list[int]]:
+    """Of three signatures the first is in both racks, the second in rack 0, the third nowhere."""
+    near = np.array([[True, True], [True, False], [False, False]])
+    flow, taken = rack_quotas(
+        np.array(supply), np.array(above), excess, near, np.full((3, 2), even), np.array(room), np.full(2, extra), spare
+    )
+    return flow.tolist(), taken.tolist()
+
+
 def test_rack_quotas_reroute_and_share_the_spare_places() -> None:
-    owner = np.array([[True, True], [True, False], [False, False]])
-    whole = rack_quotas(np.array([2, 1, 4]), owner, np.array([1, 1]), np.array([1, 1]), 1)
-    # Three local places at most: one per rack and one spare; what only rack 0 holds finds its place.
-    assert whole.sum() == 3
-    assert whole[1].tolist() == [1, 0]
-    assert whole[2].tolist() == [0, 0]
-    none = rack_quotas(np.array([2, 1, 4]), owner, np.array([0, 0]), np.array([1, 1]), 0)
-    assert none.sum() == 0
+    """Three local places at most: one for each rack and one spare; what only rack 0 holds finds its place."""
+    flow, _ = quotas([2, 1, 4], [0, 0, 0], 0, 9, [1, 1], 1, 1)
+    assert sum(map(sum, flow)) == 3
+    assert flow[1:] == [[1, 0], [0, 0]]
+    assert quotas([2, 1, 4], [0, 0, 0], 0, 9, [0, 0], 1, 0)[0] == [[0, 0]] * 3
+
+
+def test_rack_quotas_split_a_signature_evenly_where_that_costs_nothing() -> None:
+    assert quotas([4, 0, 0], [0, 0, 0], 0, 2, [4, 4], 0, 0)[0][0] == [2, 2]
+    assert quotas([4, 0, 0], [0, 0, 0], 0, 2, [1, 4], 0, 0)[0][0] == [1, 3]
+
+
+def test_rack_quotas_say_which_partitions_members_above_their_quota_should_give() -> None:
+    """Three are to become free, and the room is in rack 0 alone."""
+    assert quotas([0, 0, 0], [0, 5, 5], 3, 9, [3, 0], 0, 0)[1] == [0, 3, 0]
+
+
+def test_a_newcomer_gets_what_is_in_its_rack() -> None:
+    """Both have partitions of all racks, of which those in the rack of the newcomer go to it."""
+    layout: dict[str, list[list[str | None]]] = {"t": [["a", "c"], ["b", "c"], ["a", "b"], ["a", "b"]] * 3}
+    cluster = ClusterView.of(layout)
+    owned = {
+        "A": [f"t-{p}" for p in range(12) if p % 4 in (0, 2)],
+        "B": [f"t-{p}" for p in range(12) if p % 4 in (1, 3)],
+    }
+    group = group_of(
+        cluster,
+        {
+            "A": Who("t", " ".join(owned["A"]), rack="a"),
+            "B": Who("t", " ".join(owned["B"]), rack="b"),
+            "C": Who("t", rack="c"),
+        },
+    )
+    owner = place(group, cluster)
+    assert rack_mismatches(group, cluster, owner) == 0
+    assert np.bincount(owner).tolist() == [4, 4, 4]
+    assert [int(owner[p]) for p in range(12) if p % 4 >= 2] == [0, 1] * 3
+
+
+@pytest.mark.parametrize("members", [6, 8])
+def test_a_rack_that_loses_a_member_finds_its_partitions_near(members: int) -> None:
+    """Every signature is split over its racks, and in a rack over its members, so that nothing has to move."""
+    layout: dict[str, list[list[str | None]]] = {"t": [[ABC[p % 3], ABC[(p + 1) % 3]] for p in range(600)]}
+    cluster = ClusterView.of(layout)
+    everybody = {f"m{i}": Who("t", rack=ABC[i % 3]) for i in range(members)}
+    owner = place(group_of(cluster, everybody), cluster)
+    owned = {name: " ".join(f"t-{p}" for p in np.flatnonzero(owner == i)) for i, name in enumerate(everybody)}
+    rest = {name: replace(who, owned=owned[name]) for name, who in list(everybody.items())[:-1]}
+    group = group_of(cluster, rest)
+    after = place(group, cluster)
+    assert rack_mismatches(group, cluster, after) == 0
+    assert int(((owner < members - 1) & (owner != after)).sum()) == 0
+
+
+def test_one_partition_alone_moves_into_its_rack() -> None:
+    """Java leaves it, since all partitions, one, have the same racks (KIP-881)."""
+    cluster = ClusterView.of({"t": [["b"]]})
+    group = group_of(cluster, {"A": Who("t", "t-0", rack="a"), "B": Who("t", rack="b")})
+    assert place(group, cluster).tolist() == [1]
 
 
 def test_too_many_kinds_for_racks_are_placed_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     group, cluster = racked()
     near = rack_mismatches(group, cluster, place(group, cluster))
     monkeypatch.setattr(general, "CELLS", 0)
+    monkeypatch.setattr(exchange, "CELLS", 0)
     plain = place(group, cluster)
     assert score(group, cluster, plain).spread <= 1
     assert rack_mismatches(group, cluster, plain) > near
