@@ -73,6 +73,13 @@ def test_leftovers_come_in_the_order_of_the_heap_and_not_of_the_tasks() -> None:
     assert dealt == [[0], [2], [1], [3], [5], [6], [4], []]
 
 
+def test_a_leftover_that_returned_is_not_dealt_again_from_the_heap() -> None:
+    """Of nine tasks on five threads 5 to 8 are left, and 8 goes back to the thread that had it. The heap of all tasks
+    has lost 0, then 1 to 4 by polls, and is [5, 6, 8, 7]."""
+    dealt, _ = deal_process(list(range(9)), [], [], [[0, 8], [], [], [], []], list)
+    assert dealt == [[0, 8], [1, 5], [2, 6], [3, 7], [4]]
+
+
 def test_standbys_and_stateless_tasks_level_the_loads() -> None:
     active, standby = deal([0, 1, 2], [3, 4], [5], previous=[[], []])
     assert [len(a) + len(s) for a, s in zip(active, standby, strict=True)] == [3, 3]
