@@ -332,9 +332,9 @@ def states_page() -> str:
         "`python docs/generate.py` makes this page. An edge that no table has would be a mistake in Bellwether: it",
         f"writes an alert that begins with `{INTERNAL_ERROR.strip()}` and leaves the group.",
         *_machine("The membership", MEMBERSHIP, State.WATCHING),
-        *_machine("A take-over", TAKEOVER, Step.ROLLING, Step.BARRING),
+        *_machine("A take-over", TAKEOVER, Step.ROLLING, Step.PACING),
         "",
-        "A take-over begins in BARRING if there is an instance id. The membership then goes on from APPROACHING.",
+        "A take-over begins in PACING if there is an instance id. The membership then goes on from APPROACHING.",
     ]
     return "\n".join([*lines, ""])
 

@@ -1,11 +1,9 @@
 """The command `bellwether doctor GROUP`: checks a group from outside, without joining it."""
 
 import asyncio
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from statistics import median_low
 from typing import Annotated
 
 import typer
@@ -18,7 +16,13 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import As, Console, Exit, Output, fail, print_document
-from bellwether_kafka.coordinator.cli.read_groups import connected, observe_twice, observer_for, run_to_end
+from bellwether_kafka.coordinator.cli.read_groups import (
+    answer_time_ms,
+    connected,
+    observe_twice,
+    observer_for,
+    run_to_end,
+)
 from bellwether_kafka.coordinator.kafka import (
     SettingOfBroker,
     Transport,
@@ -44,7 +48,6 @@ from bellwether_kafka.coordinator.topology import topic_counts, topology_of_appl
 
 LIMIT_S = 10.0
 DETAILS_MAX = 20
-ANSWERS = 3  # requests whose median is the time that a broker takes to answer; the first may have to connect
 ASSIGNORS = {"consumer": "group.consumer.assignors", "streams": "group.streams.assignors"}
 NOBODY = "bellwether-doctor"  # a member id that no broker assigns
 COLOURS = {"n/a": "dim", "pass": "green", "warn": "yellow", "fail": "red"}
@@ -116,7 +119,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
             assignors=await asyncio.to_thread(settings_of_brokers, admin, ASSIGNORS[seen.kind])
             if seen.kind in ASSIGNORS
             else {},
-            answer_time_ms=await _answer_time_ms(sources.transport, group) if seen.members else None,
+            answer_time_ms=await answer_time_ms(sources.transport, group) if seen.members else None,
             weights_topic=settings.weights.topic if settings.weights is not None else "",
             given=given,
         )
@@ -161,24 +164,6 @@ async def _heartbeat(transport: Transport, group: str) -> int | None:
     heartbeat = membership.Heartbeat(0, coordinator.node, group, int(LIMIT_S * 1000), NOBODY, None, -1)
     answer = await transport.request(heartbeat)
     return answer.error if isinstance(answer, membership.HeartbeatAnswer) else None
-
-
-async def _answer_time_ms(
-    transport: Transport, group: str, monotonic: Callable[[], float] = time.monotonic
-) -> float | None:
-    """Returns how long the coordinator node takes to describe the group, as a take-over measures it; None if it does
-    not answer."""
-    coordinator = await transport.request(membership.FindCoordinator(0, group, int(LIMIT_S * 1000)))
-    if not isinstance(coordinator, membership.CoordinatorAnswer) or coordinator.node is None:
-        return None
-    took_ms = []
-    for _ in range(ANSWERS):
-        begun_s = monotonic()
-        answer = await transport.request(membership.Describe(0, coordinator.node, group, int(LIMIT_S * 1000)))
-        if not isinstance(answer, membership.DescribeAnswer):
-            return None
-        took_ms.append((monotonic() - begun_s) * 1000)
-    return median_low(took_ms)
 
 
 def _brokers(admin: AdminClient) -> tuple[list[str | None], dict[str, int]]:

@@ -33,9 +33,15 @@ from bellwether_kafka.coordinator.cli.output import (
     repeated,
 )
 from bellwether_kafka.coordinator.cli.plan_file import plan_file, write_plan_file
-from bellwether_kafka.coordinator.cli.read_groups import AT_MEMBER, observe_with_plan, owners_called, warn_hypothetical
+from bellwether_kafka.coordinator.cli.read_groups import (
+    AT_MEMBER,
+    answer_time_of,
+    observe_with_plan,
+    owners_called,
+    warn_hypothetical,
+)
 from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS, read_size_limit
-from bellwether_kafka.coordinator.membership import NOT_READ
+from bellwether_kafka.coordinator.membership import NOT_READ, SizeLimit
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import (
     AbsenceCost,
@@ -85,7 +91,7 @@ def plan(
         if size_limit.members is None:
             size_limit = read_size_limit(admin, LIMIT_S)
         seen, shadow = observe_with_plan(settings, group)
-        foreseen = removals(seen, leader.membership_of(settings, group), size_limit)
+        foreseen = _foreseen(settings, seen, size_limit)
         changes = _show(settings, seen, shadow, foreseen, output, pace, watch=watch)
         if out is not None:
             _write(out, seen, shadow)
@@ -93,6 +99,14 @@ def plan(
     repeated(show, interval if watch else None)
     if detailed_exitcode and changes:
         raise typer.Exit(Exit.DIFFERS)
+
+
+def _foreseen(settings: Settings, seen: Observation, size_limit: SizeLimit) -> Removals | None:
+    """Returns the forecast of a take-over by the same figures as `doctor` and `run`."""
+    config = leader.membership_of(settings, seen.group_id)
+    if removals(seen, config, size_limit) is None:
+        return None
+    return removals(seen, config, size_limit, answer_time_of(settings, seen.group_id))
 
 
 def _write(path: Path, seen: Observation, shadow: Shadow) -> None:

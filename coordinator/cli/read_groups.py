@@ -16,7 +16,16 @@ from bellwether_kafka.coordinator.cli.leader import configured, under_orders
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import echo, fail
 from bellwether_kafka.coordinator.cli.topic_weights import TopicWeights
-from bellwether_kafka.coordinator.membership import DescribeAnswer, Node, name_of
+from bellwether_kafka.coordinator.membership import (
+    ANSWERS,
+    CoordinatorAnswer,
+    Describe,
+    DescribeAnswer,
+    FindCoordinator,
+    Node,
+    name_of,
+    usual_ms,
+)
 from bellwether_kafka.coordinator.names import for_sentence
 from bellwether_kafka.coordinator.observation import (
     NO_BROKER,
@@ -35,6 +44,7 @@ from bellwether_kafka.coordinator.settings import Leader, Settings
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
+ANSWER_LIMIT_S = 10.0
 COMMITS_S = 6.0  # consumers commit every 5 s by default
 REFRESH_S = 1.0  # between refreshes of a group, each of which opens connections
 UNANSWERED = (kafka.ClusterUnreachableError, kafka.TransportError)
@@ -136,6 +146,35 @@ def _own(transport: kafka.Transport, properties: Mapping[str, Any]) -> Readers:
 def _shared(transport: kafka.Transport, properties: Mapping[str, Any]) -> Readers:
     reader, groups = kafka.SharedReader(properties), SharedGroups(transport)
     return reader, SharedOffsets(reader, transport, groups), groups
+
+
+async def answer_time_ms(
+    transport: kafka.Transport, group: str, monotonic: Callable[[], float] = time.monotonic
+) -> float | None:
+    """Returns how long the coordinator node takes to describe the group, by the same rule as `bellwether run`; None if
+    it does not answer."""
+    limit_ms = int(ANSWER_LIMIT_S * 1000)
+    coordinator = await transport.request(FindCoordinator(0, group, limit_ms))
+    if not isinstance(coordinator, CoordinatorAnswer) or coordinator.node is None:
+        return None
+    took_ms = []
+    for _ in range(1 + ANSWERS):  # the first may have to connect
+        begun_s = monotonic()
+        answer = await transport.request(Describe(0, coordinator.node, group, limit_ms))
+        if not isinstance(answer, DescribeAnswer):
+            return None
+        took_ms.append((monotonic() - begun_s) * 1000)
+    return usual_ms(took_ms)
+
+
+def answer_time_of(settings: Settings, group: str) -> float | None:
+    """Returns the same as `answer_time_ms` over a temporary connection, or ends the process with a sentence."""
+
+    async def measured() -> float | None:
+        async with connected(settings) as sources:
+            return await answer_time_ms(sources.transport, group)
+
+    return run_to_end(measured())
 
 
 @asynccontextmanager

@@ -84,5 +84,12 @@ from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, O
 from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
 from bellwether_kafka.coordinator.membership.succession import first_bucket
 from bellwether_kafka.coordinator.membership.table_growth import Forecasts
-from bellwether_kafka.coordinator.membership.takeover_policy import PROVEN_FROM, blocked, proven
+from bellwether_kafka.coordinator.membership.takeover_policy import (
+    ANSWERS,
+    PROVEN_FROM,
+    SearchTurns,
+    blocked,
+    proven,
+    usual_ms,
+)
 from bellwether_kafka.coordinator.membership.transitions import State

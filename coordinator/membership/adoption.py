@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.succession import Deaths
 from bellwether_kafka.coordinator.membership.takeover import Failed, Outcome, TakenOver, Takeover
-from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt, offered
+from bellwether_kafka.coordinator.membership.takeover_policy import AWAITS_TURN, TakeoverAttempt, offered
 from bellwether_kafka.coordinator.membership.transitions import State
 
 DRY_RUN = -1  # the generation given in a dry run for a group that a member leads
@@ -39,7 +39,6 @@ class Approach:
         core.requests.abandon(Kind.DESCRIBE)
         core.timers.clear(Timer.WATCH)
         self.joining.slot_taken = False
-        self.core.takeovers.begins(attempt, core.now)
         metadata = lead_rules.subscription(config.topics, streams=config.streams)
         self._attempt = attempt
         self._takeover = Takeover(core.requests, config, attempt, metadata, core.position.on_edge)
@@ -51,6 +50,11 @@ class Approach:
     def in_front(self) -> str:
         """Bellwether's id if it is parked in the rebalance and sorts first, "" otherwise."""
         return self._takeover.in_front if self.core.state is State.APPROACHING else ""
+
+    @property
+    def searches(self) -> bool:
+        """True while Bellwether searches for a member id."""
+        return self.core.state is State.APPROACHING and self._takeover.searches
 
     def answered(self, kind: Kind, event: events.Answer) -> None:
         self._conclude(self._takeover.answered(kind, event, self.core.now))
@@ -72,6 +76,7 @@ class Approach:
         takeover = self._takeover
         self.core.takeovers.failed(takeover.leader, takeover.room)
         if takeover.disturbs and self._attempt.evictions:
+            self.core.takeovers.disturbed(self._attempt, self.core.now)
             self.core.takeovers.came_to_nothing(self._attempt, takeover.evicted, failed.reason)
         self.core.timers.clear(Timer.TAKEOVER)
         self.core.requests.abandon(Kind.GIVE_BACK)
@@ -106,6 +111,7 @@ class Approach:
     def _took_over(self, led: TakenOver) -> None:
         core, takeover = self.core, self._takeover
         core.timers.clear(Timer.TAKEOVER)
+        self.core.takeovers.disturbed(self._attempt, core.now)
         self.core.takeovers.succeeded()
         self.joining.listed = core.config.topics
         core.leadership.removed = takeover.evicted
@@ -134,6 +140,12 @@ class Adoption:
     _dry_run_for: TakeoverAttempt | None = None
     _returning: bool = False  # the dry run under way is for a return after a hand-back
     _reported: str = ""
+
+    @property
+    def needs_turn(self) -> bool:
+        """True from the dry run of a take-over until Bellwether has its member id, or the attempt has ended."""
+        dry_run = self.core.state is State.WATCHING and self._dry_run_for is not None
+        return dry_run or self.approach.searches
 
     def described(self, answer: events.DescribeAnswer) -> None:
         if answer.error and not lead_rules.is_missing(answer):
@@ -188,11 +200,13 @@ class Adoption:
         obstacle = self.core.takeovers.obstacle
         self._report(obstacle.sentence if obstacle is not None else "")
         if attempt is None or self.core.policy.may_try_in(self.core.now):
-            return
-        if attempt.evictions:
+            self._dry_run_for = None
+        elif not attempt.evictions:
+            self.approach.begin(attempt)
+        elif self.core.turns.take(self.core.config.group_id, self.core.now):
             self._begin_dry_run(attempt, answer)
         else:
-            self.approach.begin(attempt)
+            self.core.takeovers.obstacle = AWAITS_TURN
 
     def deaths_proven(self, event: events.DeathsProven) -> None:
         """Begins a take-over if Bellwether can join before the dead members are removed. They are removed in any

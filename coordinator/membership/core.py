@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.membership.events import GroupState, JoinedMem
 from bellwether_kafka.coordinator.membership.lead_rules import HandBacks, JoinTiming, Permission, backed_off_ms, spread
 from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Requests, Timer, Timers
 from bellwether_kafka.coordinator.membership.role import Obstacle
-from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverPolicy
+from bellwether_kafka.coordinator.membership.takeover_policy import SearchTurns, TakeoverPolicy
 from bellwether_kafka.coordinator.membership.transitions import MEMBERSHIP, OnEdge, Position, State
 
 
@@ -102,8 +102,9 @@ class Core:
     `unclear_since`: since when requests have failed with errors after which Bellwether backs off; None while they do
     not. `refusal`: why the broker refuses Bellwether, as of its last answer; None if it does not, or does not say."""
 
-    def __init__(self, config: MembershipConfig, on_edge: OnEdge) -> None:
+    def __init__(self, config: MembershipConfig, on_edge: OnEdge, turns: SearchTurns) -> None:
         self.config = config
+        self.turns = turns
         self.policy = JoinTiming(config)
         self.permission = Permission(config)
         self.takeovers = TakeoverPolicy(config)

@@ -100,7 +100,7 @@ class CurrentRole:
             return Obstacle(NotLeading.EMPTY, sentence)
         if not sighting.others:
             return self._alone()
-        since = f"; Bellwether handed the lead back: {set_back.sentence}" if set_back is not None else ""
+        since = f"; the last attempt to lead ended: {set_back.sentence}" if set_back is not None else ""
         if config.adopt != "take-over":
             text = f'a member leads, and adopt = "{config.adopt}" waits {WAITS[config.adopt]}'
             return Obstacle(NotLeading.MEMBER_LEADS, text + self._named_leader() + since)

@@ -235,6 +235,11 @@ class JoinTiming:
         self._failures = 0
         self.setback = None
 
+    def asked_for(self) -> None:
+        """Ends the wait, because an operator has ended the order that kept Bellwether out."""
+        self.succeeded()
+        self._after = float("-inf")
+
     def may_join(self, answer: DescribeAnswer, now: float, *, awaits_members: bool) -> str:
         """Returns the reason to join, "" to go on watching. `awaits_members`: do not join before another member has
         come."""

@@ -24,6 +24,7 @@ from bellwether_kafka.coordinator.membership.next_rebalance import NextRebalance
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import Role
+from bellwether_kafka.coordinator.membership.takeover_policy import SearchTurns
 from bellwether_kafka.coordinator.membership.transitions import (
     INTERNAL_ERROR,
     OnEdge,
@@ -64,12 +65,14 @@ class GroupMembership:
     commands. Deliver a `Wake` at `deadline()`.
 
     `now` is seconds on a monotonic clock, the same one in all calls. Nothing that a broker sends makes it raise.
-    `on_edge` is called with each edge that is taken.
+    `on_edge` is called with each edge that is taken. `turns` are those of all groups of the process.
     """
 
-    def __init__(self, config: MembershipConfig, on_edge: OnEdge = ignore_edge) -> None:
+    def __init__(
+        self, config: MembershipConfig, on_edge: OnEdge = ignore_edge, turns: SearchTurns | None = None
+    ) -> None:
         self.config = config
-        self._core = Core(config, on_edge)
+        self._core = Core(config, on_edge, turns or SearchTurns())
         core, joining = self._core, Joining(self._core)
         self._leaving = Leaving(core, joining)
         self._recovery = Recovery(core, joining, self._leaving)
@@ -243,6 +246,8 @@ class GroupMembership:
                 self._dispatch(event)
             except UndeclaredEdgeError as error:
                 self._broken(str(error))
+            if not self._adoption.needs_turn:
+                self._core.turns.end(self.config.group_id)
             self._role.refresh()
         return self._core.requests.drain()
 
@@ -355,6 +360,7 @@ class GroupMembership:
         """Leaves the group if necessary and stays out until an operator ends the order, for which `reason` is ""."""
         if not reason:
             self._core.takeovers.asked_for()
+            self._core.policy.asked_for()
             self._core.hand_backs.over()
             if self.state is State.WATCHING:
                 self._recovery.proceed()

@@ -56,7 +56,8 @@ REMEDIES: Mapping[NotLeading, str] = {
     NotLeading.UNDECLARED: "Add the declaration that is named to the group's settings.",
     NotLeading.BLOCKED: "Do what the reason says, or stop all members for a moment.",
     NotLeading.NO_PLAN: "Fix what the reason names; `bellwether doctor` has the details. Bellwether keeps trying.",
-    NotLeading.SET_BACK: "Wait: Bellwether tries again by itself.",
+    NotLeading.SET_BACK: "Wait: Bellwether tries again by itself, at the time of the next attempt; `bellwether leave`"
+    " and then `bellwether resume` have it try at once.",
     NotLeading.HANDED_BACK: "Compare the topology file with `Topology.describe()`. Bellwether returns when its own plan"
     " would differ no more, or after `bellwether leave` and `bellwether resume`.",
     NotLeading.LEAVING: "Wait: a member takes over.",

@@ -7,7 +7,7 @@ Bellwether's, which leave before the rebalance ends, make it large enough.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bellwether_kafka.coordinator.membership.broker_order import (
     BUCKETS_MIN,
@@ -127,6 +127,10 @@ class Forecast:
     @property
     def begins(self) -> bool:
         return self._suffices(self.chosen)
+
+    def paced(self, tries: int | None) -> "Forecast":
+        """Returns the forecast for the growth that has been chosen, if so many ids can be tried."""
+        return replace(self, growths=(self.chosen,), tries=tries)
 
     def _suffices(self, growth: Growth) -> bool:
         return len(growth.besides(self.leader)) < self.allowed and self._fails(growth) <= FAILS_MAX

@@ -8,8 +8,8 @@ take-over    join a stable group, remove its leader once (and one more member if
              longer than the session loses the lead for good
 """
 
-from collections import Counter, deque
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_low
 
@@ -29,6 +29,13 @@ PROVEN_FROM = (3, 9)  # see tests/interop/lead/test_succession.py
 WAITING_S = 4.0
 ATTEMPTS_WITHIN_S = 3_600.0
 ANSWERS = 5  # the last answers whose median says how fast the broker is
+# How many groups of one process may search for a member id at the same time: each search makes the brokers' answers to
+# the others slower, while members wait.
+SEARCHES_AT_ONCE = 3
+TURN_S = 30.0  # a search that has not ended by then no longer counts
+AWAITS_TURN = Obstacle(
+    NotLeading.TAKING_OVER, "other groups of this process are being taken over, and few are at the same time"
+)
 PACE_CHANGED = 2  # a sentence that named each answer's time would be logged after each description of each group
 
 
@@ -36,13 +43,32 @@ PACE_CHANGED = 2  # a sentence that named each answer's time would be logged aft
 class TakeoverAttempt:
     """One attempt. `evictions`: how many members may be removed; 0 to succeed a leader that is already gone. `listing`:
     the members as the broker listed them. `tables`: the tables consistent with that order. `temporary`: how many
-    temporary members make the table grow first."""
+    temporary members make the table grow first. `foreseen`: the forecast of an attempt that may remove members."""
 
     evictions: int
     listing: tuple[DescribedMember, ...]
     tables: tuple[MemberTable, ...]
     before_removal: bool = False  # dead members are removed once Bellwether sorts first; failing does no harm
     temporary: int = 0
+    foreseen: Forecast | None = None
+
+
+@dataclass(slots=True)
+class SearchTurns:
+    """Which groups of this process may search for a member id now. Shared by all memberships of one event loop."""
+
+    at_once: int = SEARCHES_AT_ONCE
+    _until: dict[str, float] = field(default_factory=dict)  # by group
+
+    def take(self, group_id: str, now: float) -> bool:
+        """Returns whether the group has a turn. It keeps it until `end`, at most TURN_S."""
+        self._until = {group: until for group, until in self._until.items() if now < until}
+        if group_id not in self._until and len(self._until) < self.at_once:
+            self._until[group_id] = now + TURN_S
+        return group_id in self._until
+
+    def end(self, group_id: str) -> None:
+        self._until.pop(group_id, None)
 
 
 @dataclass(slots=True)
@@ -84,7 +110,7 @@ class TakeoverPolicy:
         self._fragile: DescribedMember | None = None  # as of the last description of the stable group
         self.leader = ""  # the member that the last answer named
         self._member_ids: frozenset[str] = frozenset()  # as of the last description
-        self._answered_in_ms: deque[float] = deque(maxlen=ANSWERS)
+        self._answered_in_ms: list[float] = []  # the last ANSWERS
         self._named_ms = 0.0  # the answer time that sentences name; changes with `PACE_CHANGED` only
         self._forecasts = Forecasts()
         self.size_limit = config.size_limit
@@ -104,8 +130,8 @@ class TakeoverPolicy:
 
     def answered_in(self, answer_time_ms: float) -> None:
         """Records how long the broker took to describe the group."""
-        self._answered_in_ms.append(answer_time_ms)
-        usual = max(median_low(self._answered_in_ms), 1.0)
+        self._answered_in_ms = [*self._answered_in_ms, answer_time_ms][-ANSWERS:]
+        usual = max(usual_ms(self._answered_in_ms), 1.0)
         if not self._named_ms / PACE_CHANGED <= usual <= self._named_ms * PACE_CHANGED:
             self._named_ms = usual
 
@@ -131,7 +157,8 @@ class TakeoverPolicy:
         if self.obstacle:
             return None
         foreseen = self._forecast(answer, possible)
-        return TakeoverAttempt(foreseen.allowed, answer.members, possible, temporary=foreseen.chosen.temporary)
+        temporary = foreseen.chosen.temporary
+        return TakeoverAttempt(foreseen.allowed, answer.members, possible, temporary=temporary, foreseen=foreseen)
 
     def _forecast(
         self, answer: DescribeAnswer, possible: tuple[MemberTable, ...], answer_time_ms: float | None = None
@@ -144,7 +171,7 @@ class TakeoverPolicy:
     @property
     def _answer_time_ms(self) -> float | None:
         """How long the broker takes to describe the group; None if it has not yet."""
-        return median_low(self._answered_in_ms) if self._answered_in_ms else None
+        return usual_ms(self._answered_in_ms) if self._answered_in_ms else None
 
     def _may_only_have_connected(self, answer: DescribeAnswer, possible: tuple[MemberTable, ...]) -> bool:
         """Returns whether nothing but the first answer, which took the time of a new connection as well, makes an
@@ -169,9 +196,9 @@ class TakeoverPolicy:
             return None
         return TakeoverAttempt(0, deaths.seen.members, possible, before_removal=True)
 
-    def begins(self, attempt: TakeoverAttempt, now: float) -> None:
-        """Counts an attempt that may remove members, whatever its result: taking, losing and taking a group again would
-        cost a member's work each time."""
+    def disturbed(self, attempt: TakeoverAttempt, now: float) -> None:
+        """Counts an attempt that members have noticed, whatever its result: taking, losing and taking a group again
+        would cost a member's work each time. What no member has noticed is no attempt."""
         if attempt.evictions:
             self._tried_at.append(now)
 
@@ -211,7 +238,10 @@ class TakeoverPolicy:
             )
             return Obstacle(NotLeading.BLOCKED, sentence)
         if self.next_attempt(now) is not None:
-            sentence = f"it has been tried {len(self._tried_at)} times within an hour (takeover_attempts_max)"
+            sentence = (
+                f"it has been tried {len(self._tried_at)} times within an hour (takeover_attempts_max), so the next"
+                " attempt waits until an hour after the first of these; order leave and resume to have it at once"
+            )
             return Obstacle(NotLeading.SET_BACK, sentence)
         sentence = self._blocked(answer, possible)
         return Obstacle(NotLeading.BLOCKED, sentence) if sentence else None
@@ -245,6 +275,11 @@ class TakeoverPolicy:
         return 0.0 if self._waiting_since is None else now - self._waiting_since
 
 
+def usual_ms(answer_times_ms: Sequence[float]) -> float:
+    """Returns how fast a broker is that has answered in these times, the last ANSWERS of which count."""
+    return median_low(answer_times_ms[-ANSWERS:])
+
+
 def blocked(foreseen: Forecast, size_limit: SizeLimit, answer_time_ms: float | None) -> str:
     """Returns why removing all members that may be removed does not make Bellwether the leader, with the remedy; "" if
     it does. `answer_time_ms` is that of the forecast."""
@@ -255,8 +290,8 @@ def blocked(foreseen: Forecast, size_limit: SizeLimit, answer_time_ms: float | N
         pace = "at once" if answer_time_ms is None else f"in {answer_time_ms:,.0f} ms"
         return (
             f"in {foreseen.fails:.0%} of such take-overs no member id that sorts first would be found among the"
-            f" {foreseen.tries} that can be tried within roll_ms_max if the broker answers {pace}; raise roll_ms_max,"
-            " or restart the members"
+            f" {foreseen.tries} that can be tried within roll_ms_max if the broker answers {pace}; run Bellwether"
+            " beside the brokers, raise roll_ms_max, or restart the members"
         )
     remedy = f"restart {'one of them' if len(ahead) > 1 or leader else 'it'}"
     if size_limit.members is None:

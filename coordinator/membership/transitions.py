@@ -46,6 +46,7 @@ class State(Enum):
 class Step(Enum):
     """Steps of a take-over; the values are their descriptions."""
 
+    PACING = "measures how fast ids can be tried, with ids that are given back, while the group is Stable"
     GATHERING = "reserves ids for temporary members, while the group is Stable"
     GROWING = "temporary members join the rebalance, so that the broker's table of members grows"
     SHRINKING = "temporary members leave; the table does not shrink"
@@ -281,6 +282,12 @@ NO_OWN_LEAD = {
 GROW = "Bellwether has the id that holds the rebalance open"
 
 TAKEOVER: Transitions[Step] = {
+    Step.PACING: {
+        events.LeaveAnswer: {
+            Step.GATHERING: "ids can be tried fast enough; the broker's table of members has to grow",
+            Step.BARRING: "ids can be tried fast enough; Bellwether needs a blocker",
+        }
+    },
     Step.GATHERING: {
         events.JoinAnswer: {
             Step.ROLLING: "all temporary members have ids; Bellwether needs its own",

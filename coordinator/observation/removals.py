@@ -4,7 +4,7 @@ Brokers send the leader's id only to members, so the leader is unknown until Bel
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from bellwether_kafka.coordinator.membership import (
@@ -18,6 +18,7 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 
+MEASURED_AGAIN = "bellwether run measures that again before each attempt, and disturbs no member where it is too slow."
 UNKNOWN_LEADER = "The leader is unknown until Bellwether joins"
 
 
@@ -34,7 +35,8 @@ class Removals:
     """The forecast of a take-over. `leader` is "" if unknown. `removed` are the members removed with it, each with the
     cost; one of `perhaps` is removed too if Bellwether finds no member id that sorts first in time. `temporary` is the
     number of Bellwether's members that first make the table grow. If `begins` is false, no member is disturbed, and
-    `reason` contains why and the remedy."""
+    `reason` contains why and the remedy; `by_pace` is true if only the time that the broker takes to answer now keeps
+    it from beginning."""
 
     leader: str
     removed: dict[str, str]
@@ -42,12 +44,16 @@ class Removals:
     temporary: int
     begins: bool
     reason: str
+    by_pace: bool
     first_slots: tuple[FirstSlot, ...]
 
     def sentences(self) -> Iterator[str]:
         """Yields sentences: which members are removed, at what cost, and which are in the first slot of each table."""
         if not self.begins:
-            yield f"A take-over would not begin: {self.reason}."
+            now = " now" if self.by_pace else ""
+            yield f"A take-over would not begin{now}: {self.reason}."
+            if self.by_pace:
+                yield MEASURED_AGAIN
         else:
             who = f"{self.leader} leads" if self.leader else UNKNOWN_LEADER
             more = "".join(f", and with it {member} ({cost})" for member, cost in self.removed.items())
@@ -88,6 +94,7 @@ def removals(
         temporary=foreseen.chosen.temporary if foreseen.begins else 0,
         begins=foreseen.begins,
         reason=blocked(foreseen, size_limit, answer_time_ms),
+        by_pace=not foreseen.begins and replace(foreseen, tries=config.tries_max()).begins,
         first_slots=tuple(slots),
     )
 

@@ -42,10 +42,11 @@ class MembershipDriver:
         transport: Sender,
         loop: Loop,
         *,
+        turns: membership.SearchTurns | None = None,
         clock: Callable[[], float] = clocks.monotonic,
     ) -> None:
         self.config = config
-        self.machine = membership.GroupMembership(config)
+        self.machine = membership.GroupMembership(config, turns=turns)
         self._loop = loop
         self._transport = transport
         self._clock = clock

@@ -161,7 +161,7 @@ class Service:
                 return ServiceOutcome(0)
             self.loop_watch.threads = tuple(each.thread for each in transports if each.thread is not None)
             async with self._outside.memberships(self.loop_watch.run()) as loop:
-                drivers = partial(MembershipDriver, transport=heartbeats, loop=loop)
+                drivers = partial(MembershipDriver, transport=heartbeats, loop=loop, turns=membership.SearchTurns())
                 return await self._run(transport, drivers)
         finally:
             await asyncio.gather(*(started.close() for started in transports))

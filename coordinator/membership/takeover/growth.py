@@ -21,8 +21,9 @@ class TableGrowing:
     before: tuple[MemberTable, ...]
 
     def reserve(self) -> None:
+        """Requests the ids. No member waits for them, but the broker forgets them after a session."""
         self.temporary.reserve()
-        self.state.due = self.state.now + self.state.config.roll_ms_max / 1000
+        self.state.due = self.state.now + self.state.config.session_timeout_ms / 2 / 1000
 
     def reserved(self, answer: JoinAnswer) -> Outcome:
         """Handles an answer that reserves an id for a temporary member."""

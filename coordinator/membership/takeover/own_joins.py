@@ -62,6 +62,10 @@ class OwnJoins:
         self.tries += 1
         self._requests.join(self._metadata, REASON, member_id="", static=False)
 
+    def ask_for_pace(self) -> None:
+        """Requests an id that is given back, as `ask` does, to see how long that takes."""
+        self._requests.join(self._metadata, REASON, member_id="", static=False)
+
     def reserve(self) -> None:
         """Requests an id for the blocker or the opener."""
         self._requests.join(self._metadata, REASON, kind=Kind.BLOCKER, member_id="", static=False)

@@ -2,6 +2,8 @@
 
 When a group's leader leaves, the broker elects the first member in the order of its hash table. So an attempt:
 
+-  With an instance id, where members wait for step 1: first measures how fast ids can be tried, and ends there if too
+   few could be tried in time. Members of a stable group do not notice that.
 0. Makes the table grow if existing members would sort before any new id (`table_growth`). Temporary members reserve
    their ids while the group is stable. When a pending id of Bellwether's holds the rebalance open (step 1), they join
    it and leave at once.
@@ -29,8 +31,8 @@ When a group's leader leaves, the broker elects the first member in the order of
      longer than both: librdkafka joins at most once a second.)
 4. Checks the answer. If it names another leader, removes that too if the limit allows it; otherwise the attempt failed.
 
-`growth` implements step 0, `own_id` step 1, `removal` the others. `transitions` declares the steps and edges. The
-caller must give back the pending ids in `ids_to_give_back`.
+`pace` implements the measurement, `growth` step 0, `own_id` step 1, `removal` the others. `transitions` declares the
+steps and edges. The caller must give back the pending ids in `ids_to_give_back`.
 """
 
 from bellwether_kafka.coordinator.membership import events
@@ -41,14 +43,16 @@ from bellwether_kafka.coordinator.membership.requests import Kind, Requests, Tim
 from bellwether_kafka.coordinator.membership.takeover.growth import TableGrowing
 from bellwether_kafka.coordinator.membership.takeover.own_id import OwnId
 from bellwether_kafka.coordinator.membership.takeover.own_joins import OwnJoins, PendingIds, TemporaryMembers
+from bellwether_kafka.coordinator.membership.takeover.pace import PaceMeasuring
 from bellwether_kafka.coordinator.membership.takeover.removal import LeaderRemoval
 from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState, refused
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt
 from bellwether_kafka.coordinator.membership.transitions import TAKEOVER, OnEdge, Position, Step
 
+AT_REST = (Step.PACING, Step.GATHERING, Step.ROLLING, Step.CLEARING, Step.BARRING)  # no member notices these steps
 # Steps in which Bellwether has no members in the group, except temporary ones.
-NOT_IN_YET = (Step.GATHERING, Step.ROLLING, Step.CLEARING, Step.BARRING, Step.GROWING, Step.SHRINKING)
-AT_REST = (Step.GATHERING, Step.ROLLING, Step.CLEARING, Step.BARRING)  # no member notices these steps
+NOT_IN_YET = (*AT_REST, Step.GROWING, Step.SHRINKING)
+SEARCH = (*NOT_IN_YET, Step.PARKING, Step.REPLACING)  # steps on the way to a member id
 
 
 class Takeover:
@@ -61,10 +65,12 @@ class Takeover:
         self.began = 0.0
         after = grown(attempt.tables, len(attempt.listing) + attempt.temporary) if attempt.temporary else attempt.tables
         first = Step.ROLLING if config.instance_id is None else Step.BARRING
+        self._after_pacing = Step.GATHERING if attempt.temporary else first
+        paced = config.instance_id is not None and attempt.foreseen is not None
         self._state = TakeoverState(
             requests=requests,
             config=config,
-            position=Position[Step](TAKEOVER, Step.GATHERING if attempt.temporary else first, on_edge),
+            position=Position[Step](TAKEOVER, Step.PACING if paced else self._after_pacing, on_edge),
             listing=Listing(attempt.listing, after, config.instance_id),
             joins=OwnJoins(requests, metadata),
             pending=PendingIds(),
@@ -74,6 +80,7 @@ class Takeover:
         self._growth = TableGrowing(self._state, temporary, attempt.tables)
         self._own_id = OwnId(self._state, self._growth, first)
         self._removal = LeaderRemoval(self._state, self._own_id)
+        self._pace = PaceMeasuring(self._state, attempt.foreseen) if attempt.foreseen is not None else None
 
     @property
     def due(self) -> float | None:
@@ -113,16 +120,32 @@ class Takeover:
         return self._state.step not in AT_REST
 
     @property
+    def searches(self) -> bool:
+        """True until Bellwether has the member id under which it waits for the lead."""
+        return self._state.step in SEARCH
+
+    @property
     def joined(self) -> bool:
         """True if the broker may have a member of Bellwether's, even one whose id Bellwether does not know."""
         return self._state.step not in NOT_IN_YET
 
     def begin(self, now: float) -> None:
         self._state.now = self.began = now
+        if self._state.step is Step.PACING and self._pace is not None:
+            self._pace.begin()
+        else:
+            self._begin_search()
+
+    def _begin_search(self) -> None:
         if self._state.step is Step.GATHERING:
             self._growth.reserve()
         else:
             self._own_id.begin()
+
+    def _paced(self) -> None:
+        self._state.pending.unfit.clear()
+        self._state.go(self._after_pacing)
+        self._begin_search()
 
     def answered(self, kind: Kind, event: events.Answer, now: float) -> Outcome:
         state = self._state
@@ -176,6 +199,9 @@ class Takeover:
 
     def _join_answered(self, kind: Kind, answer: events.JoinAnswer) -> Outcome:
         state = self._state
+        if answer.error == Code.MEMBER_ID_REQUIRED and state.step is Step.PACING and self._pace is not None:
+            self._pace.given(answer)
+            return None
         if answer.error == Code.MEMBER_ID_REQUIRED and state.step is Step.ROLLING:
             return self._own_id.given(answer.member_id)
         if answer.error == Code.FENCED_INSTANCE_ID and not state.joins.is_current(kind):
@@ -188,6 +214,8 @@ class Takeover:
         match kind:
             case Kind.OPEN:
                 state.pending.opener = ""
+            case Kind.GIVE_BACK if state.step is Step.PACING:
+                self._paced()
             case Kind.GIVE_BACK if state.step is Step.CLEARING:
                 self._own_id.cleared()
             case Kind.GIVE_BACK:
@@ -203,6 +231,8 @@ class Takeover:
 
     def _described(self, answer: events.DescribeAnswer) -> Outcome:
         match self._state.step:
+            case Step.PACING if self._pace is not None:
+                return self._pace.described(answer)
             case Step.GROWING:
                 self._growth.described(answer.members)
             case Step.PARKING:

@@ -56,7 +56,8 @@ def _removals(facts: DoctorFacts) -> list[Check]:
     message = " ".join(foreseen.sentences())
     if foreseen.begins:
         return [Check("removals", CheckVerdict.PASS, message)]
-    verdict = CheckVerdict.FAIL if facts.mode == "lead" else CheckVerdict.WARN
+    fails = facts.mode == "lead" and not foreseen.by_pace
+    verdict = CheckVerdict.FAIL if fails else CheckVerdict.WARN
     return [Check("removals", verdict, message, sentence(foreseen.reason.rpartition("; ")[2]))]
 
 

@@ -14,10 +14,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.cli.doctor import _answer_time_ms
 from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_groups
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.cli.read_groups import BELLWETHER, BROKER, MEMBER, NOBODY, UNKNOWN
+from bellwether_kafka.coordinator.cli.read_groups import BELLWETHER, BROKER, MEMBER, NOBODY, UNKNOWN, answer_time_ms
 from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
 from bellwether_kafka.coordinator.kafka.many_groups import GroupList
 from bellwether_kafka.coordinator.kafka.transport import TransportError
@@ -432,14 +431,16 @@ class TimedBroker:
 
 
 @pytest.mark.parametrize(
-    ("times_s", "answer_time_ms"), [((0.5, 0.02, 0.01), 20.0), ((0.02, None), None)], ids=["connecting", "silent"]
+    ("times_s", "expected_ms"),
+    [((0.9, 0.5, 0.02, 0.01, 0.02, 0.4), 20.0), ((0.02, None), None)],
+    ids=["connecting", "silent"],
 )
-def test_doctor_times_the_descriptions_of_a_broker(
-    times_s: tuple[float | None, ...], answer_time_ms: float | None
+def test_commands_time_the_descriptions_of_a_broker_as_a_running_bellwether_does(
+    times_s: tuple[float | None, ...], expected_ms: float | None
 ) -> None:
     broker = TimedBroker(*times_s)
-    took_ms = asyncio.run(_answer_time_ms(cast("Any", broker), "g", lambda: broker.now_s))
-    assert took_ms == (None if answer_time_ms is None else pytest.approx(answer_time_ms))
+    took_ms = asyncio.run(answer_time_ms(cast("Any", broker), "g", lambda: broker.now_s))
+    assert took_ms == (None if expected_ms is None else pytest.approx(expected_ms))
 
 
 @pytest.mark.parametrize("command", ["describe", "doctor", "plan", "top", "assess", "convert", "explain"])

@@ -30,6 +30,7 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     growing,
     ids,
     joins,
+    paced,
     parked,
     stable,
     with_bellwether,
@@ -116,7 +117,7 @@ def leaving(play: Play) -> Play:
 
 def follower(play: Play) -> Play:
     """A take-over under an instance id, in a rebalance that named the old leader."""
-    stable(play.coordinator_found()).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    paced(stable(play.coordinator_found()).send(e.ComparisonReady(DRY_RUN, worth_moving=False)))
     given(play, "blocker").wake().described("PreparingRebalance", *with_bellwether(GOOD))
     return answered(evicted(play), LEADER)
 

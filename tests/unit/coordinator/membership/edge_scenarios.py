@@ -280,6 +280,12 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
             State.STOPPED: lambda: Play(**STATIC).joining().send(STOP).send(LEAVE),
         },
     },
+    Step.PACING: {
+        e.LeaveAnswer: {
+            Step.BARRING: lambda: dry_run_done(**STATIC),
+            Step.GATHERING: lambda: gathering(**STATIC),
+        },
+    },
     Step.GATHERING: {
         e.JoinAnswer: {Step.ROLLING: gathered, Step.BARRING: lambda: gathered(**STATIC)},
     },

@@ -10,6 +10,7 @@ from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
+from bellwether_kafka.coordinator.membership.takeover_policy import SearchTurns
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
 
 NODE = e.Node(1, "broker1", 9092)
@@ -27,11 +28,11 @@ def seen(member_id: str, instance_id: str | None = None) -> e.DescribedMember:
 
 
 class Play:
-    def __init__(self, **settings: object) -> None:
-        settings = {"subscribes": True, **settings}
-        self.config = MembershipConfig(group_id="orders", **settings)
+    def __init__(self, *, turns: SearchTurns | None = None, **settings: object) -> None:
+        settings = {"subscribes": True, "group_id": "orders", **settings}
+        self.config = MembershipConfig(**settings)
         self.edges: list[Edge[Any]] = []
-        self.machine = GroupMembership(self.config, self.edges.append)
+        self.machine = GroupMembership(self.config, self.edges.append, turns)
         self.now = 100.0
         self.seen: list[c.Command] = []
         self.requests: dict[type, int] = {}

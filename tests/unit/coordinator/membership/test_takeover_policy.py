@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.membership.lead_rules import (
     subscription,
 )
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
-from bellwether_kafka.coordinator.membership.takeover_policy import proven
+from bellwether_kafka.coordinator.membership.takeover_policy import TURN_S, SearchTurns, proven
 from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
 from tests.unit.coordinator.membership.playbook import Play
@@ -28,6 +28,7 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     dry_run_done,
     dynamic_until_named,
     evicted,
+    given,
     ids,
     in_order,
     seeing,
@@ -115,33 +116,108 @@ def test_a_leader_that_would_die_of_a_member_without_topics_is_left_alone(
         assert play.kinds() == [], "nor is it succeeded: another of its kind may lead then"
 
 
-def test_attempts_are_bounded() -> None:
-    play = Play(adopt="take-over", takeover_attempts_max=2, readopt_ms=10, readopt_ms_max=10).coordinator_found()
-    for _ in range(2):
-        stable(play).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
-        play.refused(15)
-        play.left().wake() if play.state is State.LEAVING else play.wake()
+BOUNDED = {"takeovers_in_vain_max": 9, "readopt_ms": 10, "readopt_ms_max": 10}
+
+
+def fails_in_the_rebalance(play: Play) -> Play:
+    """An attempt that members notice."""
+    while "Decide" not in play.kinds():
+        stable(play.wake())
+    given(play.send(e.ComparisonReady(DRY_RUN, worth_moving=False)), GOOD)
+    return answered(play, LEADER).synced(29).left()
+
+
+def fails_at_rest(play: Play) -> Play:
+    """An attempt that no member notices."""
+    while "Decide" not in play.kinds():
+        stable(play.wake())
+    return play.send(e.ComparisonReady(DRY_RUN, worth_moving=False)).refused(15)
+
+
+def test_attempts_are_bounded_and_the_status_says_when_the_next_is_and_how_to_have_it_at_once() -> None:
+    play = Play(takeover_attempts_max=2, **BOUNDED).coordinator_found()
     stable(play)
+    for _ in range(2):
+        fails_in_the_rebalance(play)
+    stable(play.wake())
     assert play.kinds() == []
-    assert "tried 2 times within an hour" in play.notes()[-1][1]
     role = play.machine.role
     assert role.reason is NotLeading.SET_BACK
+    assert "tried 2 times within an hour" in role.detail
+    assert "order leave and resume" in role.detail
+    assert "`bellwether leave` and then `bellwether resume`" in role.remedy
     assert role.next_attempt is not None
     assert 3_000 < role.next_attempt - play.now <= 3_600
+
+
+def test_what_disturbed_no_member_is_no_attempt() -> None:
+    """Two groups were banned for an hour after attempts that had only waited for ids of temporary members."""
+    play = stable(Play(takeover_attempts_max=2, **BOUNDED).coordinator_found())
+    for _ in range(5):
+        fails_at_rest(play)
+    stable(play.wake())
+    assert "Decide" in play.kinds()
 
 
 def test_a_take_over_that_the_end_of_an_order_asks_for_is_not_counted_with_those_before() -> None:
     """Found by an hour of soak: an operator that has Bellwether leave and resume four times an hour does so on
     purpose."""
-    play = Play(adopt="take-over", takeover_attempts_max=1, readopt_ms=10, readopt_ms_max=10).coordinator_found()
-    stable(play).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
-    play.refused(15)
-    play.left().wake() if play.state is State.LEAVING else play.wake()
-    assert stable(play).kinds() == [], "once within the hour is enough"
+    play = stable(Play(takeover_attempts_max=1, **BOUNDED).coordinator_found())
+    fails_in_the_rebalance(play)
+    assert stable(play.wake()).kinds() == [], "once within the hour is enough"
     play.send(e.OrdersInForce("ann has ordered leave", ""))
     play.send(e.OrdersInForce("", ""))
     while "Decide" not in play.kinds():
         stable(play.wake())
+
+
+def test_the_end_of_an_order_ends_the_wait_after_a_setback_too() -> None:
+    play = stable(Play(readopt_ms=200_000).coordinator_found())
+    fails_at_rest(play)
+    assert stable(play.wake()).kinds() == [], "it waits"
+    play.send(e.OrdersInForce("ann has ordered leave", ""))
+    assert stable(play.send(e.OrdersInForce("", ""))).kinds() == ["Decide"]
+
+
+# ---- several groups of one process -----------------------------------------------------------------------------------
+
+
+def test_few_groups_of_a_process_search_at_the_same_time() -> None:
+    """Of twelve at once each made the broker's answers to the others slower than any of them had measured."""
+    turns = SearchTurns(at_once=2)
+    first, second, third = (Play(turns=turns, group_id=f"g{i}").coordinator_found() for i in range(3))
+    assert stable(first).kinds() == stable(second).kinds() == ["Decide"]
+    assert stable(third).kinds() == []
+    assert third.machine.role.reason is NotLeading.TAKING_OVER
+    assert "other groups of this process" in third.machine.role.detail
+    first.send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    assert stable(third.wake()).kinds() == [], "the first one searches"
+    given(first, GOOD)
+    assert stable(third.wake()).kinds() == ["Decide"], "the first one has its id"
+
+
+@pytest.mark.parametrize("end", ["refused", "no plan", "empty", "stopped"])
+def test_a_turn_ends_with_whatever_ends_the_attempt(end: str) -> None:
+    turns = SearchTurns(at_once=1)
+    first, second = (Play(turns=turns, group_id=f"g{i}").coordinator_found() for i in range(2))
+    stable(first)
+    match end:
+        case "refused":
+            first.send(e.ComparisonReady(DRY_RUN, worth_moving=False)).refused(15)
+        case "no plan":
+            first.send(e.ComparisonFailed(DRY_RUN, "a topic is missing"))
+        case "empty":
+            first.wake().described("Empty")
+        case "stopped":
+            first.send(e.StopRequested())
+    assert stable(second).kinds() == ["Decide"]
+
+
+def test_a_turn_that_is_never_given_back_does_not_keep_others_waiting_for_ever() -> None:
+    turns = SearchTurns(at_once=1)
+    assert turns.take("a", 0.0)
+    assert not turns.take("b", TURN_S - 1)
+    assert turns.take("b", TURN_S)
 
 
 @pytest.mark.parametrize("people", [GROUP, GROUP[1:]], ids=["it is still there", "it has gone by itself"])

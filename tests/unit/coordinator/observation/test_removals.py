@@ -92,6 +92,16 @@ def test_a_broker_that_answers_slowly_is_foreseen_with_the_time_that_was_measure
     assert slow is not None
     assert not slow.begins
     assert "among the 6 that can be tried within roll_ms_max if the broker answers in 100 ms;" in slow.reason
+    assert slow.by_pace
+    assert "would not begin now" in (message := " ".join(slow.sentences()))
+    assert "measures that again before each attempt" in message
+
+
+def test_what_no_faster_broker_would_change_does_not_depend_on_the_pace() -> None:
+    config = replace(CONFIG, instance_id="bellwether")
+    blocked = removals(seen(ALWAYS, *GROUP), config, SizeLimit(1_000), answer_time_ms=100.4)
+    assert blocked is not None
+    assert not blocked.by_pace
 
 
 def test_a_search_that_is_too_short_even_if_the_broker_answers_at_once_says_so() -> None:

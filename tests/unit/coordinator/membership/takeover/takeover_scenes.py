@@ -8,6 +8,7 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.broker_order import spread_hash
 from bellwether_kafka.coordinator.membership.config import SizeLimit
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play, member
 
 REQUIRED, UNKNOWN, FENCED, IN_PROGRESS = 79, 25, 82, 27
@@ -45,8 +46,22 @@ def seeing(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GRO
     return stable(Play(adopt="take-over", **settings).coordinator_found(), *members, protocol=protocol)
 
 
-def dry_run_done(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
+def pacing(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
+    """After the dry run: under an instance id it measures how fast ids can be tried."""
     return seeing(protocol, members, **settings).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+
+
+def paced(play: Play, members: tuple[e.DescribedMember, ...] = GROUP, answer_s: float = 0.001) -> Play:
+    """Each answer takes this long; the ids have been given back."""
+    while not any(isinstance(command, c.Evict) for command in play.last) and play.state is State.APPROACHING:
+        given(play.later(answer_s), f"try-{play.now}")
+        stable(play.later(answer_s), *members)
+    return evicted(play) if play.state is State.APPROACHING else play
+
+
+def dry_run_done(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
+    play = pacing(protocol, members, **settings)
+    return paced(play, members) if settings.get("instance_id") else play
 
 
 def gathering(**settings: object) -> Play:

@@ -1,12 +1,18 @@
 """A broker that answers slowly lets Bellwether try fewer member ids while members wait: members are not disturbed for a
 search that would find none (285 ids were assumed in two seconds, 57 came at a load of nine)."""
 
+import pytest
+
+from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
+from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, tables, unavoidable
 from bellwether_kafka.coordinator.membership.config import MembershipConfig, SizeLimit
+from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.table_growth import Forecasts
+from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play
-from tests.unit.coordinator.membership.takeover.takeover_scenes import client, in_order
+from tests.unit.coordinator.membership.takeover.takeover_scenes import client, given, in_order, paced, stable
 
 MEMBERS = 40
 TABLE = MemberTable(HashOrder.JAVA, 64)
@@ -88,3 +94,64 @@ def test_one_slow_answer_of_many_is_no_slow_broker() -> None:
     for seconds in (0.001, 0.001, 0.001):
         play.later(seconds).described("CompletingRebalance", *CROWD, protocol="range").wake()
     assert answered_after(play, 0.5) == ["Decide"]
+
+
+# ---- the pace of the search itself -----------------------------------------------------------------------------------
+
+
+def begun(answer_s: float) -> Play:
+    """A broker that described the group at once answers the requests of the search in this time."""
+    play = watching()
+    answered_after(play, 0.001)
+    play.send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    assert play.state is State.APPROACHING
+    return paced(play, CROWD, answer_s)
+
+
+def joined_static(play: Play) -> bool:
+    """Whether Bellwether has joined: then members wait."""
+    return any(isinstance(command, c.Join) and command.instance_id is not None for command in play.seen)
+
+
+def test_the_search_begins_at_the_pace_that_its_own_requests_had() -> None:
+    play = begun(0.001)
+    assert play.state is State.APPROACHING
+    asked = [command for command in play.last if isinstance(command, c.Join)]
+    assert len(asked) > 1, "temporary members"
+    assert not joined_static(play)
+
+
+def test_a_broker_that_answers_the_search_more_slowly_than_before_disturbs_no_member() -> None:
+    """Searches with 1, 2, 4 and 9 ids to try began: the descriptions before them had come faster."""
+    play = begun(0.06)
+    assert play.state is State.WATCHING
+    assert not joined_static(play)
+    given_back = [command for command in play.seen if isinstance(command, c.Evict)]
+    assert given_back, "no pending id is left behind, which would hold the next rebalance open"
+    asked = [command for command in play.seen if isinstance(command, c.Join)]
+    assert len(given_back[-1].member_ids) == len(asked)
+    role = play.machine.role
+    assert role.reason is NotLeading.SET_BACK
+    assert "no member was disturbed" in role.detail
+    assert "run Bellwether beside the brokers" in role.detail
+
+
+def test_one_very_slow_broker_is_not_measured_for_longer_than_a_search() -> None:
+    play = begun(1.0)
+    assert play.state is State.WATCHING
+    assert sum(isinstance(command, c.Join) for command in play.seen) == 2, "one to connect, one that counts"
+
+
+@pytest.mark.parametrize("change", ["rebalances", "another member"])
+def test_a_group_that_changes_before_the_search_is_left_alone(change: str) -> None:
+    play = watching()
+    answered_after(play, 0.001)
+    play.send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    given(play, "first")
+    if change == "rebalances":
+        play.described("PreparingRebalance", *CROWD)
+    else:
+        stable(play, *CROWD[1:], client("late", "late"))
+    assert play.state is State.WATCHING
+    assert not joined_static(play)
+    assert "the group has changed" in play.machine.role.detail

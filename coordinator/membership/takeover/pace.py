@@ -1,0 +1,52 @@
+"""Measures how fast member ids can be tried, with the requests of the search, before any member waits for it."""
+
+from dataclasses import dataclass
+
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, GroupState, JoinAnswer
+from bellwether_kafka.coordinator.membership.requests import Kind
+from bellwether_kafka.coordinator.membership.table_growth import Forecast
+from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState
+from bellwether_kafka.coordinator.membership.takeover_policy import blocked
+
+TRIES = 8  # measured tries; one more before them opens the connection
+
+
+@dataclass(slots=True)
+class PaceMeasuring:
+    """A try is a JoinGroup and a DescribeGroups, one after the other. `tries` have been measured, in `took_s`."""
+
+    state: TakeoverState
+    foreseen: Forecast
+    tries: int = -1
+    took_s: float = 0.0
+    _asked_at: float = 0.0
+
+    def begin(self) -> None:
+        self.state.limit_ms(self.state.config.roll_ms_max)
+        self._ask()
+
+    def given(self, answer: JoinAnswer) -> None:
+        self.state.pending.unfit.append(answer.member_id)
+        self.state.requests.describe()
+
+    def described(self, answer: DescribeAnswer) -> Outcome:
+        """Handles the end of a try. After the last one, gives the ids back; returns Failed if the group has changed or
+        if too few ids could be tried while members wait."""
+        state = self.state
+        if answer.state != GroupState.STABLE or {m.member_id for m in answer.members} != {*self.foreseen.members}:
+            return Failed("the group has changed before the take-over has begun, so no member was disturbed")
+        self.tries += 1
+        self.took_s += (state.now - self._asked_at) * bool(self.tries)
+        if self.tries < TRIES and not (self.tries and state.now > state.limit):
+            self._ask()
+            return None
+        answer_time_ms = self.took_s / self.tries * 1000 / 2
+        paced = self.foreseen.paced(state.config.tries_max(answer_time_ms))
+        if not paced.begins:
+            return Failed(f"no member was disturbed, because {blocked(paced, state.config.size_limit, answer_time_ms)}")
+        state.requests.evict(tuple(state.pending.unfit), "not needed", kind=Kind.GIVE_BACK)
+        return None
+
+    def _ask(self) -> None:
+        self._asked_at = self.state.now
+        self.state.joins.ask_for_pace()
