@@ -5,6 +5,10 @@ fewer than 97 of 100 succeeded.
 Live groups are on three real brokers: consumers, half of the groups with 2 to 12 members and half with 13 to 30, and
 Streams applications of 2 to 3 instances with 1 to 4 threads each. Simulated groups have 2 to 50 members on the model of
 a broker that `make conformance` proves. What is predicted is what `doctor` prints, from the listing alone.
+
+`--answer-ms 20`: the brokers answer Bellwether after this time. `--answer-ms 16-400`: after a random time, as brokers
+of a busy machine do. Then only a group that was disturbed in vain makes it fail. `--at-once`: one process takes all
+live groups over. `--forecast 60`: the share of random groups that are left alone, by answer time; nothing else runs.
 """
 
 import argparse
@@ -12,23 +16,30 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+from uuid import UUID
 
-from bellwether_kafka.coordinator.membership.broker_order import tables
-from bellwether_kafka.coordinator.membership.commands import NoteKind
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
+from bellwether_kafka.coordinator.membership.broker_order import (
+    HashOrder,
+    MemberTable,
+    buckets_for,
+    spread_hash,
+    tables,
+)
+from bellwether_kafka.coordinator.membership.config import MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.membership.table_growth import Forecasts
-from bellwether_kafka.coordinator.membership.transitions import State
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.members import Flock, partitions_of, wait_settled
+from tests.interop.support.proxy import Rule, Ruling
 from tests.interop.support.raw import describe
 from tests.interop.support.rebalances import last_rebalance
+from tests.interop.support.scenes.proxied import ProxiedCluster, proxied_cluster
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import application, create_internal_topics, settings_of
 from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPERATIVE, Kind, Member
@@ -42,7 +53,6 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "kafka-python": (("kafka-python",), ("range",)),
     "aiokafka": (("aiokafka",), ("range",)),
 }
-NODES = 3
 SIMULATED: dict[str, tuple[Kind, ...]] = {
     "librdkafka range": (RDKAFKA,),
     "librdkafka cooperative-sticky": (RDKAFKA_COOPERATIVE,),
@@ -52,11 +62,34 @@ SIMULATED: dict[str, tuple[Kind, ...]] = {
     "mixed cooperative-sticky": (COOPERATIVE, RDKAFKA_COOPERATIVE),
 }
 STREAMS = "streams"
-SMALL, LARGE = (2, 12), (13, 30)  # a table of 16 buckets holds up to 12 members
+SMALL, LARGE, CROWD = (2, 12), (13, 30), (31, 50)  # a table of 16 buckets holds up to 12 members
 PARTITIONS, SIMULATED_MAX = 12, 50
 LIMIT_S = 30.0
 LIVE_LIMIT_S = 60.0
 GOAL = 0.97
+FORECAST_MS = (1, 10, 20, 50)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTime:
+    """How long the brokers take to answer Bellwether, in milliseconds; 0 for no delay."""
+
+    least_ms: float = 0.0
+    most_ms: float = 0.0
+
+    @classmethod
+    def read(cls, text: str) -> "AnswerTime":
+        least, _, most = text.partition("-")
+        return cls(float(least), float(most or least))
+
+    @property
+    def usual_ms(self) -> float | None:
+        return (self.least_ms + self.most_ms) / 2 or None
+
+    def rule(self, draw: random.Random) -> Rule:
+        return lambda frame: (
+            Ruling(delay_s=draw.uniform(self.least_ms, self.most_ms) / 1000) if frame.answer else Ruling()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +103,15 @@ class Prediction:
     at_most: int
 
     @classmethod
-    def of(cls, ids: Sequence[str], config: MembershipConfig, size_max: int | None = SIZE_MAX) -> "Prediction":
-        foreseen = Forecasts().forecast(ids, tables(ids), "", config.evictions_max, size_max, config.tries_max())
+    def of(
+        cls,
+        ids: Sequence[str],
+        config: MembershipConfig,
+        answer_time_ms: float | None = None,
+        size_max: int | None = SIZE_MAX,
+    ) -> "Prediction":
+        tries = config.tries_max(answer_time_ms)
+        foreseen = Forecasts().forecast(ids, tables(ids), "", config.evictions_max, size_max, tries)
         removals = len(foreseen.with_leader) + 1
         return cls(foreseen.begins, foreseen.chosen.temporary, removals, removals + bool(foreseen.perhaps))
 
@@ -87,6 +127,7 @@ class Taken:
     removed: int
     rebalances: int
     took_s: float
+    why: str = ""  # the end of the log, where it is not led
 
     @property
     def in_vain(self) -> bool:
@@ -104,75 +145,90 @@ def removed_by(notes: Sequence[str]) -> int:
     return sum(note.split(", in ")[0].count(", ") + 1 for note in notes)
 
 
-def live(kafka: KafkaCluster, draw: random.Random, number: int) -> Taken:
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A live group that is at rest under its own leader. `settle` waits until it is at rest again."""
+
+    group: str
+    name: str
+    ids: tuple[str, ...]
+    generation: int
+    options: Mapping[str, Any]
+    settle: Callable[[], object]
+
+
+def drawn(kafka: KafkaCluster, stack: ExitStack, flock: Flock, draw: random.Random, group: str) -> Waiting:
     kind = draw.choice((*KINDS, STREAMS))
-    return live_application(kafka, draw, number) if kind == STREAMS else live_consumers(kafka, draw, number, kind)
-
-
-def live_consumers(kafka: KafkaCluster, draw: random.Random, number: int, kind: str) -> Taken:
+    if kind == STREAMS:
+        return application_of(kafka, stack, draw, group)
     of, assignors = KINDS[kind]
     assignor = draw.choice(assignors)
-    size, group = draw.randint(*draw.choice((SMALL, LARGE))), f"random-{number}"
-    instance = draw.choice((None, INSTANCE))
+    size = draw.randint(*draw.choice((SMALL, LARGE)))
     expected = partitions_of({"random": PARTITIONS})
-    with Flock(kafka.bootstrap) as flock:
-        members = [flock.member(of[i % len(of)], group, ["random"], [assignor]) for i in range(size)]
-        wait_settled(members, expected, spread=1, limit_s=120)
-        ids = [m.member_id for m in describe(kafka.bootstrap, group).members]
-        before = last_rebalance(kafka, group).generation
-        config = MembershipConfig(group, instance_id=instance, watch_interval_ms=500)
-        began = time.monotonic()
-        with InstanceHarness(kafka.client_config("bellwether", "bellwether"), config) as bellwether:
-            led = _within_limit(lambda: _stable(bellwether, group))
-            took_s = time.monotonic() - began
-            wait_settled(members, expected, limit_s=120)
-            now = last_rebalance(kafka, group).generation
-            removed = removed_by(bellwether.message(NoteKind.ADOPTED))
-    name = f"{kind} {assignor}{', static' * (instance is not None)}"
-    return Taken(name, len(ids), Prediction.of(ids, config), led, removed, now - before, took_s)
+    members = [flock.member(of[i % len(of)], group, ["random"], [assignor]) for i in range(size)]
+    for member in members:
+        stack.callback(member.stop)
+    wait_settled(members, expected, spread=1, limit_s=120)
+    return _waiting(kafka, group, f"{kind} {assignor}", {}, lambda: wait_settled(members, expected, limit_s=120))
 
 
-def live_application(kafka: KafkaCluster, draw: random.Random, number: int) -> Taken:
-    group, instances = f"random-{number}", draw.randint(2, 3)
+def application_of(kafka: KafkaCluster, stack: ExitStack, draw: random.Random, group: str) -> Waiting:
     options = {"threads": draw.randint(1, 4), "probing_interval_ms": 600_000, "acceptable_recovery_lag": 1_000}
     common = application(kafka, group, **options)
     create_internal_topics(kafka, common)
+    folder = Path(stack.enter_context(TemporaryDirectory()))
+    app = stack.enter_context(StreamsApp(kafka, common))
+    for instance in range(draw.randint(2, 3)):
+        app.add(f"instance-{instance}")
+    app.wait_settled(spread=1)
+    return _waiting(kafka, group, STREAMS, settings_of(common, folder, stores="persistent"), app.wait_settled)
+
+
+def _waiting(
+    kafka: KafkaCluster, group: str, name: str, options: Mapping[str, Any], settle: Callable[[], object]
+) -> Waiting:
+    ids = tuple(m.member_id for m in describe(kafka.bootstrap, group).members)
+    return Waiting(group, name, ids, last_rebalance(kafka, group).generation, options, settle)
+
+
+def live(cluster: ProxiedCluster, groups: Sequence[Waiting], answers: AnswerTime) -> list[Taken]:
+    """One process takes these groups over, through the proxies. Ends early where no attempt is due any more."""
+    login = {"bootstrap.servers": cluster.proxy.addresses}
+    own = {waiting.group: waiting.options for waiting in groups}
+    bellwether = Bellwether(cluster, [waiting.group for waiting in groups], own=own, login=login)
+    led_after: dict[str, float] = {}
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory()))
-        app = stack.enter_context(StreamsApp(kafka, common))
-        for instance in range(instances):
-            app.add(f"instance-{instance}")
-        app.wait_settled(spread=1)
-        ids = [m.member_id for m in describe(kafka.bootstrap, group).members]
-        before = last_rebalance(kafka, group).generation
-        config = MembershipConfig(group, instance_id=INSTANCE, protocols=(STREAMS_PROTOCOL,))
-        bellwether = Bellwether(kafka, [group], options=settings_of(common, folder, stores="persistent"))
         stack.push(bellwether)
         bellwether.start(wait=False)
         began = time.monotonic()
-        led = _within_limit(lambda: last_rebalance(kafka, group).leader.startswith(INSTANCE))
-        took_s = time.monotonic() - began
-        app.wait_settled()
-        now = last_rebalance(kafka, group).generation
-        removed = removed_by([entry["reason"] for entry in bellwether.log("membership", what="ADOPTED")])
-    return Taken(STREAMS, len(ids), Prediction.of(ids, config), led, removed, now - before, took_s)
+        while time.monotonic() - began < LIVE_LIMIT_S and len(led_after) < len(groups):
+            for waiting in groups:
+                if waiting.group not in led_after and _leads(cluster, waiting.group):
+                    led_after[waiting.group] = time.monotonic() - began
+            time.sleep(0.1)
+        for waiting in groups:
+            waiting.settle()
+        return [_taken(cluster, bellwether, waiting, led_after.get(waiting.group), answers) for waiting in groups]
 
 
-def _within_limit(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + LIVE_LIMIT_S
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False
+def _leads(cluster: KafkaCluster, group: str) -> bool:
+    return last_rebalance(cluster, group).leader.startswith(f"{INSTANCE}-")
 
 
-def _stable(bellwether: InstanceHarness, group: str) -> bool:
-    runner = bellwether.service.runners.get(group)
-    return runner is not None and runner.membership.state is State.STABLE
+def _taken(
+    cluster: KafkaCluster, bellwether: Bellwether, waiting: Waiting, took_s: float | None, answers: AnswerTime
+) -> Taken:
+    config = MembershipConfig(waiting.group, instance_id=INSTANCE)
+    rebalances = last_rebalance(cluster, waiting.group).generation - waiting.generation
+    notes = [entry["reason"] for entry in bellwether.log("membership", what="ADOPTED", group=waiting.group)]
+    why = "" if took_s is not None else bellwether.log_of(waiting.group, 3)
+    predicted = Prediction.of(waiting.ids, config, answers.usual_ms)
+    return Taken(
+        waiting.name, len(waiting.ids), predicted, took_s is not None, removed_by(notes), rebalances, took_s or 0.0, why
+    )
 
 
-def simulated(seed: int) -> Taken:
+def simulated(seed: int, answers: AnswerTime) -> Taken:
     world = World(seed, crowd=2)
     draw = random.Random(f"takeover {seed}")
     name, size = draw.choice(list(SIMULATED)), draw.randint(2, SIMULATED_MAX)
@@ -189,11 +245,36 @@ def simulated(seed: int) -> Taken:
     world.run_until(world.clock.now + 15.0)
     ids = [member_entry.member_id for member_entry in world.broker.group.table.listed()]
     before, began = world.broker.group.generation, world.clock.now
+    if answers.usual_ms is not None:
+        world.network.latency_s = answers.least_ms / 2000, answers.most_ms / 2000
     bellwether.start()
     led = world.run_until(began + LIMIT_S, world.checks.bellwether_leads)
     now, took_s = world.broker.group.generation, world.clock.now - began
     adopted = [line.split("ADOPTED ")[1] for line in world.reported if "ADOPTED " in line]
-    return Taken(name, len(ids), Prediction.of(ids, config), led, removed_by(adopted), now - before, took_s)
+    predicted = Prediction.of(ids, config, answers.usual_ms)
+    return Taken(name, len(ids), predicted, led, removed_by(adopted), now - before, took_s)
+
+
+def left_alone(groups: int, draw: random.Random, sizes: tuple[int, int], answer_time_ms: float) -> float:
+    """Returns the share of random groups with so many members that are not taken over at this answer time."""
+    config = MembershipConfig("g", instance_id=INSTANCE)
+    begins = 0
+    for _ in range(groups):
+        size = draw.randint(*sizes)
+        ids = [f"consumer-{number}-{UUID(int=draw.getrandbits(128))}" for number in range(size)]
+        table = MemberTable(HashOrder.JAVA, buckets_for(size, HashOrder.JAVA))
+        listing = sorted(ids, key=lambda member_id: spread_hash(member_id) & (table.buckets - 1))
+        begins += Prediction.of(listing, config, answer_time_ms).begins
+    return 1 - begins / groups
+
+
+def forecast(groups: int, seed: int) -> Iterator[str]:
+    for sizes in (SMALL, LARGE, CROWD):
+        shares = [
+            f"{answer_time_ms} ms {left_alone(groups, random.Random(f'{sizes} {seed}'), sizes, answer_time_ms):.0%}"
+            for answer_time_ms in FORECAST_MS
+        ]
+        yield f"of {groups} groups of {sizes[0]} to {sizes[1]} members are left alone: {', '.join(shares)}"
 
 
 def line(number: int, group: Taken) -> str:
@@ -203,7 +284,8 @@ def line(number: int, group: Taken) -> str:
     return (
         f"{number:3} {group.name:37} {group.members:3} members; predicted {expected:19} led {group.led},"
         f" removed {group.removed} in {group.rebalances} rebalances, {group.took_s:.1f} s"
-        f"{'' if group.as_predicted else ' NOT AS PREDICTED'}"
+        f"{'' if group.as_predicted else ' NOT AS PREDICTED'}{' IN VAIN' * group.in_vain}"
+        f"{group.why and chr(10)}{group.why}"
     )
 
 
@@ -220,20 +302,36 @@ def main() -> int:
     parser.add_argument("--live", type=int, default=20)
     parser.add_argument("--simulated", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--answer-ms", type=AnswerTime.read, default=AnswerTime())
+    parser.add_argument("--at-once", action="store_true")
+    parser.add_argument("--forecast", type=int, default=0)
     given = parser.parse_args()
-    draw = random.Random(given.seed)
-    taken = [simulated(given.seed * 10_000 + number) for number in range(given.simulated)]
+    if given.forecast:
+        print("\n".join(forecast(given.forecast, given.seed)))
+        return 0
+    answers: AnswerTime = given.answer_ms
+    taken = [simulated(given.seed * 10_000 + number, answers) for number in range(given.simulated)]
     if taken:
         print("\n".join(["---- simulated", *lines(taken)]), flush=True)
     if given.live:
-        with KafkaCluster(nodes=NODES, racks=(None,) * NODES) as kafka:
-            kafka.create_topic("random", PARTITIONS)
-            for number in range(given.live):
-                taken.append(live(kafka, draw, number))
-                print(line(number, taken[-1]), flush=True)
+        taken += live_groups(random.Random(given.seed), given.live, answers, at_once=given.at_once)
         print("\n".join(["---- all", *lines(taken)]))
-    good = sum(group.led for group in taken) >= GOAL * len(taken)
+    good = answers.usual_ms is not None or sum(group.led for group in taken) >= GOAL * len(taken)
     return 0 if good and not any(group.in_vain for group in taken) else 1
+
+
+def live_groups(draw: random.Random, count: int, answers: AnswerTime, *, at_once: bool) -> list[Taken]:
+    taken: list[Taken] = []
+    with proxied_cluster() as cluster, Flock(cluster.bootstrap) as flock:
+        cluster.create_topic("random", PARTITIONS)
+        if answers.usual_ms is not None:
+            cluster.proxy.rule = answers.rule(draw)
+        names = [f"random-{number}" for number in range(count)]
+        for some in [names] if at_once else [[name] for name in names]:
+            with ExitStack() as stack:
+                taken += live(cluster, [drawn(cluster, stack, flock, draw, name) for name in some], answers)
+            print("\n".join(map(line, range(len(taken))[-len(some) :], taken[-len(some) :])), flush=True)
+    return taken
 
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ class ProxiedStage:
 
 
 @contextmanager
-def proxied_stage() -> Iterator[ProxiedStage]:
+def proxied_cluster() -> Iterator[ProxiedCluster]:
+    """Three brokers, each behind a proxy for those who ask `proxy.addresses`."""
     with ExitStack() as stack:
         inner = [PortLease() for _ in range(NODES)]
         for lease in inner:
@@ -70,8 +71,12 @@ def proxied_stage() -> Iterator[ProxiedStage]:
         proxy = stack.enter_context(Proxy([lease.port for lease in inner], LOOPBACK))
         cluster = ProxiedCluster(nodes=NODES, heap_mb=HEAP_MB)
         cluster.proxy, cluster.inner = proxy, inner
-        stack.enter_context(cluster)
-        flock = stack.enter_context(Flock(cluster.bootstrap))
+        yield stack.enter_context(cluster)
+
+
+@contextmanager
+def proxied_stage() -> Iterator[ProxiedStage]:
+    with proxied_cluster() as cluster, Flock(cluster.bootstrap) as flock:
         cluster.create_topic(TOPIC, PARTITIONS, rf=NODES)
         ordinary_s = max(plain_rebalance(cluster, flock, f"alone-{i}") for i in range(2))
         yield ProxiedStage(cluster, flock, ordinary_s)
