@@ -148,5 +148,5 @@ def load_policies(names: Iterable[str]) -> dict[str, Policy]:
     """Returns the policies with these configured names. Each plug-in among them is loaded once. Raises
     UnknownNameError."""
     distinct = dict.fromkeys(names)
-    plugins = load_plugins(sorted(distinct.keys() - set(POLICIES)))
+    plugins = load_plugins(sorted(distinct.keys() - set(POLICIES)), POLICIES)
     return {name: policy(name, plugins) for name in distinct}

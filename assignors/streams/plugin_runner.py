@@ -8,7 +8,7 @@ the group begins anew.
 There is no time limit here: the caller that provides the thread handles a plug-in that does not return.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -66,11 +66,12 @@ class _Failed(NamedTuple):
     retriable: bool = False
 
 
-def load_task_assignor(name: str, configs: Mapping[str, object]) -> api.TaskAssignor:
+def load_task_assignor(name: str, configs: Mapping[str, object], stock: Sequence[str] = ()) -> api.TaskAssignor:
     """Returns the configured task assignor with this name from the entry-point group `bellwether.assignors`. Raises
-    PluginError if it is unknown, cannot be imported, is no task assignor, or rejects its settings."""
+    PluginError if it is unknown, cannot be imported, is no task assignor, or rejects its settings. `stock` are the
+    names that are no plug-ins."""
     try:
-        assignor = load_plugins([name])[name]
+        assignor = load_plugins([name], stock)[name]
     except UnknownNameError as error:
         raise PluginError(str(error)) from error
     except (Exception, SystemExit) as error:

@@ -79,7 +79,7 @@ def replay(
         policies = load_policies(wanted)
         recorded = read_history(file)
     except shared.UnknownNameError as error:
-        fail(f"The policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}.")
+        fail(f"The policy cannot be used: {error}.")
     except HistoryError as error:
         fail(str(error))
     groups = recorded.snapshots.keys() | recorded.rebalances.keys()

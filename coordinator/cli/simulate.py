@@ -301,7 +301,7 @@ def _leader(settings: Settings, group: str, policy: str | None) -> Leader:
     try:
         return as_led(settings, group, policy)
     except UnknownNameError as error:
-        fail(f"The policy cannot be used: {error}.")
+        fail(str(error))
     except ApplicationError as error:
         fail(str(error))
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from bellwether_kafka.assignors import streams
-from bellwether_kafka.assignors.consumer import LoadAware
+from bellwether_kafka.assignors.consumer import POLICIES, LoadAware
 from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
@@ -160,8 +160,8 @@ def _assignors(config: StreamsConfig) -> streams.Assignors:
         return replace(streams.STOCK, assign=PluginPolicy(config), without_lags=True)
     except streams.PluginError as error:
         raise ApplicationError(
-            f"The setting policy of group {config.application_id} cannot be used: {error}; stock ones are"
-            f" {', '.join(STREAMS_POLICIES)}."
+            f"The setting policy of group {config.application_id} cannot be used: {error}"
+            f"{f'; {config.policy} is for groups of consumers' * (config.policy in POLICIES)}."
         ) from error
 
 
@@ -170,7 +170,7 @@ class PluginPolicy:
     that was never delivered is never used as the previous one."""
 
     def __init__(self, config: StreamsConfig) -> None:
-        self._assignor = streams.load_task_assignor(config.policy, asdict(config.configs))
+        self._assignor = streams.load_task_assignor(config.policy, asdict(config.configs), STREAMS_POLICIES)
         self._health = streams.PluginHealth()
 
     def __call__(self, view: StreamsView, configs: AssignmentConfigs, _policy: str) -> StreamsPlan:

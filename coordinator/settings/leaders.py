@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, POLICIES, Policy, load_policies
+from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL, Policy, load_policies
 from bellwether_kafka.assignors.shared import Rule, UnknownNameError, Weights
+from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
 from bellwether_kafka.coordinator.names import for_toml
 from bellwether_kafka.coordinator.planning import Application, load_application
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
@@ -43,11 +44,7 @@ def leader_of(group: GroupSettings, policy: str = "", weights: Callable[[], Weig
 def policies_of(groups: Sequence[GroupSettings]) -> Mapping[str, Policy]:
     """Returns the policies of groups of consumers by the name or pattern of the group, for a process: their stages are
     timed. Plug-ins are loaded once. Raises UnknownNameError with a sentence for the operator."""
-    try:
-        policies = {called: replace(policy, clock=time.perf_counter) for called, policy in _untimed(groups).items()}
-    except UnknownNameError as error:
-        text = f"The setting policy cannot be used: {error}; stock ones are {', '.join(POLICIES)}."
-        raise UnknownNameError(text) from None
+    policies = {called: replace(policy, clock=time.perf_counter) for called, policy in _untimed(groups).items()}
     for group in groups:
         _refuse_unplannable(group, policies[group.called])
     return policies
@@ -56,8 +53,22 @@ def policies_of(groups: Sequence[GroupSettings]) -> Mapping[str, Policy]:
 def _untimed(groups: Sequence[GroupSettings], policy: str = "") -> Mapping[str, Policy]:
     """Returns the policies of groups of consumers, or this one for each of them, with the capacities of their members.
     Raises UnknownNameError."""
+    if troubles := [trouble for group in groups if (trouble := _trouble(group, policy))]:
+        raise UnknownNameError(" ".join(troubles))
     loaded = load_policies(policy or group.policy for group in groups)
     return {group.called: loaded[policy or group.policy].with_capacity(group.capacity) for group in groups}
+
+
+def _trouble(group: GroupSettings, policy: str) -> str:
+    """Returns a sentence if there is no policy of this name, else that of the group's settings; "" if there is."""
+    try:
+        load_policies([policy or group.policy])
+    except UnknownNameError as error:
+        what = "The policy" if policy else f"The setting policy of group {group.called}"
+        of_tasks = (policy or group.policy) in STREAMS_POLICIES
+        hint = f'; {policy or group.policy} is for applications, whose settings have kind = "streams"' * of_tasks
+        return f"{what} cannot be used: {error}{hint}."
+    return ""
 
 
 def applications_of(

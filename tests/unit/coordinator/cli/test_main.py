@@ -115,7 +115,8 @@ def test_an_unknown_policy_is_named(tmp_path: Path) -> None:
     file.write_text(
         'http_address = ""\n[kafka]\n"bootstrap.servers" = "127.0.0.1:1"\n[[groups]]\nname = "g"\npolicy = "x"\n'
     )
-    assert "The setting policy cannot be used: unknown plug-in 'x'" in complaint(started("run", "--config", str(file)))
+    message = complaint(started("run", "--config", str(file)))
+    assert "The setting policy of group g cannot be used: there is no policy 'x'; Bellwether has kafka, " in message
 
 
 @pytest.mark.slow
