@@ -7,8 +7,8 @@ Streams applications of 2 to 3 instances with 1 to 4 threads each. Simulated gro
 a broker that `make conformance` proves. What is predicted is what `doctor` prints, from the listing alone.
 
 `--answer-ms 20`: the brokers answer Bellwether after this time. `--answer-ms 16-400`: after a random time, as brokers
-of a busy machine do. Then only a group that was disturbed in vain makes it fail. `--at-once`: one process takes all
-live groups over. `--forecast 60`: the share of random groups that are left alone, by answer time; nothing else runs.
+of a busy machine do. Then only a group that was disturbed in vain makes it fail. `--at-once 12`: one process takes so
+many live groups over. `--forecast 60`: the share of random groups that are left alone, by answer time; nothing else runs.
 """
 
 import argparse
@@ -303,7 +303,7 @@ def main() -> int:
     parser.add_argument("--simulated", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--answer-ms", type=AnswerTime.read, default=AnswerTime())
-    parser.add_argument("--at-once", action="store_true")
+    parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--forecast", type=int, default=0)
     given = parser.parse_args()
     if given.forecast:
@@ -314,20 +314,20 @@ def main() -> int:
     if taken:
         print("\n".join(["---- simulated", *lines(taken)]), flush=True)
     if given.live:
-        taken += live_groups(random.Random(given.seed), given.live, answers, at_once=given.at_once)
+        taken += live_groups(random.Random(given.seed), given.live, answers, given.at_once)
         print("\n".join(["---- all", *lines(taken)]))
     good = answers.usual_ms is not None or sum(group.led for group in taken) >= GOAL * len(taken)
     return 0 if good and not any(group.in_vain for group in taken) else 1
 
 
-def live_groups(draw: random.Random, count: int, answers: AnswerTime, *, at_once: bool) -> list[Taken]:
+def live_groups(draw: random.Random, count: int, answers: AnswerTime, at_once: int) -> list[Taken]:
     taken: list[Taken] = []
     with proxied_cluster() as cluster, Flock(cluster.bootstrap) as flock:
         cluster.create_topic("random", PARTITIONS)
         if answers.usual_ms is not None:
             cluster.proxy.rule = answers.rule(draw)
         names = [f"random-{number}" for number in range(count)]
-        for some in [names] if at_once else [[name] for name in names]:
+        for some in (names[i : i + at_once] for i in range(0, count, at_once)):
             with ExitStack() as stack:
                 taken += live(cluster, [drawn(cluster, stack, flock, draw, name) for name in some], answers)
             print("\n".join(map(line, range(len(taken))[-len(some) :], taken[-len(some) :])), flush=True)
