@@ -57,13 +57,30 @@ def with_own(
 
 
 def is_bellwether(member: DescribedMember, config: MembershipConfig) -> bool:
-    """Returns whether the member is an instance of Bellwether: by the process id in its Streams metadata, or by the
-    instance id if it has no work and subscribes as Bellwether does."""
+    """Returns whether the member is an instance of Bellwether, this one or another: by the process id in its Streams
+    metadata, or if it has no work and subscribes as Bellwether does."""
     if _is_bellwether(member.metadata):  # its process id is zero, which Java never generates
         return True
-    if config.instance_id is None or member.instance_id != config.instance_id:
+    if _works(member):
         return False
-    return not (_works(member) or _is_foreign(member, config))
+    if is_own(member, config):
+        return not _is_foreign(member, config)
+    return _subscribes_as_another(member, config)
+
+
+def _subscribes_as_another(member: DescribedMember, config: MembershipConfig) -> bool:
+    """Returns whether the member subscribes as an instance with another instance id does: to nothing or the control
+    topic. One that is alone lists its application's topics, so only its client id shows that it is Bellwether."""
+    named = member.client_id == (config.client_id or CLIENT_ID)
+    if not member.metadata:
+        return named  # brokers show subscriptions of stable groups only
+    if member.metadata in (subscription(()), subscription(config.topics)):
+        return named or member.instance_id is not None  # kafka-python's, of a pattern that matches nothing, are equal
+    try:
+        topics = ConsumerProtocolSubscription.decode(member.metadata).topics
+    except RemoteProtocolError:
+        return False
+    return named and member.metadata == subscription(topics)
 
 
 def _is_bellwether(metadata: bytes) -> bool:

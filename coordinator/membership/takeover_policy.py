@@ -16,7 +16,7 @@ from statistics import median_low
 from bellwether_kafka.coordinator.membership.broker_order import MemberTable, client_of, tables
 from bellwether_kafka.coordinator.membership.config import NOT_READ, MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState
-from bellwether_kafka.coordinator.membership.lead_rules import holds_instance, subscription
+from bellwether_kafka.coordinator.membership.lead_rules import holds_instance, is_bellwether, subscription
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership.succession import Deaths
 from bellwether_kafka.coordinator.membership.table_growth import Forecast, Forecasts
@@ -324,10 +324,11 @@ def _is_kafka_python(member: DescribedMember) -> bool:
 
 
 def _other_bellwether(members: tuple[DescribedMember, ...], config: MembershipConfig) -> str:
-    """Returns the id of a member whose subscription equals Bellwether's byte by byte, "" for none. Two instances that
-    take over would take the group from each other forever."""
+    """Returns the id of a member that is another instance, or whose subscription equals Bellwether's byte by byte; ""
+    for none. Two instances that take over would take the group from each other forever."""
     own_topics = subscription(config.topics, streams=config.streams)
-    return next((member.member_id for member in members if member.metadata == own_topics), "")
+    others = (m.member_id for m in members if m.metadata == own_topics or is_bellwether(m, config))
+    return next(others, "")
 
 
 def proven(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from bellwether_kafka.coordinator.membership import first_bucket
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.planning import listed
-from bellwether_kafka.protocol.messages import process_in_client_id
+from bellwether_kafka.protocol.messages import process_in_client_id, reported_process
 
 ASK_AGAIN = "Ask bellwether doctor {group} after each: the order follows from the members' ids, which change."
 
@@ -38,9 +38,11 @@ def instances(seen: Observation) -> tuple[Instance, ...]:
     """Returns the processes of the group in the order in which to restart them."""
     ids = [member.member_id for member in seen.members]
     ahead = frozenset(first_bucket(ids, ids))
+    raw = seen.shadow.decision.raw.others if seen.shadow is not None else ()
+    reported = {m.member_id: process for m in raw if (process := reported_process(m.metadata, seen.protocol))}
     by_process: dict[str, list[ObservedMember]] = {}
     for member in seen.members:
-        by_process.setdefault(_process(member), []).append(member)
+        by_process.setdefault(reported.get(member.member_id) or _process(member), []).append(member)
     made = [
         Instance(_name(process, members), tuple(members), any(m.member_id in ahead for m in members))
         for process, members in by_process.items()
@@ -85,19 +87,23 @@ def cost(order: Sequence[Instance]) -> str:
     tasks = max((sum(len(m.active) for m in instance.members) for instance in order), default=0)
     of = f", whose up to {tasks} active tasks pause as in any restart" if tasks else ""
     return (
-        f"It costs the ordinary restart of at most {len(order)} instances{of}, and at most one more rebalance in all,"
-        " after a restart of an instance that did not lead. No live member is removed."
+        f"It costs the ordinary restart of at most {len(order)} instance{'s' * (len(order) != 1)}{of}. Bellwether joins"
+        " where a rebalance waits for a lost member, and leaves if another member leads: one more rebalance after the"
+        " restart of an instance that did not lead, and perhaps where brokers restart. No live member is removed."
     )
 
 
 def _process(member: ObservedMember) -> str:
+    """Returns what tells the process of a member that reports none."""
     return process_in_client_id(member.client_id) or member.instance_id or member.client_id or member.member_id
 
 
 def _name(process: str, members: Sequence[ObservedMember]) -> str:
+    """Returns the process, and how operators recognise it: the client id that the application sets, the host."""
+    own = sorted({client for m in members if process not in (client := m.client_id.partition("-StreamThread-")[0])})
     hosts = sorted({member.client_host.lstrip("/") for member in members if member.client_host})
-    threads = f", {len(members)} threads" if len(members) > 1 else ""
-    where = f"{', '.join(hosts)}{threads}"
+    threads = [f"{len(members)} threads"] * (len(members) > 1)
+    where = ", ".join(filter(None, (*own, *hosts, *threads)))
     return f"{process} ({where})" if where else process
 
 

@@ -166,6 +166,12 @@ def _slot(facts: DoctorFacts) -> Check:
         remedy = "Set another instance_id: joining under this one would fence the member."
         message = f"The application's member {same_id[0].member_id} has Bellwether's group.instance.id '{instance}'."
         return Check("instance id", CheckVerdict.FAIL, message, remedy)
+    others = [m for m in facts.seen.bellwether_members if m.instance_id != instance]
+    if others:
+        has = f"the group.instance.id '{others[0].instance_id}'" if others[0].instance_id else "no group.instance.id"
+        message = f"The Bellwether in the group has {has}, and these settings have '{instance}'."
+        remedy = "Use the settings with which it runs: two instances with different ids do not lead one group."
+        return Check("instance id", CheckVerdict.WARN, message, remedy)
     who = "Bellwether" if facts.seen.bellwether_members else "no member"
     return Check("instance id", CheckVerdict.PASS, f"'{instance}' is used by {who}.")
 

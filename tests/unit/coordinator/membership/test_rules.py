@@ -54,3 +54,21 @@ def test_among_consumers_an_instance_is_known_by_its_instance_id_and_by_having_n
         e.DescribedMember("stranger", "bellwether", theirs, work),
     )
     assert [m.member_id for m in people if is_bellwether(m, config)] == ["led", "rebalancing"]
+
+
+@pytest.mark.parametrize(
+    ("other", "is_one"),
+    [
+        (e.DescribedMember("leads", "elsewhere", subscription(()), b""), True),
+        (e.DescribedMember("leads", "elsewhere", subscription(("control",)), b""), True),
+        (e.DescribedMember("without an id", None, subscription(()), b"", "bellwether"), True),
+        (e.DescribedMember("alone", "elsewhere", subscription(("t",)), b"", "bellwether"), True),
+        (e.DescribedMember("rebalancing", "elsewhere", b"", b"", "bellwether"), True),
+        (e.DescribedMember("rebalancing", "payments-1", b"", b"", "payments"), False),
+        (e.DescribedMember("matches no topic", None, subscription(()), b"", "kafka-python-2.3"), False),
+        (e.DescribedMember("has no partition", "payments-1", subscription(("t",)), b"", "payments"), False),
+    ],
+)
+def test_an_instance_with_another_instance_id_is_one_too(other: e.DescribedMember, *, is_one: bool) -> None:
+    """Commands with another instance_id called the leader a member, and its group one that can be led."""
+    assert is_bellwether(other, MembershipConfig("orders", instance_id="mine", topics=("control",))) is is_one

@@ -9,10 +9,11 @@ from bellwether_kafka.assignors.streams.application.topology import Topology
 from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.observation.health import CheckVerdict, DoctorFacts, examine
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 from bellwether_kafka.coordinator.topology.upgrade import upgrade
 from tests.unit.assignors.streams.world import SHOP as SHOP_TOPOLOGY
+from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.membership.takeover.takeover_scenes import ids
 from tests.unit.coordinator.observation.doctor_groups import (
     LIMITS,
@@ -161,7 +162,8 @@ def test_what_is_exactly_once_is_adopted_by_restarts_in_an_order_that_works() ->
     assert verdict.verdict is CheckVerdict.WARN
     assert "Which member leads is not visible from outside" in verdict.message
     assert "at most 3 instances, whose up to 2 active tasks pause" in verdict.message
-    assert "at most one more rebalance" in verdict.message
+    assert "one more rebalance after the restart of an instance that did not lead" in verdict.message
+    assert "perhaps where brokers restart" in verdict.message
     assert f"(2) Restart {process(3)} first" in verdict.remedy
     assert f"(3) Restart {process(1)}, {process(2)}, one after another, until Bellwether leads." in verdict.remedy
     assert "(4) Ask bellwether doctor shop after each" in verdict.remedy
@@ -172,6 +174,21 @@ def test_what_is_exactly_once_is_adopted_by_restarts_in_an_order_that_works() ->
 def test_threads_of_a_process_are_restarted_together() -> None:
     facts = exactly_once(thread(LATER, 1), thread(LAST, 1, 2))
     assert "(2) Restart 00112233-4455-6677-8899-000000000001 (10.0.0.1, 2 threads)" in check(facts, "adoption").remedy
+
+
+def test_threads_of_a_process_are_one_instance_where_the_application_sets_the_client_id() -> None:
+    """Two instances of two threads each were counted as four: their client ids differ."""
+    decision = led(group(Thread("a", 1), Thread("b", 1), Thread("c", 2), Thread("d", 2)))
+    threads = [
+        ObservedMember(m.member_id, None, f"shop-StreamThread-{number}-consumer", f"/10.0.0.{1 + number // 2}")
+        for number, m in enumerate(decision.raw.others)
+    ]
+    facts = exactly_once(*threads)
+    shadow = shadow_of(decision, decision.plan.before)
+    verdict = check(replace(facts, seen=replace(facts.seen, shadow=shadow)), "adoption")
+    assert "at most 2 instances" in verdict.message
+    assert "(shop, 10.0.0.1, 2 threads)" in verdict.remedy
+    assert "(shop, 10.0.0.2, 2 threads)" in verdict.remedy
 
 
 def test_the_stop_of_a_static_member_is_to_be_stated() -> None:
@@ -203,3 +220,11 @@ def test_a_group_that_is_led_needs_no_steps() -> None:
         facts, seen=replace(facts.seen, bellwether_members=(ObservedMember("bw", "bellwether", "bellwether", ""),))
     )
     assert check(led_by_bellwether, "adoption").verdict is CheckVerdict.PASS
+
+
+def test_a_bellwether_with_another_instance_id_is_named() -> None:
+    facts = exactly_once(thread(LATER, 1), instance_id="mine")
+    leads = ObservedMember("bw", "theirs", "bellwether", "")
+    verdict = check(replace(facts, seen=replace(facts.seen, bellwether_members=(leads,))), "instance id")
+    assert verdict.verdict is CheckVerdict.WARN
+    assert "has the group.instance.id 'theirs', and these settings have 'mine'" in verdict.message
