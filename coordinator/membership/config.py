@@ -20,10 +20,10 @@ Adopt = Literal["when-empty", "succeed", "take-over"]  # when Bellwether takes t
 HandBackMode = Literal["leave", "alert"]
 
 # Time to try one member id: at least TRY_MS, and TRY_ANSWERS times what the broker needs for a DescribeGroups. A
-# try is a JoinGroup followed by a DescribeGroups; the third answer is a reserve. On one machine both together take
-# about half of TRY_MS.
+# try is a JoinGroup and a DescribeGroups, sent together; the second answer is for a DescribeGroups that is read before
+# the JoinGroup, and a reserve. On one machine a try takes about half of TRY_MS.
 TRY_MS = 7
-TRY_ANSWERS = 3
+TRY_ANSWERS = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -327,7 +327,10 @@ TAKEOVER: Transitions[Step] = {
         },
         events.JoinAnswer: {**NO_OWN_LEAD},
     },
-    Step.REPLACING: {events.JoinAnswer: {Step.PARKING: "the broker has replaced the old id", **NO_OWN_LEAD}},
+    Step.REPLACING: {
+        events.DescribeAnswer: {Step.PARKED: "the new id from the broker sorts first"},
+        events.JoinAnswer: {Step.PARKING: "the broker has replaced the old id", **NO_OWN_LEAD},
+    },
     Step.PARKED: {events.JoinAnswer: {**NO_OWN_LEAD}},
     Step.WORKING: {
         events.SyncAnswer: {Step.HOLDING: "the leader's assignment is in effect: it has been removed"},

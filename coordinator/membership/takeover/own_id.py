@@ -20,6 +20,7 @@ class OwnId:
     state: TakeoverState
     growth: TableGrowing
     first_step: Step
+    try_next_once_replaced: bool = False  # the present id has been seen, and is not good
 
     def begin(self) -> None:
         state = self.state
@@ -91,7 +92,10 @@ class OwnId:
         state, listing = self.state, self.state.listing
         own = next((m for m in members if m.instance_id == state.config.instance_id), None)
         if own is None or own.member_id == listing.own:
-            state.describe_later()
+            if state.step is Step.REPLACING:
+                state.requests.describe()  # the broker has read it before the JoinGroup
+            else:
+                state.describe_later()
             return None
         listing.refresh(members, own.member_id)
         if state.evictions and not listing.tables:
@@ -104,15 +108,27 @@ class OwnId:
             return None
         if state.now > state.limit:
             return self._not_found()
-        state.go(Step.REPLACING)
-        state.joins.replace()
+        if state.step is Step.PARKING:
+            state.go(Step.REPLACING)
+            self._try_next()
+        else:
+            self.try_next_once_replaced = True
         return None
 
+    def _try_next(self) -> None:
+        self.try_next_once_replaced = False
+        self.state.joins.replace()
+        self.state.requests.describe()
+
     def replaced(self) -> None:
-        """Goes on with the next id, which exists because the broker has removed the previous one."""
-        if self.state.step is Step.REPLACING:
+        """Handles the answer to the JoinGroup under the previous id, which the broker has removed. Its connection is
+        free now."""
+        if self.state.step is not Step.REPLACING:
+            return
+        if self.try_next_once_replaced:
+            self._try_next()
+        else:
             self.state.go(Step.PARKING)
-            self.state.requests.describe()
 
     # ---- both ------------------------------------------------------------------------------------------------------
 

@@ -13,34 +13,41 @@ TRIES = 8  # measured tries; one more before them opens the connection
 
 @dataclass(slots=True)
 class PaceMeasuring:
-    """A try is a JoinGroup and a DescribeGroups, one after the other. `tries` have been measured, in `took_s`."""
+    """A try is a JoinGroup and a DescribeGroups, sent together. `tries` have been measured, in `took_s`."""
 
     state: TakeoverState
     foreseen: Forecast
     tries: int = -1
     took_s: float = 0.0
     _asked_at: float = 0.0
+    _answers: int = 0  # to the present try
 
     def begin(self) -> None:
         self.state.limit_ms(self.state.config.roll_ms_max)
         self._ask()
 
-    def given(self, answer: JoinAnswer) -> None:
+    def given(self, answer: JoinAnswer) -> Outcome:
         self.state.pending.unfit.append(answer.member_id)
-        self.state.requests.describe()
+        return self._answered()
 
     def described(self, answer: DescribeAnswer) -> Outcome:
-        """Handles the end of a try. After the last one, gives the ids back; returns Failed if the group has changed or
-        if too few ids could be tried while members wait."""
-        state = self.state
+        """Handles a description. Returns Failed if the group is not what the take-over was foreseen for."""
         if answer.state != GroupState.STABLE or {m.member_id for m in answer.members} != {*self.foreseen.members}:
             return Failed("the group has changed before the take-over has begun, so no member was disturbed")
+        return self._answered()
+
+    def _answered(self) -> Outcome:
+        """After the last try, gives the ids back. Returns Failed if too few could be tried while members wait."""
+        state = self.state
+        self._answers += 1
+        if self._answers < 2:
+            return None
         self.tries += 1
         self.took_s += (state.now - self._asked_at) * bool(self.tries)
         if self.tries < TRIES and not (self.tries and state.now > state.limit):
             self._ask()
             return None
-        answer_time_ms = self.took_s / self.tries * 1000 / 2
+        answer_time_ms = self.took_s / self.tries * 1000
         paced = self.foreseen.paced(state.config.tries_max(answer_time_ms))
         if not paced.begins:
             return Failed(f"no member was disturbed, because {blocked(paced, state.config.size_limit, answer_time_ms)}")
@@ -48,5 +55,6 @@ class PaceMeasuring:
         return None
 
     def _ask(self) -> None:
-        self._asked_at = self.state.now
+        self._asked_at, self._answers = self.state.now, 0
         self.state.joins.ask_for_pace()
+        self.state.requests.describe()

@@ -200,8 +200,7 @@ class Takeover:
     def _join_answered(self, kind: Kind, answer: events.JoinAnswer) -> Outcome:
         state = self._state
         if answer.error == Code.MEMBER_ID_REQUIRED and state.step is Step.PACING and self._pace is not None:
-            self._pace.given(answer)
-            return None
+            return self._pace.given(answer)
         if answer.error == Code.MEMBER_ID_REQUIRED and state.step is Step.ROLLING:
             return self._own_id.given(answer.member_id)
         if answer.error == Code.FENCED_INSTANCE_ID and not state.joins.is_current(kind):
@@ -235,7 +234,7 @@ class Takeover:
                 return self._pace.described(answer)
             case Step.GROWING:
                 self._growth.described(answer.members)
-            case Step.PARKING:
+            case Step.PARKING | Step.REPLACING:
                 return self._own_id.described(answer.members)
             case Step.HOLDING:
                 self._removal.described(answer.members)

@@ -322,7 +322,12 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         },
         e.JoinAnswer: named(parked),
     },
-    Step.REPLACING: {e.JoinAnswer: {Step.PARKING: replaced, **named(lambda: replacing()[0])}},
+    Step.REPLACING: {
+        e.DescribeAnswer: {
+            Step.PARKED: lambda: replacing()[0].described("PreparingRebalance", *with_bellwether(GOOD)),
+        },
+        e.JoinAnswer: {Step.PARKING: replaced, **named(lambda: replacing()[0])},
+    },
     Step.PARKED: {e.JoinAnswer: named(lambda: given(dry_run_done(), GOOD))},
     Step.WORKING: {
         e.SyncAnswer: {Step.HOLDING: dynamic_until_named},

@@ -55,7 +55,7 @@ def paced(play: Play, members: tuple[e.DescribedMember, ...] = GROUP, answer_s: 
     """Each answer takes this long; the ids have been given back."""
     while not any(isinstance(command, c.Evict) for command in play.last) and play.state is State.APPROACHING:
         given(play.later(answer_s), f"try-{play.now}")
-        stable(play.later(answer_s), *members)
+        stable(play, *members)
     return evicted(play) if play.state is State.APPROACHING else play
 
 

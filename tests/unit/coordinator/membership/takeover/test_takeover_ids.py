@@ -100,7 +100,7 @@ def test_after_a_while_an_id_will_do_behind_a_member_that_may_be_removed(waited_
     play = given(dry_run_done(members=FIVE, instance_id="bellwether"), "blocker").later(waited_s)
     bellwether = client(second, "bw", "bellwether")
     play.wake().described("PreparingRebalance", *in_order(*FIVE, bellwether, buckets=16))
-    assert play.kinds() == (["Evict"] if will_do else ["Join"])
+    assert play.kinds() == (["Evict"] if will_do else ["Join", "Describe"])
     if will_do:
         answered(play, OTHER, member_id=second).synced()
         assert play.sent(c.Evict).member_ids == (OTHER, LEADER)
@@ -113,8 +113,9 @@ def test_a_static_id_is_replaced_in_the_rebalance_until_it_sorts_first() -> None
     play.wake().described("PreparingRebalance", *with_bellwether(BAD))
     assert (play.sent(c.Join).member_id, play.sent(c.Join).lane) == ("", 1)
     again = play.sent(c.Join)
+    assert play.kinds() == ["Join", "Describe"], "together: one answer shows whether the next id is good"
     play.send(e.JoinAnswer(first, FENCED, member_id=BAD))
-    assert play.kinds() == ["Describe"]
+    assert play.kinds() == []
     play.described("PreparingRebalance", *with_bellwether(GOOD))
     comes = play.sent(c.Join)
     assert (comes.member_id, comes.instance_id, comes.lane) == ("opener", None, 0)
@@ -133,14 +134,31 @@ def test_a_static_id_is_replaced_in_the_rebalance_until_it_sorts_first() -> None
 def test_a_static_id_is_replaced_on_the_two_lanes_in_turn() -> None:
     play = parked()
     before, lanes = play.requests[c.Join], []
+    play.wake()
     for bad in (BAD, ALSO_BAD, WORSE):
-        if play.kinds() != ["Describe"]:
-            play.wake()
         play.described("PreparingRebalance", *with_bellwether(bad))
         lanes.append(play.sent(c.Join).lane)
         play.send(e.JoinAnswer(before, FENCED, member_id=bad))
         before = play.requests[c.Join]
     assert lanes == [1, 0, 1]
+
+
+def test_the_next_id_is_asked_for_when_the_connection_of_the_one_before_is_free() -> None:
+    play = parked()
+    first = play.requests[c.Join]
+    play.wake().described("PreparingRebalance", *with_bellwether(BAD))
+    play.described("PreparingRebalance", *with_bellwether(ALSO_BAD))
+    assert play.kinds() == []
+    play.send(e.JoinAnswer(first, FENCED, member_id=BAD))
+    assert play.kinds() == ["Join", "Describe"]
+    assert play.sent(c.Join).lane == 0
+
+
+def test_a_description_that_the_broker_reads_before_the_next_join_is_asked_for_again() -> None:
+    play = parked()
+    play.wake().described("PreparingRebalance", *with_bellwether(BAD))
+    play.described("PreparingRebalance", *with_bellwether(BAD))
+    assert play.kinds() == ["Describe"]
 
 
 def test_the_rebalance_is_held_until_there_is_an_opener() -> None:
