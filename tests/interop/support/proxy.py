@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Self
 
@@ -137,16 +138,22 @@ class _Pair:
         self._pump(self._broker, self._client, answer=True)
 
     def _pump(self, source: socket.socket, sink: socket.socket, *, answer: bool) -> None:
+        late: _Late | None = None
         try:
             if not self._proxy.frames:
                 _copy(source, sink)
             while self._proxy.frames and (data := _frame(source)) is not None:
                 ruling = self._proxy.decide(Frame(self._api(data, answer=answer), answer, len(data)))
-                time.sleep(ruling.delay_s)
-                if not self._send(sink, data, ruling):
+                if ruling.delay_s and late is None:
+                    late = _Late(lambda frame, of: self._send(sink, frame, of), lambda: reset(source))
+                if late is not None:
+                    late.put(data, ruling)
+                elif not self._send(sink, data, ruling):
                     break
         except OSError:
             pass  # an end was closed or reset
+        if late is not None:
+            late.end()
         reset(source)
         reset(sink)
 
@@ -188,6 +195,34 @@ class _Pair:
             case Delivery.CUT:
                 return False
         return True
+
+
+class _Late:
+    """Sends the frames of one direction in a thread of its own, each when its delay is over, in their order. So delays
+    do not add up, as on a long way."""
+
+    def __init__(self, send: Callable[[bytes, Ruling], bool], over: Callable[[], None]) -> None:
+        self._send, self._over = send, over
+        self._frames: SimpleQueue[tuple[float, bytes, Ruling] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def put(self, data: bytes, ruling: Ruling) -> None:
+        self._frames.put((time.monotonic() + ruling.delay_s, data, ruling))
+
+    def end(self) -> None:
+        """Waits until what has come has been sent."""
+        self._frames.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        with suppress(OSError):  # an end was closed or reset
+            while (entry := self._frames.get()) is not None:
+                at, data, ruling = entry
+                time.sleep(max(0.0, at - time.monotonic()))
+                if not self._send(data, ruling):
+                    break
+        self._over()
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:
