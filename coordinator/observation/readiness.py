@@ -25,7 +25,7 @@ def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
     if not its.any():
         return f"{where} is not in the group."
     if any(rule.empties and (plan.named(rule.where) & its).any() for rule in rules):
-        return f"{where} is being evacuated, or the order has not ended yet; see 'bellwether orders'."
+        return f"{where} waits for the end of the order to empty it; bellwether orders shows when that ends."
     coming = np.flatnonzero(_among(plan.owner, its) & ~_among(present, its))
     if len(coming):
         names = plan.names(coming)

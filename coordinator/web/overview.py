@@ -27,7 +27,14 @@ OFTEN = 3  # rebalances within OFTEN_MS
 # Reasons for not leading that are no problem, and temporary ones; all others need an operator.
 NO_PROBLEM = frozenset({NotLeading.EMPTY, NotLeading.STANDBY, NotLeading.ORDERED_OUT})
 PASSING = frozenset(
-    {NotLeading.STARTING, NotLeading.JOINING, NotLeading.TAKING_OVER, NotLeading.REBALANCING, NotLeading.LEAVING}
+    {
+        NotLeading.STARTING,
+        NotLeading.JOINING,
+        NotLeading.TAKING_OVER,
+        NotLeading.REBALANCING,
+        NotLeading.LEAVING,
+        NotLeading.STOPPED,
+    }
 )
 
 

@@ -40,7 +40,7 @@ def test_one_that_is_not_there_or_whose_order_has_not_ended_is_not_ready() -> No
     decision = decided(member("a-1", None), member("b-1", None))
     assert unready(seen(decision), "member:c-1", ()) == "member:c-1 is not in the group."
     empties = Rule("ban", "*", "member:a-1")
-    assert "is being evacuated" in unready(seen(decision), "member:a-1", (empties,))
+    assert "waits for the end of the order to empty it" in unready(seen(decision), "member:a-1", (empties,))
     assert unready(seen(decision), "member:b-1", (empties, Rule("ban", "t-0", "member:b-1"))) == ""
 
 
