@@ -25,7 +25,9 @@ from bellwether_kafka.coordinator.cli.read_groups import (
 )
 from bellwether_kafka.coordinator.kafka import (
     SettingOfBroker,
+    TransactionalIds,
     Transport,
+    TransportError,
     oldest_release,
     read_broker_config,
     read_size_limit,
@@ -36,6 +38,7 @@ from bellwether_kafka.coordinator.observation import (
     Check,
     CheckVerdict,
     DoctorFacts,
+    Observation,
     Sources,
     examine,
     next_steps,
@@ -49,6 +52,7 @@ from bellwether_kafka.coordinator.topology import topic_counts, topology_of_appl
 LIMIT_S = 10.0
 DETAILS_MAX = 20
 ASSIGNORS = {"consumer": "group.consumer.assignors", "streams": "group.streams.assignors"}
+NONE: frozenset[str] = frozenset()
 NOBODY = "bellwether-doctor"  # a member id that no broker assigns
 COLOURS = {"n/a": "dim", "pass": "green", "warn": "yellow", "fail": "red"}
 
@@ -122,6 +126,7 @@ async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFact
             answer_time_ms=await answer_time_ms(sources.transport, group) if seen.members else None,
             weights_topic=settings.weights.topic if settings.weights is not None else "",
             given=given,
+            transactional_ids=await _transactional_ids(sources, seen),
         )
         if not facts.by_load or facts.weights_topic:
             return facts
@@ -135,6 +140,19 @@ async def _with_log_sizes(facts: DoctorFacts, sources: Sources, counts: Mapping[
         return replace(facts, log_sizes=bool(await read_logs(sources.transport, sources.reader.admin, counts)))
     except UNREAD as error:
         return replace(facts, log_sizes_unread=why_unread(error))
+
+
+async def _transactional_ids(sources: Sources, seen: Observation) -> frozenset[str]:
+    """Returns, if the group is an application, the transactional ids of all brokers that answer, as far as Bellwether
+    may describe them."""
+    if seen.protocol != membership.STREAMS_PROTOCOL:
+        return NONE
+    nodes = await sources.reader.nodes()
+    asked = (sources.transport.ask(TransactionalIds(node, int(LIMIT_S * 1000))) for node in nodes)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    if unexpected := [a for a in answers if isinstance(a, BaseException) and not isinstance(a, TransportError)]:
+        raise unexpected[0]
+    return NONE.union(*(ids for ids in answers if isinstance(ids, frozenset)))
 
 
 def _counts(admin: AdminClient) -> dict[str, int] | None:

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         RemovedMembers,
         RemoveMembers,
         TopicIds,
+        TransactionalIds,
     )
     from bellwether_kafka.coordinator.kafka.offset_messages import LogPlace
     from bellwether_kafka.coordinator.kafka.offset_reader import (
@@ -146,6 +147,7 @@ else:
             "RemoveMembers",
             "RemovedMembers",
             "TopicIds",
+            "TransactionalIds",
         ),
         "offset_messages": ("LogPlace",),
         "offset_reader": ("NO_END", "Counts", "Ends", "OffsetReader", "Offsets", "OffsetsError"),

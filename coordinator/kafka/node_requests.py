@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.admin.transactions import ListTransactionsRequest
 from kafka.protocol.consumer.group import LeaveGroupRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -58,6 +59,23 @@ class LogSizes:
         readable = (directory for directory in response.results if not directory.error_code)
         replicas = ((topic.name, p) for directory in readable for topic in directory.topics for p in topic.partitions)
         return {(topic, p.partition_index): int(p.partition_size) for topic, p in replicas if not p.is_future_key}
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalIds:
+    """ListTransactions of one broker: the transactional ids that it coordinates and that Bellwether may describe. (The
+    ACL is DESCRIBE on the TransactionalId; others are left out. confluent-kafka has no such request.)"""
+
+    node: Node
+    timeout_ms: int
+
+    def message(self) -> Any:
+        return ListTransactionsRequest(
+            state_filters=[], producer_id_filters=[], duration_filter=-1, transactional_id_pattern=None
+        )
+
+    def answer(self, response: Any) -> frozenset[str]:
+        return frozenset(state.transactional_id for state in response.transaction_states)
 
 
 @dataclass(frozen=True, slots=True)

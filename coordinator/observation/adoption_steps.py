@@ -38,11 +38,10 @@ def instances(seen: Observation) -> tuple[Instance, ...]:
     """Returns the processes of the group in the order in which to restart them."""
     ids = [member.member_id for member in seen.members]
     ahead = frozenset(first_bucket(ids, ids))
-    raw = seen.shadow.decision.raw.others if seen.shadow is not None else ()
-    reported = {m.member_id: process for m in raw if (process := reported_process(m.metadata, seen.protocol))}
+    process_of = processes(seen)
     by_process: dict[str, list[ObservedMember]] = {}
     for member in seen.members:
-        by_process.setdefault(reported.get(member.member_id) or _process(member), []).append(member)
+        by_process.setdefault(process_of[member.member_id], []).append(member)
     made = [
         Instance(_name(process, members), tuple(members), any(m.member_id in ahead for m in members))
         for process, members in by_process.items()
@@ -93,8 +92,14 @@ def cost(order: Sequence[Instance]) -> str:
     )
 
 
+def processes(seen: Observation) -> dict[str, str]:
+    """Returns the process of each member by member id: the one that it reports, or else the one that its ids name."""
+    raw = seen.shadow.decision.raw.others if seen.shadow is not None else ()
+    reported = {m.member_id: process for m in raw if (process := reported_process(m.metadata, seen.protocol))}
+    return {m.member_id: reported.get(m.member_id) or _process(m) for m in seen.members}
+
+
 def _process(member: ObservedMember) -> str:
-    """Returns what tells the process of a member that reports none."""
     return process_in_client_id(member.client_id) or member.instance_id or member.client_id or member.member_id
 
 

@@ -4,6 +4,7 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import required_counts
 from bellwether_kafka.coordinator.ghosts import process_of
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.observation import adoption_steps
 from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     Check,
     CheckVerdict,
@@ -24,6 +25,7 @@ def application_checks(facts: DoctorFacts) -> list[Check]:
     """Returns the checks of an application; those of topologies also without members."""
     return [
         *_ghosts(facts),
+        *_guarantee(facts),
         *_topology(facts),
         *_sources(facts),
         *_upgrade(facts),
@@ -37,6 +39,28 @@ def _ghosts(facts: DoctorFacts) -> list[Check]:
     if seen.protocol != STREAMS_PROTOCOL or seen.kind == "streams":
         return []
     return [*_proofs(facts), *_waits(facts)]
+
+
+def _guarantee(facts: DoctorFacts) -> list[Check]:
+    """Compares the declared guarantee with the transactional ids of the application's processes. Bellwether may not be
+    allowed to see any, so that there are none shows nothing."""
+    seen, streams = facts.seen, facts.streams
+    if seen.protocol != STREAMS_PROTOCOL:
+        return []
+    application = streams.application_id if streams is not None else seen.group_id
+    prefixes = tuple(f"{application}-{process}-" for process in set(adoption_steps.processes(seen).values()))
+    used = sorted(name for name in facts.transactional_ids if name.startswith(prefixes))
+    if not used:
+        return []
+    if streams is not None and streams.exactly_once:
+        return [Check("guarantee", CheckVerdict.PASS, "The application writes transactions, as the settings say.")]
+    message = (
+        f"The application writes transactions ({used[0]}), and the settings do not say so: a thread that a take-over"
+        " removes would lose the state of its tasks."
+    )
+    verdict = CheckVerdict.FAIL if facts.mode == "lead" else CheckVerdict.WARN
+    remedy = 'Set "processing.guarantee" = "exactly_once_v2" for the group.'
+    return [Check("guarantee", verdict, message, remedy)]
 
 
 def _waits(facts: DoctorFacts) -> list[Check]:

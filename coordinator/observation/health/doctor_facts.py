@@ -90,7 +90,7 @@ class DoctorFacts:
     assigns. `weights_topic` is the topic of weights, "" without one. `log_sizes` is whether brokers report the sizes of
     the group's logs, None if that is not known; `log_sizes_unread` is why. `answer_time_ms` is
     how long the broker takes to answer DescribeGroups, None if that is not known. `given` are operators' orders, None
-    if there is no control topic.
+    if there is no control topic. `transactional_ids` are those of the cluster that Bellwether may describe.
     """
 
     seen: Observation
@@ -113,6 +113,7 @@ class DoctorFacts:
     log_sizes_unread: str = "that was not asked"
     answer_time_ms: float | None = None
     given: GivenOrders | None = None
+    transactional_ids: frozenset[str] = frozenset()
 
     @property
     def by_load(self) -> bool:

@@ -1,12 +1,14 @@
 """A running, warm application whose leader Bellwether becomes and ceases to be, again and again: nobody loses a task by
 it."""
 
+import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.interop.support.bellwether import INSTANCE, Bellwether
+from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS
 from tests.interop.support.members import wait_until
@@ -76,6 +78,15 @@ IN_MEMORY = {"kind": "streams", "processing.guarantee": "at_least_once"}
 EXACTLY_ONCE = {"kind": "streams", "processing.guarantee": "exactly_once_v2", "stores": "persistent"}
 
 
+def guarantee(kafka: KafkaCluster, group: str, folder: Path, declared: Mapping[str, object]) -> str:
+    """The verdict of `doctor`."""
+    file = folder / "doctor.toml"
+    entry = {"name": group, "mode": "lead", **declared}
+    file.write_text(toml({"bootstrap.servers": kafka.bootstrap}, [entry], http_address=""))
+    ended = run_to_end(["doctor", group, "--config", str(file), "--output", "json"])
+    return str({check["name"]: check["verdict"] for check in json.loads(ended.stdout)}["guarantee"])
+
+
 @pytest.mark.proof
 def test_an_application_is_taken_over_only_where_that_is_declared_to_cost_no_state(
     kafka: KafkaCluster, tmp_path: Path
@@ -97,6 +108,8 @@ def test_an_application_is_taken_over_only_where_that_is_declared_to_cost_no_sta
         ):
             refuses(kafka, group, reported, reason)
             assert last_rebalance(kafka, group) == rested, f"{reason}, and yet the group was disturbed"
+        assert guarantee(kafka, group, tmp_path, IN_MEMORY) == "fail", "its transactional ids show what it is"
+        assert guarantee(kafka, group, tmp_path, EXACTLY_ONCE) == "pass"
         insisted = {
             **EXACTLY_ONCE,
             "adopt": "take-over",

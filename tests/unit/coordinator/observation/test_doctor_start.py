@@ -191,6 +191,23 @@ def test_threads_of_a_process_are_one_instance_where_the_application_sets_the_cl
     assert "(shop, 10.0.0.2, 2 threads)" in verdict.remedy
 
 
+def test_an_application_that_writes_transactions_is_exactly_once_whatever_the_settings_say() -> None:
+    """One that was declared at_least_once passed, and a take-over would have cost a thread's tasks their state."""
+    facts = application(SHOP)
+    seen = replace(facts.seen, members=(thread(LATER, 1),))
+    own = f"shop-{process(1).partition(' ')[0]}-1"
+    others = frozenset({"shop-elsewhere-1", f"bills-{own}"})
+    assert not [c for c in examine(replace(facts, seen=seen, transactional_ids=others)) if c.name == "guarantee"]
+    facts = replace(facts, seen=seen, transactional_ids=others | {own})
+    verdict = check(facts, "guarantee")
+    assert verdict.verdict is CheckVerdict.FAIL
+    assert own in verdict.message
+    assert '"processing.guarantee" = "exactly_once_v2"' in verdict.remedy
+    assert check(replace(facts, mode="observe"), "guarantee").verdict is CheckVerdict.WARN
+    declared = GroupSettings(name="shop", kind="streams", **{"processing.guarantee": "exactly_once_v2"}).streams
+    assert check(replace(facts, streams=declared), "guarantee").verdict is CheckVerdict.PASS
+
+
 def test_the_stop_of_a_static_member_is_to_be_stated() -> None:
     """A broker gives the lead back to it when it returns, so a restart alone changes nothing."""
     static = replace(thread(LATER, 1), instance_id="app-1-1")
