@@ -91,7 +91,7 @@ def test_a_broker_that_answers_slowly_is_foreseen_with_the_time_that_was_measure
     slow = removals(seen(*CROWD), config, SizeLimit(1_000), answer_time_ms=100.4)
     assert slow is not None
     assert not slow.begins
-    assert "among the 6 that can be tried within roll_ms_max if the broker answers in 100 ms;" in slow.reason
+    assert "among the 9 that can be tried within roll_ms_max if the broker answers in 100 ms;" in slow.reason
     assert slow.by_pace
     assert "would not begin now" in (message := " ".join(slow.sentences()))
     assert "measures that again before each attempt" in message
