@@ -273,7 +273,7 @@ def test_an_application_that_is_only_observed_is_planned_by_its_load(policy: str
 
 def test_the_silence_of_brokers_is_one_log_line_for_as_long_as_it_lasts() -> None:
     class Silent(GroupObserver):
-        async def observe(self) -> Observation:
+        async def _observe(self) -> Observation:
             reason = reasons.pop(0)
             if reason:
                 raise TransportError(Failure.TIMED_OUT, reason)

@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.membership import Failure, NotLeading, Role
 from bellwether_kafka.coordinator.membership.error_codes import EXIT_FENCED
-from bellwether_kafka.coordinator.runtime import group_runner
+from bellwether_kafka.coordinator.runtime import recollection
 from bellwether_kafka.coordinator.runtime.group_runner import EXIT_BUG, GroupRunner
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
@@ -121,7 +121,7 @@ def test_a_change_is_reported_once_and_the_end_in_the_words_of_the_log() -> None
 def test_the_offsets_of_a_group_that_seems_unknown_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, offsets: list[AnyCommitted | TransportError], reasons: list[NotLeading]
 ) -> None:
-    monkeypatch.setattr(group_runner, "ASK_AGAIN_S", 0.01)
+    monkeypatch.setattr(recollection, "ASK_AGAIN_S", 0.01)
     reported: list[Role] = []
     brokers = Restarted(*offsets)
     with capture_logs():
