@@ -4,14 +4,16 @@ It never raises. If no valid plan can be sent, it returns a Refusal with the rea
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from bellwether_kafka.assignors import shared
-from bellwether_kafka.assignors.consumer.chain import PlacementStage, PolicyStage, Problem, run
-from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
+from bellwether_kafka.assignors.consumer.chain import PlacementStage, PolicyStage, Problem, StageError, run
+from bellwether_kafka.assignors.consumer.cooperative import pending_partitions, unreleased
 from bellwether_kafka.assignors.consumer.derived import current_owner
+from bellwether_kafka.assignors.consumer.follow_up import LastTarget, intended_owner, target_to_carry_out
 from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
 from bellwether_kafka.assignors.consumer.registry import BUILT_IN, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
@@ -24,6 +26,7 @@ ASSIGNMENT_VERSION = 1
 # sarama never writes a subscription above this version (docs/reference/client-quirks.md#what-each-client-writes).
 _HIGHEST_SARAMA_VERSION = 2
 _LISTED = 5
+UNRELEASED = f"has not given up partitions that {shared.REPEATS_MAX + 1} plans in a row took from it"
 RACKLESS = "names no rack while others do"  # reported, but a rebalance cannot fix it
 
 
@@ -50,9 +53,11 @@ def _decide(
     group = group_view(decoded, cluster, memory, cooperative=cooperative, kind=kind)
     before = current_owner(group, cluster)
     before.flags.writeable = False
-    group = replace(group, current=before)
-    problem = Problem(group, cluster, before, seed)
-    plan, stages, trouble = _plan(problem, policy)
+    intended = intended_owner(group, cluster, memory)
+    intended.flags.writeable = False
+    group = replace(group, current=intended)
+    last = target_to_carry_out(group, cluster, memory, policy.rules)
+    plan, stages, trouble = _plan(Problem(group, cluster, intended, seed), policy, last)
     sent = plan.sent
     echoes = _echoes(decoded, group, cluster, sent, memory)
     return Decision(
@@ -60,10 +65,10 @@ def _decide(
         policy=policy.name,
         decided_at_ms=now_ms,
         seed=seed,
-        plan=PartitionPlan(group, cluster, before, plan, decoded.members, echoes),
+        plan=PartitionPlan(group, cluster, before, plan, decoded.members, echoes, policy.rules),
         assignments=_encode(raw, cluster, group, sent, echoes),
         stages=stages,
-        warnings=(*trouble, *_warnings(decoded, group, seen)),
+        warnings=(*trouble, *_warnings(decoded, group, seen, sent)),
     )
 
 
@@ -72,8 +77,16 @@ def planned_owners(group: GroupView, cluster: ClusterView, policy: Policy) -> In
     return _plan(Problem(group, cluster, current_owner(group, cluster)), policy)[0].owner
 
 
-def _plan(problem: Problem, policy: Policy) -> tuple[Plan, tuple[shared.StageReport, ...], tuple[str, ...]]:
-    """Returns the policy's plan if it is valid, else a plain sticky plan and a warning. Raises RefusalError."""
+def _plan(
+    problem: Problem, policy: Policy, last: LastTarget | None = None
+) -> tuple[Plan, tuple[shared.StageReport, ...], tuple[str, ...]]:
+    """Returns the target of the last plan if it is to be carried out, else the policy's plan if that is valid, else a
+    plain sticky plan and a warning. Raises RefusalError."""
+    if last is not None:
+        with suppress(StageError):
+            plan, stages, reason = _tried(problem, [PlacementStage(last), *policy.orders])
+            if not reason:
+                return plan, stages, ()
     try:
         plan, stages, reason = _tried(problem, policy.chain(problem.group.protocol), policy.clock)
     except shared.UnknownNameError as error:
@@ -137,8 +150,10 @@ def _echoes(
     return echoes
 
 
-def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> tuple[str, ...]:
+def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView, sent: IntArray) -> tuple[str, ...]:
     members, columns = group.members, decoded.columns
+    holder, asked = unreleased(group, sent)
+    refusing = sorted(set(holder[asked > shared.REPEATS_MAX].tolist()))
     degraded = [members.ids[m] for m in sorted(columns.errors)]
     empty = [at for at, topics in enumerate(columns.topic_lists) if not topics]
     topicless = np.flatnonzero(np.isin(columns.topic_list, empty)).tolist() if empty else []
@@ -149,6 +164,7 @@ def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView) -> 
     unknown = wanted - cluster.unreadable - cluster.index.keys()
     kinds = (
         *(([members.ids[m] for m in rows], f"{reason}: member") for reason, rows in group.distrusted),
+        ([members.ids[m] for m in refusing], f"{UNRELEASED}: member"),
         (degraded, "cannot be decoded and keeps its last known partitions: member"),
         ([members.ids[m] for m in topicless], "subscribes to no topic: member"),
         ([members.ids[m] for m in rackless], f"{RACKLESS}: member"),

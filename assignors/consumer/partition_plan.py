@@ -25,7 +25,7 @@ from bellwether_kafka.protocol.primitives import ProtocolError
 class PartitionPlan:
     """The plan of a consumer group. `before` and `target` are in the coordinates of `group` and `cluster`. `joined` are
     the members as they joined, without Bellwether's own. `echoes` is the userData written into assignments, by member.
-    See `GroupPlan`."""
+    `rules` are the operator's, under which it was made. See `GroupPlan`."""
 
     group: GroupView
     cluster: ClusterView
@@ -33,6 +33,7 @@ class PartitionPlan:
     target: shared.Plan
     joined: tuple[shared.RawMember, ...]
     echoes: Mapping[int, bytes]
+    rules: tuple[shared.Rule, ...] = ()
 
     words = shared.Words("consumer", "partition", "member", "members")
     replayable = True
@@ -81,7 +82,9 @@ class PartitionPlan:
         echoes = {group.members[m].key: data for m, data in self.echoes.items()}
         plan = shared.Memory.of(group.generation, self.cluster, sent, group.members, digests=digests, echoes=echoes)
         holder, asked = unreleased(group, sent)
-        return replace(plan, holder=holder, asked=asked)
+        if not self.pending.any():
+            return replace(plan, holder=holder, asked=asked)
+        return replace(plan, holder=holder, asked=asked, target=self.owner, rules=self.rules)
 
     def in_generation(self, generation: int) -> Self:
         return replace(self, group=replace(self.group, generation=generation))

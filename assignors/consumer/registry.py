@@ -116,9 +116,14 @@ class Policy:
         return self.name in self.assignors or any(not isinstance(stage, OperatorRules) for stage in self.stages)
 
     @property
+    def orders(self) -> tuple[OperatorRules, ...]:
+        """Those of its stages that apply the operator's orders on placement."""
+        return tuple(stage for stage in self.stages if isinstance(stage, OperatorRules))
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """The operator's orders on placement that its stages apply."""
-        return tuple(rule for stage in self.stages if isinstance(stage, OperatorRules) for rule in stage.rules)
+        return tuple(rule for stage in self.orders for rule in stage.rules)
 
     def with_rules(self, rules: tuple[Rule, ...]) -> "Policy":
         """Returns the policy under an operator's orders on placement, which its last stage applies."""

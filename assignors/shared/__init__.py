@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.shared.arrays import (
     task_code,
 )
 from bellwether_kafka.assignors.shared.change import Change, WhatIfError
-from bellwether_kafka.assignors.shared.claims import ClaimKind, Claims, Delivered, check_claims
+from bellwether_kafka.assignors.shared.claims import REPEATS_MAX, ClaimKind, Claims, Delivered, check_claims
 from bellwether_kafka.assignors.shared.decision import (
     Alternative,
     CopyLag,

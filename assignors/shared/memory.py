@@ -14,6 +14,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared.arrays import BoolArray, IntArray, LongArray
 from bellwether_kafka.assignors.shared.dense_views import NO_GENERATION, NOBODY, ClusterView, Members, MemberView
+from bellwether_kafka.assignors.shared.rules import Rule
 
 
 def digest(metadata: bytes) -> bytes:
@@ -28,7 +29,8 @@ class Memory:
     `members` have the last readable subscription and rack. `digests` (by member key) are fingerprints of the metadata
     of static members. `echoes` (by member key) are the userData written into assignments. `holder` is the member that
     still had a partition which the plan took from it, and `asked` is how many plans in a row asked for that partition;
-    both are per flat partition, or empty if there is none.
+    both are per flat partition, or empty if there is none. `target` is where partitions are to be, with those that the
+    plan left pending, and `rules` are those under which it was made; empty if nothing is pending.
     """
 
     generation: int
@@ -39,6 +41,8 @@ class Memory:
     echoes: Mapping[str, bytes] = field(default_factory=dict)
     holder: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     asked: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    target: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    rules: tuple[Rule, ...] = ()
 
     @classmethod
     def of(
@@ -94,6 +98,10 @@ class Memory:
     def holder_in(self, cluster: ClusterView, keys: Iterable[str]) -> IntArray:
         """`holder` in other coordinates, as `owner_in`."""
         return self._in(self.holder, cluster, keys)
+
+    def target_in(self, cluster: ClusterView, keys: Iterable[str]) -> IntArray:
+        """`target` in other coordinates, as `owner_in`."""
+        return self._in(self.target, cluster, keys)
 
     def asked_in(self, cluster: ClusterView) -> IntArray:
         """Returns `asked` per flat partition of `cluster`, 0 for partitions that memory does not have."""
