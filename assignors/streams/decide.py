@@ -41,7 +41,8 @@ class Assignors:
 
     `without_lags`: `assign` also runs if lags are unknown, as for custom assignors in Java; the stock policies need
     lags. Processes that left less than `affinity_ms` ago are remembered with their tasks. `durable`: stores survive a
-    restart of their process, except for what a crash loses of them (see `hidden_state`).
+    restart of their process, except for what a crash loses of them (see `hidden_state`). `rules` are the operator's
+    orders that `assign` applies.
     """
 
     assign: Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]
@@ -50,6 +51,7 @@ class Assignors:
     without_lags: bool = False
     affinity_ms: int = 0
     durable: bool = False
+    rules: tuple[shared.Rule, ...] = ()
 
 
 STOCK = Assignors(assign_streams, assign_fallback_prior, spread)
@@ -60,7 +62,8 @@ def stock(stages: StageConfigs, *, durable: bool = False) -> Assignors:
     made = replace(STOCK, durable=True) if durable else STOCK
     if not stages.any:
         return made
-    return replace(made, assign=partial(assign_streams, stages=stages), affinity_ms=stages.host_affinity_ms)
+    assign = partial(assign_streams, stages=stages)
+    return replace(made, assign=assign, affinity_ms=stages.host_affinity_ms, rules=stages.rules)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,6 +150,11 @@ def _decide(
     )
     inputs = _with_former_rebalances(work, _Inputs(tasks, claims, timestamped))
     work.warnings.extend((*timestamped.warnings, *members.state_warnings(claims, decoded, trouble)))
+    keys, rules = [member.key for member in decoded.members], work.assignors.rules
+    careful = work.policy in _WITH_MEMORY  # what they promise depends on state, and on who still runs a task
+    last = members.target_to_carry_out(inputs.view, tasks, claims, keys, memory, rules, careful=careful)
+    if last is not None and not sending.validate_plan(inputs.view, last.plan):
+        return _sent(work, inputs, last.plan, _threads(work, inputs.view, last.plan, last.threads))
     plan = _plan(work, inputs.view)
     return _sent(work, inputs, plan, _threads(work, inputs.view, plan))
 
@@ -187,8 +195,8 @@ def _plan(work: _Planning, view: StreamsView) -> StreamsPlan:
     return plan
 
 
-def _threads(work: _Planning, view: StreamsView, plan: StreamsPlan) -> ThreadPlan:
-    threads = work.assignors.spread(view, plan)
+def _threads(work: _Planning, view: StreamsView, plan: StreamsPlan, threads: ThreadPlan | None = None) -> ThreadPlan:
+    threads = threads or work.assignors.spread(view, plan)
     _refuse(sending.validate_threads(view, plan, threads, work.process_map), "no valid plan on threads")
     return threads
 
@@ -219,6 +227,11 @@ def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPl
     _refuse(sending.validate_bytes(decoded, tasks, out, blobs), "the plan cannot be sent")
     before = shared.lookup(process_map.process, view.running_on, shared.NOBODY)
     records = work.memory.records if inputs.hidden is None else members.records_after(inputs.hidden, view, plan)
+    memory = sending.remember(
+        decoded, tasks, out, work.memory, work.now_ms, inputs.homes, records, inputs.claims, destinations
+    )
+    if pending.any():
+        memory = replace(memory, target=members.target_of(view, plan, threads, pending, work.assignors.rules))
     decided = TaskPlan(
         topology=tasks.topology,
         configs=work.configs,
@@ -233,9 +246,7 @@ def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPl
         before=before,
         report_at_ms=inputs.seen.report_at_ms,
         joined=decoded.members,
-        memory=sending.remember(
-            decoded, tasks, out, work.memory, work.now_ms, inputs.homes, records, inputs.claims, destinations
-        ),
+        memory=memory,
         refused=inputs.claims.refused,
     )
     return shared.Decision(

@@ -25,12 +25,13 @@ from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, To
 _VIEWS = shared.ClusterView, shared.MemberView, shared.Memory, shared.RawGroup, shared.RawMember, shared.Rule
 _TOPOLOGY = application.Exported, application.InternalTopic, application.Subtopology, application.Topology
 _REPORTED = application.EndOffsets, application.ProcessView, members.ProcessRecord, members.ThreadRecord
-_REMEMBERED = members.Destinations, members.Home, members.StreamsMemory
+_REMEMBERED = members.Destinations, members.Home, members.StreamsMemory, members.Target
+_PLANS = application.StreamsPlan, application.ThreadPlan, shared.StageReport
 _CONFIGS = application.AssignmentConfigs, StageConfigs, StreamsConfig
 _IDS = HostInfo, ProcessId, TaskId, TopicPartition
 _RECORDS: dict[str, Callable[..., object]] = {
     kind.__name__: kind
-    for kind in (*_VIEWS, *_TOPOLOGY, *_REPORTED, *_REMEMBERED, *_CONFIGS, *_IDS, Arrivals, TaskRequest, World)
+    for kind in (*_VIEWS, *_TOPOLOGY, *_REPORTED, *_REMEMBERED, *_PLANS, *_CONFIGS, *_IDS, Arrivals, TaskRequest, World)
 }
 # A clock measures stages. The rules in a request are those that have an effect on its members.
 _LEFT_OUT = {"clock", "among"}

@@ -1,16 +1,34 @@
 """Random applications in which processes come, go and lose their stores: what the first plan after a change announces
-is what happens, in few steps. BELLWETHER_SEEDS raises the number of histories."""
+is what happens, in few steps, and what it left pending is handed out by the next. BELLWETHER_SEEDS raises the number
+of histories."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import PINNED, AssignmentConfigs
+from bellwether_kafka.assignors.streams.api import (
+    ApplicationState,
+    AssignedTask,
+    KafkaStreamsAssignment,
+    TaskAssignment,
+    TaskAssignor,
+)
+from bellwether_kafka.assignors.streams.application.task_views import (
+    PINNED,
+    AssignmentConfigs,
+    StreamsPlan,
+    StreamsView,
+)
+from bellwether_kafka.assignors.streams.decide import STOCK
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
+from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
+from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, STREAMS_POLICIES
+from tests.seeds import seeds
 from tests.unit.assignors.streams.restoring import Rebalance, RestoringApplication, shown
 
 SEEDS = int(os.environ.get("BELLWETHER_SEEDS", "40"))
@@ -19,7 +37,34 @@ EVENTS = 5
 REBALANCES_PER_MINUTE = 45
 
 
-def application(random: Random) -> RestoringApplication:
+RESTLESS = "restless"
+
+
+class Restless(TaskAssignor):
+    """A plug-in that moves tasks whenever it is asked."""
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        processes = sorted(application_state.kafka_streams_states(compute_task_lags=False))
+        placed = {process: KafkaStreamsAssignment.of(process) for process in processes}
+        first = application_state.now_ms // 50 % len(processes)
+        for number, task in enumerate(application_state.all_tasks):
+            placed[processes[(first + number) % len(processes)]].assign_task(AssignedTask.active(task))
+        return TaskAssignment(placed.values())
+
+    def configure(self, configs: Mapping[str, object]) -> None:
+        """Needs no settings."""
+
+    def on_assignment_computed(self, *_: object) -> None:
+        """Wants no answer."""
+
+
+def plugged(view: StreamsView, configs: AssignmentConfigs, _policy: str) -> StreamsPlan:
+    return run_plugin(Restless(), view, configs, PluginHealth(), now_ms=view.now_ms, cluster=view.cluster).plan
+
+
+def application(
+    random: Random, policy: str = STREAMS_HA, kind: type[RestoringApplication] = RestoringApplication
+) -> RestoringApplication:
     configs = AssignmentConfigs(
         acceptable_recovery_lag=random.choice([100, 1_000, 1_000, PINNED]),
         max_warmup_replicas=random.choice([1, 2, 2, 6]),
@@ -27,8 +72,8 @@ def application(random: Random) -> RestoringApplication:
         probing_rebalance_interval_ms=60_000,
     )
     sizes = [random.choice([500, 1_500, 4_000, 20_000]) for _ in range(random.randint(1, 4))]
-    return RestoringApplication(
-        STREAMS_HA,
+    return kind(
+        policy,
         configs,
         stores={f"s{number}": size for number, size in enumerate(sizes)},
         stateless=random.randint(0, 2),
@@ -84,3 +129,52 @@ def test_follow_ups_do_what_was_announced(part: int) -> None:
             except AssertionError as error:
                 raise AssertionError(f"seed {seed}, event {number}: {error}") from error
             made.idle(random.choice([0, 5_000, 60_000]))
+
+
+class ChainedApplication(RestoringApplication):
+    """Remembers the rebalances that follow only from what the one before left pending, as chains. Those after an event,
+    a probe or a report of a process that restarted begin a chain."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.chains: list[list[Rebalance]] = []
+        self.happened = True
+
+    def start(self, *arguments: Any, **options: Any) -> None:
+        super().start(*arguments, **options)
+        self.happened = True
+
+    def stop(self, number: int) -> None:
+        super().stop(number)
+        self.happened = True
+
+    def rebalance(self) -> Rebalance:
+        last = self.decision
+        reports = any(record.hidden.any() for record in self.memory.records.values())
+        if last is None or not last.followup or self.happened or reports:
+            self.chains.append([])
+        self.happened = False
+        rebalance = super().rebalance()
+        self.chains[-1].append(rebalance)
+        return rebalance
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", seeds(SEEDS // 4))
+@pytest.mark.parametrize("policy", [*STREAMS_POLICIES, RESTLESS])
+def test_what_was_left_pending_is_handed_out_by_the_next_rebalance(policy: str, seed: int) -> None:
+    """Under every policy, and it takes nothing more from anybody."""
+    random = Random(seed)
+    made = application(random, policy, ChainedApplication)
+    assert isinstance(made, ChainedApplication)
+    if policy == RESTLESS:
+        made.assignors = replace(STOCK, assign=plugged, without_lags=True)
+    made.start(1)
+    made.rest()
+    for _ in range(EVENTS):
+        change(random, made)
+        made.rest()
+        made.idle(random.choice([0, 5_000, 60_000]))
+    for chain in made.chains:
+        assert len(chain) <= 2, shown(chain)
+        assert not sum(rebalance.moved for rebalance in chain[1:]), shown(chain)

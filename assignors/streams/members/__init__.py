@@ -11,7 +11,12 @@ from bellwether_kafka.assignors.streams.members.checks import (
     state_warnings,
 )
 from bellwether_kafka.assignors.streams.members.claims import ThreadClaims, read_claims, still_held
-from bellwether_kafka.assignors.streams.members.destinations import destinations_after, use_destinations
+from bellwether_kafka.assignors.streams.members.destinations import (
+    destinations_after,
+    target_of,
+    target_to_carry_out,
+    use_destinations,
+)
 from bellwether_kafka.assignors.streams.members.hidden_state import (
     HiddenState,
     records_after,
@@ -24,6 +29,7 @@ from bellwether_kafka.assignors.streams.members.memory import (
     Home,
     ProcessRecord,
     StreamsMemory,
+    Target,
     ThreadRecord,
     assignment_info,
     recall_streams,

@@ -7,15 +7,22 @@ although some tasks have already been given up. So a plan's destinations apply a
 Running tasks leave their processes at most once per HAND_OVER_MS (see `memory`): tasks that have caught up move
 together with those that catch up until then, because each hand-over costs two rebalances. A task that runs nowhere
 never waits for this.
+
+The rebalance that only hands out what the last one left pending needs no plan: the target applies as it is, under every
+policy.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, IntArray
-from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskMap
-from bellwether_kafka.assignors.streams.members.memory import Destinations, StreamsMemory
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray, Rule, among, lookup, task_code
+from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView, TaskMap, ThreadPlan
+from bellwether_kafka.assignors.streams.members.claims import ThreadClaims
+from bellwether_kafka.assignors.streams.members.memory import Destinations, StreamsMemory, Target
+
+Rules = tuple[Rule, ...]
 
 
 def use_destinations(view: StreamsView, memory: StreamsMemory, tasks: TaskMap, *, expects_reports: bool) -> StreamsView:
@@ -31,6 +38,51 @@ def use_destinations(view: StreamsView, memory: StreamsMemory, tasks: TaskMap, *
         return replace(view, destination=_pending_for(last, view, memory, tasks), hands_over=not expects_reports)
     just_now = last.next_hand_over_ms(view.now_ms) > view.now_ms
     return replace(view, destination=last.process, hands_over=not (expects_reports or just_now))
+
+
+def target_of(view: StreamsView, plan: StreamsPlan, threads: ThreadPlan, pending: BoolArray, rules: Rules) -> Target:
+    """Returns what to remember of a plan that leaves these tasks pending."""
+    table, tasks = view.tasks, np.flatnonzero(pending)
+    with_state = np.sort(task_code(plan.active[tasks], tasks, table.size))
+    with_state = with_state[among(with_state, _reported(view))]
+    return Target(
+        plan, threads, pending, with_state, view.processes, table.subtopology, table.partition, view.lags_known, rules
+    )
+
+
+def target_to_carry_out(
+    view: StreamsView,
+    tasks: TaskMap,
+    claims: ThreadClaims,
+    keys: Sequence[str],
+    memory: StreamsMemory,
+    rules: Rules,
+    *,
+    careful: bool,
+) -> Target | None:
+    """Returns the target of the last plan if something of it is still pending and nothing else has changed since, else
+    None. Processes with their threads, tasks and `rules` must be the same, no process may have to report after a
+    restart, and threads (rows with these `keys`) must have nothing that the last plan did not give them or ask of them.
+    `careful`: also, new processes must still have their state, and owners must have given up what is pending."""
+    last, table = memory.target, view.tasks
+    if last is None or (last.processes, last.lags_known, last.rules) != (view.processes, view.lags_known, rules):
+        return None
+    if not np.array_equal(last.subtopology, table.subtopology) or not np.array_equal(last.partition, table.partition):
+        return None
+    if any(record.hidden.any() for record in memory.records.values()):
+        return None
+    given, had = (plan.owner_in(tasks.cluster, keys)[claims.flat] for plan in (memory.plan, memory.owned))
+    if ((given != claims.member) & (had != claims.member)).any():
+        return None
+    if careful and lookup(last.pending, claims.tasks(tasks), False).any():
+        return None
+    return last if not careful or among(last.with_state, _reported(view)).all() else None
+
+
+def _reported(view: StreamsView) -> LongArray:
+    """Returns the ascending codes of (process, task) of the state that processes themselves reported."""
+    codes = view.report.codes(view.tasks.size)
+    return codes[~view.report_hidden] if len(view.report_hidden) else codes
 
 
 def destinations_after(view: StreamsView, plan: StreamsPlan, memory: StreamsMemory) -> Destinations:

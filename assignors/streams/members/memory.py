@@ -19,9 +19,10 @@ from bellwether_kafka.assignors.shared import (
     IntArray,
     LongArray,
     Memory,
+    Rule,
     digest,
 )
-from bellwether_kafka.assignors.streams.application import ProcessView
+from bellwether_kafka.assignors.streams.application import ProcessView, StreamsPlan, ThreadPlan
 from bellwether_kafka.protocol.bulk import SubscriptionColumns, read_infos, read_subscriptions
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId
@@ -91,13 +92,31 @@ class Destinations:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """The placement of a plan that left tasks pending, in its own coordinates: those of `processes` and of tasks by
+    parallel arrays of subtopology ids and partitions. `with_state` are ascending codes of (process, task) of pending
+    tasks whose new process reported state of them. `rules` are the orders under which it was made."""
+
+    plan: StreamsPlan
+    threads: ThreadPlan
+    pending: BoolArray
+    with_state: LongArray
+    processes: tuple[ProcessView, ...]
+    subtopology: IntArray
+    partition: IntArray
+    lags_known: bool
+    rules: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StreamsMemory:
     """The plan of `plan.generation` as it was SENT. `threads` are by member key (instance id, else member id).
 
     `led`: the plan was Bellwether's; otherwise it was read from the group, and `standbys` counts the processes that had
     a standby of each task. `processes` is how many took part in it.
     `homes` are the tasks of processes that left recently (host affinity). `records` are the tasks of each process (see
-    `hidden_state`). `destinations` are those of the last plan, None if the policy has none.
+    `hidden_state`). `destinations` are those of the last plan, None if the policy has none. `target` is its placement,
+    None if nothing is pending.
     """
 
     plan: Memory
@@ -109,6 +128,7 @@ class StreamsMemory:
     records: Mapping[ProcessId, ProcessRecord] = field(default_factory=dict)
     owned: Memory = field(default_factory=Memory.empty)
     destinations: Destinations | None = None
+    target: Target | None = None
 
     @classmethod
     def empty(cls) -> "StreamsMemory":
