@@ -39,6 +39,7 @@ from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind,
 from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, inspect, misdirected
 from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRebalance, Timings
 from bellwether_kafka.coordinator.planning.racks import NO_RULES, MemberRacks, RackRules
+from bellwether_kafka.coordinator.planning.settling import Settling
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.threads import PlanThreads, Turns, Urgency
 
@@ -85,6 +86,7 @@ class Planner(Generic[P]):
         self._ordered: tuple[str, ...] = ()  # orders that no delivered plan includes yet
         self._evacuated: set[str] = set()  # places that the last plan had to evacuate
         self._by_order = False  # orders caused that plan
+        self._settling = Settling()
         self._turn = 0  # reads of a group that a member leads are discarded if this has changed
         self._plans = 0  # plans begun: one that ends late must not replace a later one
         self._memories = 0  # replacements of the memory: reads begun before the last one are outdated
@@ -217,6 +219,7 @@ class Planner(Generic[P]):
         if previous is None and returned is not None:
             explained = partial(cause_after_return, returned.decision, returned.reason)
         why = explained(decision, ordered=planned.ordered, in_force=in_force, wanted=planned.wanted)
+        self._settling = self._settling.after(previous, decision, why)
         why, self._returned = self._with_orders(why, planned, previous), None
         chosen = planned.chosen
         if previous is not None and previous.followup:
@@ -234,6 +237,7 @@ class Planner(Generic[P]):
         self._previous = self._planned = self._proposal = self._returned = self._observed = None
         self._ordered = ()
         self._evacuated, self._by_order = set(), False
+        self._settling = Settling()
         self._memories += 1
         self.kind.forget()
 
@@ -299,7 +303,10 @@ class Planner(Generic[P]):
             plan = partial(inputs.work, Source.PLAN, rules, self._message_bytes_max)
             cheap = partial(inputs.work, Source.CHEAP, rules, self._message_bytes_max)
             attempts += [
-                (Source.PLAN, lambda: self._configured(inputs, plan(), self._left(command) * PLAN_SHARE)),
+                (
+                    Source.PLAN,
+                    lambda: self._settled(self._configured(inputs, plan(), self._left(command) * PLAN_SHARE), command),
+                ),
                 (Source.CHEAP, lambda: self._in_thread(cheap(), self._left(command), Urgency.LAST_CHANCE)),
             ]
         again = previous_answer(self._previous, raw)
@@ -316,6 +323,16 @@ class Planner(Generic[P]):
             return replace(await solver.solve(work.job, limit_s), record=work.record)
         self._threads.refuse_too_many()
         return await self._in_thread(work, limit_s, urgency)
+
+    async def _settled(self, made: Awaitable[Proposal[P]], command: Decide) -> Proposal[P]:
+        """Returns the plan. Raises RefusalError if by such plans the group does not settle."""
+        proposal = await made
+        decision, previous = proposal.decision, self._previous
+        why = cause(previous, decision, ordered=self._ordered, wanted=command.wanted)
+        objection = self._settling.objection(previous, decision, why)
+        if objection:
+            raise RefusalError(RefusalCause.PLAN, objection)
+        return proposal
 
     async def _in_thread(self, work: Work[P], limit_s: float, urgency: Urgency) -> Proposal[P]:
         return replace(await self._threads.run(work.make, limit_s, urgency), record=work.record)

@@ -1,0 +1,101 @@
+"""A group that a policy keeps moving although nothing changes is noticed, damped and reported."""
+
+import time
+
+import numpy as np
+
+from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray
+from bellwether_kafka.coordinator.membership.commands import Decide
+from bellwether_kafka.coordinator.membership.events import JoinedMember
+from bellwether_kafka.coordinator.planning.causes import CauseKind
+from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
+from bellwether_kafka.coordinator.planning.fallback import Source
+from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.planning.settling import CHANGES_MAX
+from tests.unit.assignors.consumer.wire import LiveMember
+from tests.unit.coordinator.planning.consumer_scenes import Reader, run
+
+REBALANCES = 4 * CHANGES_MAX
+
+
+class Restless:
+    """A plug-in that gives partitions to the next member whenever it is asked, until it is `calm`."""
+
+    name = "restless"
+    cooperative = True
+    calm = False
+    asked = 0
+
+    def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
+        self.asked += not self.calm
+        return (np.arange(cluster.partition_total, dtype=np.int32) + self.asked) % group.size
+
+
+class Scene:
+    """Members that join again although nothing has changed."""
+
+    def __init__(self) -> None:
+        self.plugin = Restless()
+        self.planner = Planner("orders", ConsumerKind(Reader(), Policy("restless", {"restless": self.plugin})))
+        self.members = [LiveMember("a", ("t",)), LiveMember("b", ("t",))]
+        self.generation = 0
+        self.sources: list[Source] = []
+        self.reasons: list[str] = []
+        self.causes: list[CauseKind] = []
+        self.moved: list[int] = []
+
+    def rebalance(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.generation += 1
+            there = tuple(JoinedMember(m.member_id, None, m.metadata) for m in self.members)
+            command = Decide(self.generation, "cooperative-sticky", there, "", time.monotonic() + 60)
+            chosen = run(self.planner.plan(command)).chosen
+            delivered = self.planner.delivered(self.generation)
+            assert delivered is not None
+            self.members = [member.after(chosen.decision) for member in self.members]
+            self.sources.append(chosen.source)
+            self.reasons += chosen.reasons
+            self.causes.append(delivered.cause.kind)
+            self.moved.append(delivered.chosen.decision.moves.moved)
+
+
+def test_a_policy_that_does_not_settle_is_damped_and_named_until_something_changes() -> None:
+    scene = Scene()
+    scene.rebalance(REBALANCES)
+    assert set(scene.causes[1:]) == {CauseKind.AGAIN, CauseKind.PENDING}
+    damped = scene.sources.index(Source.CHEAP)
+    assert sum(map(bool, scene.moved[:damped])) == CHANGES_MAX
+    assert scene.moved[-CHANGES_MAX:] == [0] * CHANGES_MAX, "and then it rests"
+    assert scene.reasons[0].startswith("plan: policy restless does not settle: ")
+    assert f"which got another one {CHANGES_MAX} times" in scene.reasons[0]
+    scene.members.append(LiveMember("c", ("t",)))
+    scene.rebalance()
+    assert scene.sources[-1] is Source.PLAN
+
+
+def test_a_plan_of_the_policy_that_changes_nothing_is_sent() -> None:
+    scene = Scene()
+    scene.rebalance(REBALANCES)
+    scene.plugin.calm = True
+    calm = [member.owned for member in scene.members]
+    scene.plugin.asked = 0 if calm[0] == (("t", 0), ("t", 2)) else 1
+    scene.rebalance()
+    assert scene.sources[-1] is Source.PLAN
+    assert scene.moved[-1] == 0
+
+
+def test_a_policy_that_settles_is_never_damped() -> None:
+    scene = Scene()
+    scene.plugin.calm = True
+    scene.rebalance(REBALANCES)
+    assert set(scene.sources) == {Source.PLAN}
+
+
+def test_moves_that_follow_changes_are_counted_anew() -> None:
+    scene = Scene()
+    for _ in range(REBALANCES):
+        scene.rebalance(2)
+        change = LiveMember("c", ("t",))
+        scene.members = scene.members[:2] if len(scene.members) > 2 else [*scene.members, change]
+    assert set(scene.sources) == {Source.PLAN}
