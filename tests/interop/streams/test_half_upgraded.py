@@ -117,7 +117,7 @@ def test_an_application_that_starts_paused_keeps_its_leader(
                 app.instances[instance].stop()
             for instance in ("one", "two"):
                 app.start(instance, settings=paused)
-        wait_until(lambda: "KafkaStreams.pause" in _last_alert(lead, name), LIMIT_S, lead.tail)
+        wait_until(lambda: "may be paused" in _last_alert(lead, name), LIMIT_S, lead.tail)
         assert not [alert for alert in _alerts(lead, name) if "handed back" in alert]
         for instance in app.live:
             instance.send("resume")

@@ -142,3 +142,11 @@ def test_an_outage_of_the_brokers_begins_the_time_anew() -> None:
     watched.progress.unknown(NOW_MS + 10 * STALL_MS)
     assert watched.see(10 * STALL_MS + 1, {1: 10}, {1: 90}) == ()
     assert watched.see(11 * STALL_MS, {1: 10}, {1: 90}) == (TaskId(0, 1),)
+
+
+def test_a_single_task_that_commits_more_often_does_not_set_the_rhythm() -> None:
+    watched = Watched()
+    for step in range(13):
+        slow = 10 + step // 4
+        watched.see(10_000 * step, {0: 10 + step, 1: slow, 2: slow, 3: slow}, dict.fromkeys(range(4), 1_000))
+    assert watched.progress.usual_ms == 40_000
