@@ -4,8 +4,9 @@ when it has ended or Kafka Streams has closed in it."""
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.guard.announcement import Announcement
@@ -53,9 +54,9 @@ class Attendance:
         """Returns when the process and its memberships have ended. A process that is no child of the guard may still
         run then: the guard leaves it `grace_s` after its own SIGTERM."""
         self._process.attach(asyncio.get_running_loop())
-        polling = [asyncio.create_task(self._poll_group())]
+        polling = [asyncio.create_task(self._kept_up(self._poll_group))]
         if self._own.directory is not None:
-            polling.append(asyncio.create_task(self._poll_directory(self._own.directory)))
+            polling.append(asyncio.create_task(self._kept_up(partial(self._poll_directory, self._own.directory))))
         try:
             await self._until(lambda: self._process.stopping)
             if not self._process.ended:
@@ -79,11 +80,14 @@ class Attendance:
             if not self._process.ended:
                 self._process.stop()
             await recording
-            await self._until(lambda: False)
+            await self._until_ended()
         else:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._options.grace_s):
-                    await self._until(lambda: False)
+                    await self._until_ended()
+
+    async def _until_ended(self) -> None:
+        await self._until(lambda: self._process.ended)
 
     async def _until(self, happened: Callable[[], bool]) -> None:
         """Waits until `happened()` is true or the process has ended."""
@@ -92,6 +96,15 @@ class Attendance:
             await self._changed.wait()
 
     # ---- while it lives ----------------------------------------------------------------------------------------------
+
+    async def _kept_up(self, poll: Callable[[], Awaitable[None]]) -> None:
+        """Polls until cancelled. A defect is named and ends no polling: the guard would act on what it saw before."""
+        while True:
+            try:
+                await poll()
+            except Exception as error:  # noqa: BLE001 - whatever a defect raises
+                self._echo_once(f"The guard has failed ({type(error).__name__}: {error}) and tries again.")
+            await asyncio.sleep(UNSETTLED_S)
 
     async def _poll_group(self) -> None:
         while True:

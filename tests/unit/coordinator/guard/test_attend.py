@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from bellwether_kafka.coordinator.guard import attend
 from bellwether_kafka.coordinator.guard.member_removal import BETWEEN_FROM_S, BETWEEN_TO_S, until_between_heartbeats_s
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, RemoveStreamsMember
 from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
+from bellwether_kafka.coordinator.membership import DescribeAnswer
 from tests.unit.coordinator.ghosts.test_proof import GROUP, plain
 from tests.unit.coordinator.guard.stage import NAMED, Stage, killed, stage
 from tests.unit.coordinator.guard.world import Process
@@ -158,3 +160,25 @@ def test_it_waits_for_the_time_between_two_heartbeats_and_no_longer() -> None:
         left_at_s = since_s + until_between_heartbeats_s(since_s)
         assert left_at_s - since_s <= 0.75
         assert BETWEEN_FROM_S - 0.001 <= left_at_s % 1.0 <= BETWEEN_TO_S + 0.001
+
+
+def test_a_defect_in_a_poll_is_named_and_the_group_is_seen_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody awaited the task: it was gone, and the members that joined later were never known."""
+    monkeypatch.setattr(attend, "UNSETTLED_S", 0.01)
+    on = stage(NAMED, plain("a"))
+    take, defects = on._attendance._own.take, [KeyError("a defect")]
+
+    def failing(answer: DescribeAnswer) -> None:
+        if defects:
+            raise defects.pop()
+        take(answer)
+
+    monkeypatch.setattr(on._attendance._own, "take", failing)
+
+    async def seen_again(on: Stage) -> None:
+        await on.refreshed(4)
+        on.process.end()
+
+    message = on.play(seen_again)
+    assert on.brokers.removed == ["a"]
+    assert message[0] == "The guard has failed (KeyError: 'a defect') and tries again."
