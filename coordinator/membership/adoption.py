@@ -156,6 +156,8 @@ class Adoption:
         core.takeovers.answered_in((core.now - core.session.describe_sent_at) * 1000)
         state = events.GroupState.DEAD if lead_rules.is_missing(answer) else answer.state
         core.sighting.seen(state, answer.protocol_type, others=lead_rules.others_in(answer, config))
+        if answer.members:
+            core.sighting.peopled(core.now)
         if state == events.GroupState.EMPTY and not (core.permission.may_lead or config.subscribes):
             core.sighting.awaited = True  # members that return at once will have done so before Bellwether may join
         obstacle = lead_rules.unfit(answer, config)
@@ -174,7 +176,8 @@ class Adoption:
             core.set_timer(Timer.WATCH, config.watch_interval_ms)
             self._consider_return(answer)
             return
-        awaits = core.sighting.awaited or bool(core.permission.released)
+        written = not core.sighting.may_be_joined(core.now)
+        awaits = core.sighting.awaited or bool(core.permission.released) or written
         reason = core.policy.may_join(answer, core.now, awaits_members=awaits)
         if reason and self.core.permission.may_lead:
             self.joining.slot_taken = lead_rules.holds_instance(answer, config)
@@ -183,6 +186,15 @@ class Adoption:
         core.set_timer(Timer.WATCH, self._next_watch_ms())
         if not reason and self.core.permission.may_lead:
             self._consider(answer)
+
+    def offsets_read(self, event: events.OffsetsRead) -> None:
+        """Looks at the group again as soon as nothing but a description is missing before Bellwether joins it."""
+        sighting = self.core.sighting
+        could_be_joined = sighting.may_be_joined(self.core.now)
+        sighting.read(event)
+        out = could_be_joined or sighting.awaited or not self.core.permission.may_lead
+        if sighting.may_be_joined(self.core.now) and not out:
+            self.recovery.proceed()
 
     def _next_watch_ms(self) -> float:
         """Returns how long to wait for the next description. If a wait keeps an active standby from its own membership,

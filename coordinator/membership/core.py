@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.commands import Command, Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import GroupState, JoinedMember
+from bellwether_kafka.coordinator.membership.events import GroupState, JoinedMember, OffsetsRead
 from bellwether_kafka.coordinator.membership.lead_rules import HandBacks, JoinTiming, Permission, backed_off_ms, spread
 from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Requests, Timer, Timers
 from bellwether_kafka.coordinator.membership.role import Obstacle
@@ -45,6 +45,14 @@ class Leadership:
         self.pending, self.called_at = pending, called_at
 
 
+# Others may write offsets into a group without members: consumers that assign themselves partitions, or a mirror of
+# another cluster (MirrorMaker: every 60 s). Beside any member they are refused, a mirror's silently
+# (docs/reference/broker-behaviour.md#commits-without-a-member).
+OFFSETS_REST_S = 90.0  # how long offsets have to rest before Bellwether joins
+IN_USE_S = 300.0  # for so long after its last member went the group is taken for one of members
+MOVES_MIN = 2  # a reset of offsets moves them once
+
+
 @dataclass(slots=True)
 class Sighting:
     """What brokers' answers have shown of the group."""
@@ -55,7 +63,9 @@ class Sighting:
     subscribed: bool = False  # another member has been seen in it, so its consumers subscribe
     awaited: bool = False  # Bellwether does not join it while it is empty: another member has to come first
     protocol_type: str = ""  # from the last DescribeGroups; "" while there were only commits without a member
-    self_assigned: bool = False  # offsets have moved in it while no member was there
+    written: bool = False  # offsets have been committed in it again and again while no member was there
+    offsets: OffsetsRead | None = None  # the last reading; None since there was a member
+    peopled_at: float = -math.inf  # when a member was last seen in it, Bellwether included
     by_broker: Obstacle | None = None  # set while the broker assigns (KIP-848), until its last such member leaves
 
     def seen(self, state: str, protocol_type: str, *, others: bool) -> None:
@@ -69,13 +79,28 @@ class Sighting:
         self.others = others
         if others:
             self.existed = self.subscribed = True
-            self.awaited = self.self_assigned = False
+            self.awaited = False
 
-    def commits_seen(self) -> None:
-        """Records that offsets were committed without a member, unless others are in the group: brokers refuse such
-        commits while any member is."""
-        if not self.others:
-            self.awaited = self.self_assigned = True
+    def peopled(self, at: float) -> None:
+        """Records that a member was in the group, so that nobody else could write offsets."""
+        self.peopled_at, self.offsets = max(self.peopled_at, at), None
+
+    def read(self, offsets: OffsetsRead) -> None:
+        """Records a reading, unless others are in the group, whose offsets they are."""
+        self.existed = self.existed or offsets.committed
+        if self.others:
+            return
+        self.offsets = offsets
+        if offsets.moves >= MOVES_MIN:
+            self.written = self.awaited = True
+
+    def may_be_joined(self, now: float) -> bool:
+        """Returns whether nobody writes offsets into the group, which has no members, as far as has been seen."""
+        if self.state == GroupState.DEAD:
+            return True
+        if now - self.peopled_at <= IN_USE_S and not self.written and not (self.offsets and self.offsets.moves):
+            return True
+        return self.offsets is not None and (not self.offsets.committed or self.offsets.rest_s >= OFFSETS_REST_S)
 
 
 @dataclass(slots=True)
@@ -138,7 +163,7 @@ class Core:
     @property
     def lingers_ms(self) -> int | None:
         """How long Bellwether stays in a group without other members; None: without a limit."""
-        return 0 if self.permission.released else self.config.lingers_ms
+        return 0 if self.permission.released or self.sighting.written else self.config.lingers_ms
 
     @property
     def session_expired(self) -> bool:
@@ -211,6 +236,8 @@ class Core:
 
     def forget(self) -> None:
         """Clears everything that belongs to a member: its id, its generation and its leadership."""
+        if self.is_member:
+            self.sighting.peopled(self.now)
         self.clear()
         self.requests.member_id = ""
         self.requests.generation = NO_GENERATION

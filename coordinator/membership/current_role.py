@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from bellwether_kafka.coordinator.membership.core import Core
+from bellwether_kafka.coordinator.membership.core import OFFSETS_REST_S, Core
 from bellwether_kafka.coordinator.membership.events import GroupState
 from bellwether_kafka.coordinator.membership.joining_leaving import Leaving
 from bellwether_kafka.coordinator.membership.requests import Timer
@@ -54,6 +54,8 @@ class CurrentRole:
         sighting = self.core.sighting
         if sighting.existed and sighting.awaited:
             return self._awaiting()
+        if self.core.state is State.WATCHING and not sighting.may_be_joined(self.core.now):
+            return Obstacle(NotLeading.EMPTY, f"no other member is in the group; {self._looking()}")
         if sighting.existed:
             return Obstacle(NotLeading.EMPTY, "no other member is in the group")
         return Obstacle(
@@ -64,10 +66,11 @@ class CurrentRole:
     def _awaiting(self) -> Obstacle:
         """Returns why Bellwether stays out of an empty group until another member has come."""
         sighting = self.core.sighting
-        if sighting.self_assigned:
+        if sighting.written:
             sentence = (
-                "its consumers assign themselves partitions (assign()): offsets are committed while no member is there,"
-                " and the broker would refuse these commits beside a member"
+                "offsets are committed while no member is there, by consumers that assign themselves partitions"
+                " (assign()) or by a mirror of another cluster, and the broker would refuse these commits beside a"
+                " member"
             )
             return Obstacle(NotLeading.NO_SUBSCRIBERS, sentence)
         if sighting.subscribed or self.core.config.subscribes:
@@ -81,6 +84,16 @@ class CurrentRole:
         joined_once = sighting.protocol_type or sighting.state != GroupState.EMPTY
         hint = "" if joined_once else "; only such consumers have committed in it so far"
         return Obstacle(NotLeading.NO_SUBSCRIBERS, sentence + hint)
+
+    def _looking(self) -> str:
+        """Returns what has to be seen before Bellwether joins the empty group."""
+        offsets = self.core.sighting.offsets
+        if offsets is None:
+            return "its offsets have not been read yet: whoever commits without a member would be refused beside one"
+        return (
+            f"Bellwether joins it once its offsets have not changed for {OFFSETS_REST_S:.0f} s, because consumers that"
+            " assign themselves partitions, or a mirror of another cluster, would be refused beside a member"
+        )
 
     def _watching(self) -> Obstacle:
         core, config, sighting = self.core, self.core.config, self.core.sighting

@@ -242,8 +242,20 @@ class DeathsProven:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetsMoved:
-    """Offsets were committed while the group had no member: its consumers assign themselves partitions."""
+class OffsetsRead:
+    """One reading of a group's offsets while it had no member. `committed`: it has some. `moves`: how often they have
+    risen since the group has had no member. `rest_s`: for how long readings have shown the same."""
+
+    committed: bool
+    moves: int = 0
+    rest_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeadRemembered:
+    """An earlier process of Bellwether was still a member of this group `ago_s` seconds ago."""
+
+    ago_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,5 +272,6 @@ class StopRequested:
 
 Decided = DecisionReady | DecisionFailed | ComparisonReady | ComparisonFailed
 Wanted = RebalanceWanted | RebalanceOrdered | StepAsideWanted | OrdersInForce | ActiveRoleChanged | StopRequested
-Seen = OffsetsFound | OffsetsMoved | DeathsProven | WorkSuspected | HandBackRemembered | SizeLimitRead
+Remembered = HandBackRemembered | LeadRemembered
+Seen = OffsetsFound | OffsetsRead | DeathsProven | WorkSuspected | Remembered | SizeLimitRead
 Event = Answer | RequestFailed | Wake | Decided | Wanted | Seen

@@ -96,7 +96,8 @@ class GroupMembership:
             events.ActiveRoleChanged: anywhere(self._active_role_changed),
             events.OffsetsFound: anywhere(self._offsets_found),
             events.DeathsProven: {State.WATCHING: adoption.deaths_proven},
-            events.OffsetsMoved: {State.WATCHING: self._offsets_moved},
+            events.OffsetsRead: {State.WATCHING: self._adoption.offsets_read},
+            events.LeadRemembered: anywhere(self._lead_remembered),
             events.RebalanceWanted: {**later, State.STABLE: rebalances.wanted},
             events.RebalanceOrdered: {**later, State.STABLE: rebalances.ordered},
             events.StepAsideWanted: {State.STABLE: leading.step_aside},
@@ -198,11 +199,9 @@ class GroupMembership:
 
     @property
     def watches_memberless(self) -> bool:
-        """True if the group exists without any member, Bellwether included, and its consumers are not known to assign
-        themselves."""
+        """True if the group exists without any member, Bellwether included."""
         sighting = self._core.sighting
-        empty = sighting.state == events.GroupState.EMPTY and not sighting.others
-        return self.state is State.WATCHING and empty and not sighting.self_assigned
+        return self.state is State.WATCHING and sighting.state == events.GroupState.EMPTY and not sighting.others
 
     @property
     def unclear_since(self) -> float | None:
@@ -323,8 +322,8 @@ class GroupMembership:
     def _offsets_found(self, _: events.OffsetsFound) -> None:
         self._core.sighting.existed = True
 
-    def _offsets_moved(self, _: events.OffsetsMoved) -> None:
-        self._core.sighting.commits_seen()
+    def _lead_remembered(self, event: events.LeadRemembered) -> None:
+        self._core.sighting.peopled(self._core.now - event.ago_s)
 
     def _hand_back_remembered(self, event: events.HandBackRemembered) -> None:
         """Leaves the group if Bellwether joined before it had read of the hand-back."""

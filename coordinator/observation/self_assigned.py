@@ -21,15 +21,21 @@ PAUSES = 3  # the last move counts for this many times the longest pause between
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberlessCommits:
-    """Readings of a group since it last had a member. `committed` and `at_ms` are from the newest. `moves` counts the
-    readings with a higher offset than the one before, of which the last was at `moved_at_ms`; `pause_ms` is the longest
-    time between two of these."""
+    """Readings of a group since it last had a member. `committed` and `at_ms` are from the newest; the first with the
+    same offsets was at `rests_from_ms`. `moves` counts the readings with a higher offset than the one before, of which
+    the last was at `moved_at_ms`; `pause_ms` is the longest time between two of these."""
 
     at_ms: int
     committed: Committed = field(default_factory=dict)
     moves: int = 0
     moved_at_ms: int = 0
     pause_ms: int = 0
+    rests_from_ms: int | None = None
+
+    @property
+    def rest_ms(self) -> int:
+        """How long readings have shown the same offsets."""
+        return 0 if self.rests_from_ms is None else self.at_ms - self.rests_from_ms
 
     @property
     def self_assigned(self) -> bool:
@@ -39,8 +45,9 @@ class MemberlessCommits:
     def after(self, committed: Committed, at_ms: int) -> "MemberlessCommits":
         """Returns this with one more reading. If the clock went back, the readings start anew."""
         if at_ms < self.at_ms:
-            return MemberlessCommits(at_ms, committed)
-        updated = replace(self, at_ms=at_ms, committed=committed)
+            return MemberlessCommits(at_ms, committed, rests_from_ms=at_ms)
+        same = self.rests_from_ms is not None and _is_same(self.committed, committed)
+        updated = replace(self, at_ms=at_ms, committed=committed, rests_from_ms=self.rests_from_ms if same else at_ms)
         if not _rises(self.committed, committed):
             return updated
         pause_ms = max(self.pause_ms, at_ms - self.moved_at_ms) if self.moves else 0
@@ -59,6 +66,10 @@ def of_memberless(lag: GroupLag, commits: MemberlessCommits | None) -> GroupLag:
         return lag
     stalled, stopped = VERDICTS.index(LagVerdict.STALLED), VERDICTS.index(LagVerdict.STOPPED)
     return replace(lag, verdict=np.where(lag.verdict == stopped, stalled, lag.verdict), self_assigned=True)
+
+
+def _is_same(before: Committed, after: Committed) -> bool:
+    return before.keys() == after.keys() and all(np.array_equal(before[topic], after[topic]) for topic in after)
 
 
 def _rises(before: Committed, after: Committed) -> bool:

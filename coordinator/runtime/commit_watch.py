@@ -1,8 +1,7 @@
-"""Detects consumers that assign themselves partitions: reads, at intervals, the committed offsets of groups that
-Bellwether watches while they have no members. If the offsets rise, Bellwether has to stay out of the group.
+"""Reads, at intervals, the committed offsets of groups that Bellwether watches while they have no members. Consumers
+that assign themselves partitions, or a mirror of another cluster, write them then; the membership decides what follows.
 
-The reads run beside the membership, which never waits for them. One move proves nothing, because a reset of offsets
-moves them once.
+The reads run beside the membership.
 """
 
 import asyncio
@@ -17,8 +16,7 @@ from bellwether_kafka.coordinator.observation import MemberlessCommits
 
 TICK_S = 1.0
 INTERVAL_S = 10.0
-GROUPS_AT_ONCE = 5  # per tick; with more groups, each is read less often
-MOVES_MIN = 2
+GROUPS_AT_ONCE = 20  # per tick; with more groups, each is read less often
 
 log = structlog.get_logger(__name__)
 
@@ -40,8 +38,12 @@ class CommitReader(Protocol):
     def describe_group(self, group_id: str) -> Awaitable[membership.DescribeAnswer]: ...
 
 
+def read_of(commits: MemberlessCommits, *, committed: bool) -> membership.OffsetsRead:
+    return membership.OffsetsRead(committed, commits.moves, commits.rest_ms / 1000)
+
+
 class CommitWatch:
-    """Watches the groups of plain consumers of one process. `clock` is in seconds, monotonic."""
+    """Watches the groups to lead of one process. `clock` is in seconds, monotonic."""
 
     def __init__(
         self, watchers: Mapping[str, Watcher], brokers: CommitReader, *, clock: Callable[[], float] = clocks.monotonic
@@ -77,31 +79,32 @@ class CommitWatch:
 
     async def _read(self, group: str) -> None:
         try:
-            moves = await self._moves(group)
+            read = await self._next(group)
         except TransportError as error:
             self._report_trouble(group, str(error))
             return
-        if moves >= MOVES_MIN and self._watchers[group].membership.watches_memberless:
-            log.info("consumers_assign_themselves", group=group)
-            self._watchers[group].post(membership.OffsetsMoved())
+        if read is not None and self._watchers[group].membership.watches_memberless:
+            self._watchers[group].post(read)
 
-    async def _moves(self, group: str) -> int:
-        """Returns how often offsets have moved since the group has had no members. Commits that a member may have made
-        do not count. Raises TransportError."""
+    async def _next(self, group: str) -> membership.OffsetsRead | None:
+        """Returns one more reading since the group has had no members; None if a member may have committed meanwhile,
+        or nothing could be read. Raises TransportError."""
         answer = await self._brokers.any_committed(group)
         if answer.error:
             self._report_trouble(group, membership.name_of(answer.error))
-            return 0
+            return None
         self._report_trouble(group, "")
         at_ms = int(self._clock() * 1000)
         before = self._commits.get(group) or MemberlessCommits(at_ms)
         after = before.after(answer.offsets, at_ms)
         if after.moves > before.moves and not await self._is_memberless(group):
             self._commits.pop(group, None)
-            return 0
+            return None
+        if after.moves == 1 and not before.moves:
+            log.info("offsets_committed_without_members", group=group)
         if self._watchers[group].membership.watches_memberless:
             self._commits[group] = after
-        return after.moves
+        return read_of(after, committed=answer.committed)
 
     async def _is_memberless(self, group: str) -> bool:
         described = await self._brokers.describe_group(group)

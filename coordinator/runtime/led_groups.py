@@ -63,11 +63,6 @@ class LedGroups:
             led = application.membership(config) if application is not None else config
             yield membership.proven(led, broker_version, size_limit)
 
-    @property
-    def consumers(self) -> dict[str, GroupRunner[Any]]:
-        """The runners of groups that are no Streams applications."""
-        return {group: runner for group, runner in self.runners.items() if group not in self._applications}
-
     def add(
         self, driver: MembershipDriver, sources: Sources, watch: kafka.MetadataWatch, observers: Observers
     ) -> Callable[[], Coroutine[Any, Any, None]] | None:

@@ -35,6 +35,7 @@ from bellwether_kafka.coordinator.observation import (
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules
 from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
 from bellwether_kafka.coordinator.runtime.connecting import Connecting
+from bellwether_kafka.coordinator.runtime.lead_memory import LeadMemory
 from bellwether_kafka.coordinator.runtime.led_groups import LedGroups
 from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, in_background
@@ -228,6 +229,9 @@ class Service:
             self._absences = AbsenceWatch(self._controller.absences, transport, served=partial(as_if_led, transport))
             watching.append(in_background(self._absences.run))
         watching.append(in_background(partial(remind, self.roles, clocks.monotonic)))
+        memory = LeadMemory(self._outside.state_file("members", self._properties.get("bootstrap.servers", "")))
+        memory.remind(self.runners)
+        watching.append(in_background(partial(memory.run, self.runners)))
         groups, on_shown = SharedGroups(transport), [self._owners.on_shown]
         if self._racks:
             self._rack_watch = racks = RackWatch(
@@ -237,7 +241,7 @@ class Service:
             watching.append(in_background(racks.run))
         at_rest = RestWatch(self.runners, groups, self.rebalance_wanted, on_shown)
         watching.append(in_background(at_rest.run))
-        watching.append(in_background(CommitWatch(self._led.consumers, transport).run))
+        watching.append(in_background(CommitWatch(self.runners, transport).run))
         self._observed = observed = self._observed_groups(refreshes, transport)
         if self.runners and self._observers.on_led_seen:
             self._led_refreshes = led_refreshes = self._led_groups(refreshes, transport)

@@ -16,8 +16,10 @@ from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
+from bellwether_kafka.coordinator.observation import MemberlessCommits
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
 from bellwether_kafka.coordinator.planning.racks.member_racks import MemberRacks
+from bellwether_kafka.coordinator.runtime.commit_watch import INTERVAL_S, TICK_S, read_of
 from tests.simulation.at_rest import CONTROL_LANE, compare_rebuilt, rebuild, watch_rest
 from tests.simulation.brokers.broker import addressed
 from tests.simulation.brokers.network import Call
@@ -63,6 +65,7 @@ class Instance:
         self._takes_part = False
         self.rebuilding = False
         self._asked_for_offsets = False
+        self._commits: MemberlessCommits | None = None  # of a group that it watches without members
         self._wakes_at: Any = None
         self._busy = (0.0, 0)
 
@@ -139,6 +142,7 @@ class Instance:
             self.channel = Channel(self, self.world.control)
         self.world.checks.hand_backs.started(self)
         self._refresh()
+        self._read_offsets()
 
     def _moved(self, edge: Edge[Any]) -> None:
         self.world.edges[edge] += 1
@@ -246,6 +250,21 @@ class Instance:
             self._seen = []
         self._takes_part = machine.state is not State.WATCHING
         self._ask_for_offsets(machine)
+
+    def _read_offsets(self) -> None:
+        """What `runtime.commit_watch` does."""
+        self.world.clock.after(TICK_S, self.alive(self._read_offsets))
+        if self.machine is None or not self.machine.watches_memberless:
+            self._commits = None
+            return
+        at_ms = int(self.now() * 1000)
+        if self.world.clock.now < self.paused_until or (
+            self._commits is not None and at_ms - self._commits.at_ms < INTERVAL_S * 1000
+        ):
+            return
+        before = self._commits or MemberlessCommits(at_ms)
+        self._commits = before.after({"t": [self.world.commits]} if self.world.commits else {}, at_ms)
+        self.post(read_of(self._commits, committed=self.world.committed))
 
     def _ask_for_offsets(self, machine: GroupMembership) -> None:
         if machine.role.reason is NotLeading.UNKNOWN_GROUP and not self._asked_for_offsets:

@@ -15,15 +15,16 @@ COMMIT_S = 1.0
 class SelfAssigned:
     """`refused` has the time of each commit that a member in the group has prevented, in seconds."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: "World", every_s: float = COMMIT_S) -> None:
         self.world = world
+        self.every_s = every_s
         self.accepted = 0
         self.refused: list[float] = []
         self._commit()
 
     def _commit(self) -> None:
         broker = self.world.broker
-        self.world.clock.after(COMMIT_S, self._commit)
+        self.world.clock.after(self.every_s, self._commit)
         if not broker.at_work:
             return  # it tries again, as any client does
         if broker.group.state == EMPTY:
@@ -32,6 +33,10 @@ class SelfAssigned:
         else:
             self.refused.append(self.world.clock.now)
             self.world.log(f"a commit without a member is refused: the group is {broker.group.state}")
+
+
+class Mirror(SelfAssigned):
+    """Copies the offsets of another cluster, from time to time and only into a group without members."""
 
 
 def to_lead(world: "World", *, subscribes: bool) -> "World":

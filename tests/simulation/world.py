@@ -56,7 +56,7 @@ class World:
         self.edges = Counter[Edge[Any]]()  # that the machines have taken
         self.injected = Counter[str]()
         self.metadata = True
-        self.committed = False  # the group has offsets
+        self.commits = 0  # of offsets of the group, by whomever
         self.skew_ms = 0  # of Bellwether's machines' time of day
         self.rested: dict[str, tuple[float, int]] = {}  # seconds and rebalances until it was at rest again
         self.checks = Checks(self)
@@ -92,6 +92,15 @@ class World:
         hostile = hostile or lasting_hostile
         self.hostile = [Hostile(self, "evil", FLOCKS[self.flock][0], None)] if hostile else []
         self.instances = [Instance(self, f"{INSTANCE}-{name}", self.config) for name in "ab"]
+
+    @property
+    def committed(self) -> bool:
+        """The group has offsets. Each time that this is set, others are committed."""
+        return self.commits > 0
+
+    @committed.setter
+    def committed(self, is_committed: bool) -> None:
+        self.commits += is_committed
 
     @property
     def streams(self) -> bool:

@@ -1,10 +1,11 @@
-"""Commits of a consumer that assigns itself partitions are never refused because of Bellwether, unless the settings say
-that all consumers subscribe."""
+"""Commits without a member, of a consumer that assigns itself partitions or of a mirror, are not refused because of
+Bellwether in a group in which no member works."""
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import NotLeading
 from tests.simulation.faults import Faults
-from tests.simulation.self_assigned import COMMIT_S, SelfAssigned, to_lead
+from tests.simulation.self_assigned import COMMIT_S, Mirror, SelfAssigned, to_lead
 from tests.simulation.world import World
 
 LASTS_S = 600.0
@@ -27,15 +28,45 @@ def lived(seed: int, *, subscribes: bool) -> SelfAssigned:
     return consumer
 
 
-@pytest.mark.parametrize("seed", SEEDS[:12])
-def test_no_commit_is_refused_in_a_group_that_never_had_a_member(seed: int) -> None:
-    consumer = lived(seed, subscribes=False)
+LIVES = [*((seed, False) for seed in SEEDS[:12]), *((seed, True) for seed in SEEDS[:6])]
+
+
+@pytest.mark.parametrize(("seed", "subscribes"), LIVES)
+def test_no_commit_is_refused_in_a_group_that_never_had_a_member(seed: int, subscribes: bool) -> None:
+    consumer = lived(seed, subscribes=subscribes)
     assert consumer.refused == []
     assert consumer.accepted > LASTS_S / COMMIT_S / 2
 
 
-def test_with_the_setting_they_are_refused() -> None:
-    assert any(lived(seed, subscribes=True).refused for seed in SEEDS[:3])
+def mirrored(seed: int, every_s: float) -> tuple[World, Mirror]:
+    """A mirror copies offsets for a while before Bellwether starts, and no member ever comes."""
+    world = to_lead(World(seed), subscribes=True)
+    mirror = Mirror(world, every_s)
+    world.run_until(200)
+    world.instances[0].start()
+    world.run_until(200 + LASTS_S)
+    return world, mirror
+
+
+ALONE = [seed for seed in range(40) if not World(seed).config.standby]
+MIRRORED = [next(seed for seed in ALONE if World(seed).streams is streams) for streams in (False, True)]
+
+
+@pytest.mark.parametrize("every_s", [5.0, 30.0, 60.0])
+@pytest.mark.parametrize("seed", MIRRORED, ids=["consumers", "streams"])
+def test_no_copy_of_a_mirror_is_refused(seed: int, every_s: float) -> None:
+    """MirrorMaker writes into groups without members only, every 60 s by default."""
+    world, mirror = mirrored(seed, every_s)
+    assert mirror.refused == []
+    assert mirror.accepted >= LASTS_S / every_s
+    assert world.instances[0].role.reason is NotLeading.NO_SUBSCRIBERS
+
+
+def test_a_mirror_that_has_stopped_leaves_the_group_to_bellwether() -> None:
+    world, mirror = mirrored(MIRRORED[0], 1e6)
+    assert mirror.accepted == 1
+    assert world.instances[0].role.reason is NotLeading.EMPTY
+    assert world.instances[0].membership.alone
 
 
 def after_members(seed: int, *, subscribes: bool, faults: bool = False) -> tuple[SelfAssigned, bool]:

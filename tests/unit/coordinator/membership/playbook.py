@@ -1,7 +1,8 @@
 """A small language for scenarios about `GroupMembership`: events go in, the commands that come out are looked at.
 
 A `Play` has a clock that only the scenario moves. Its group's members subscribe unless it says otherwise.
-Answers are addressed to the last request of their kind by themselves.
+Answers are addressed to the last request of their kind by themselves. The group has no offsets, unless `offsets` is
+another reading, or None for none.
 """
 
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ def seen(member_id: str, instance_id: str | None = None) -> e.DescribedMember:
 class Play:
     def __init__(self, *, turns: SearchTurns | None = None, **settings: object) -> None:
         settings = {"subscribes": True, "group_id": "orders", **settings}
+        offsets = settings.pop("offsets", e.OffsetsRead(committed=False))
         self.config = MembershipConfig(**settings)
         self.edges: list[Edge[Any]] = []
         self.machine = GroupMembership(self.config, self.edges.append, turns)
@@ -37,6 +39,8 @@ class Play:
         self.seen: list[c.Command] = []
         self.requests: dict[type, int] = {}
         self.last = self._take(self.machine.start(self.now))
+        if isinstance(offsets, e.OffsetsRead):
+            self._take(self.machine.handle(offsets, self.now))
 
     # ---- what happens ----
 

@@ -141,15 +141,98 @@ def test_it_says_why_it_stays_out() -> None:
     assert play().coordinator_found().described("Dead").machine.role.reason is R.UNKNOWN_GROUP
 
 
+KINDS = [{"subscribes": True}, {"subscribes": True, "protocols": ("stream",)}]
+WRITTEN = e.OffsetsRead(committed=True, moves=2)
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=["consumers", "streams"])
+@pytest.mark.parametrize("adopt", ["when-empty", "succeed", "take-over"])
+def test_an_empty_group_with_offsets_is_looked_at_before_it_is_joined(adopt: str, settings: dict[str, object]) -> None:
+    """MirrorMaker writes offsets every 60 s, into groups without members only, and says nothing where it is refused."""
+    scenario = watched(Play(offsets=None, adopt=adopt, **settings).coordinator_found(), "Empty")
+    for rest_s in (0.0, 30.0, 89.0):
+        assert scenario.kinds() == []
+        assert scenario.machine.role.reason is R.EMPTY
+        scenario.send(e.OffsetsRead(committed=True, rest_s=rest_s))
+        assert watched(scenario, "Empty").kinds() == []
+    assert "90 s" in scenario.machine.role.detail
+    assert scenario.send(e.OffsetsRead(committed=True, rest_s=90.0)).kinds() == ["Describe"]
+    assert scenario.described("Empty").kinds() == ["Join"]
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=["consumers", "streams"])
+def test_an_empty_group_without_offsets_is_joined_as_soon_as_that_is_known(settings: dict[str, object]) -> None:
+    scenario = watched(Play(offsets=None, **settings).coordinator_found(), "Empty")
+    assert scenario.kinds() == []
+    assert scenario.send(e.OffsetsRead(committed=False)).kinds() == ["Describe"]
+    assert scenario.described("Empty").kinds() == ["Join"]
+    assert Play(offsets=None, **settings).coordinator_found().described("Dead").kinds() == ["Join"]
+
+
+def test_one_move_begins_the_rest_anew_and_the_second_keeps_bellwether_out() -> None:
+    scenario = watched(Play(offsets=None).coordinator_found(), "Empty")
+    scenario.send(e.OffsetsRead(committed=True, rest_s=80.0)).send(e.OffsetsRead(committed=True, moves=1))
+    assert watched(scenario, "Empty").kinds() == []
+    scenario.send(WRITTEN)
+    for _ in range(100):
+        scenario.send(e.OffsetsRead(committed=True, moves=2, rest_s=3_600.0))
+        assert watched(scenario, "Empty").kinds() == []
+    assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
+    assert "a mirror of another cluster" in scenario.machine.role.detail
+
+
+def test_a_member_that_comes_meanwhile_is_led_as_adopt_says() -> None:
+    scenario = watched(Play(offsets=None).coordinator_found(), "Empty").send(e.OffsetsRead(committed=True))
+    assert watched(scenario, "Stable", seen("a"), protocol="range").kinds() == ["Decide"], "a take-over begins"
+
+
+def test_a_group_that_an_earlier_process_led_is_joined_at_once() -> None:
+    scenario = Play(offsets=None).send(e.LeadRemembered(30.0)).coordinator_found()
+    assert watched(scenario, "Empty").kinds() == ["Join"]
+    long_ago = Play(offsets=None).send(e.LeadRemembered(3_600.0)).coordinator_found()
+    assert watched(long_ago, "Empty").kinds() == []
+
+
+def test_a_group_that_has_lost_its_members_a_moment_ago_is_joined_at_once() -> None:
+    scenario = watched(Play(offsets=None, adopt="when-empty").coordinator_found(), "Stable", seen("a"))
+    assert watched(scenario, "Empty").kinds() == ["Join"]
+
+
+def test_a_membership_that_was_lost_for_a_moment_is_taken_up_again_at_once() -> None:
+    scenario = Play().stable_alone()
+    while not any(isinstance(command, c.Heartbeat) for command in scenario.last):
+        scenario.wake()
+    scenario.heartbeat(25)
+    while not any(isinstance(command, c.Join) for command in watched(scenario, "Empty").last):
+        assert scenario.now < 130
+    assert scenario.state is State.JOINING
+
+
+@pytest.mark.parametrize("kept_out", [3_600.0, 400.0])
+def test_what_was_used_long_ago_is_looked_at_again(kept_out: float) -> None:
+    scenario = watched(Play(offsets=None, adopt="when-empty").coordinator_found(), "Stable", seen("a"))
+    scenario.send(e.OrdersInForce("ada has ordered leave", "")).later(kept_out).send(NONE)
+    assert watched(scenario, "Empty").kinds() == []
+
+
+def test_a_group_that_others_write_to_is_left_as_soon_as_bellwether_is_alone_in_it() -> None:
+    """Whatever the settings say: the writers would be refused for as long as Bellwether stays."""
+    scenario = watched(Play(offsets=None).coordinator_found(), "Empty").send(WRITTEN)
+    watched(scenario, "Stable", seen("a"), protocol="range")
+    scenario.machine._core.sighting.awaited = False
+    scenario.machine._core.leadership.members = (member(ME), member("a"))
+    assert scenario.machine._core.lingers_ms == 0
+    assert Play().machine._core.lingers_ms is None
+
+
 def test_offsets_that_move_without_members_outweigh_the_setting() -> None:
     """An attestation never overrides what is seen."""
-    scenario = Play(adopt="when-empty").coordinator_found().described("Stable", seen("a")).send(e.OffsetsMoved())
+    scenario = Play(adopt="when-empty").coordinator_found().described("Stable", seen("a")).send(WRITTEN)
     assert watched(scenario, "Empty").kinds() == ["Join"], "members are there, so that these commits were theirs"
-    scenario = watched(Play(adopt="when-empty").send(e.OffsetsMoved()).coordinator_found(), "Empty")
+    scenario = watched(Play(adopt="when-empty").send(WRITTEN).coordinator_found(), "Empty")
     assert scenario.kinds() == []
     assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
     assert "offsets are committed while no member is there" in scenario.machine.role.detail
-    assert watched(watched(scenario, "PreparingRebalance", seen("a")), "Empty").kinds() == ["Join"]
 
 
 # ---- release ---------------------------------------------------------------------------------------------------------
