@@ -83,6 +83,12 @@ class Policy:
         except UnknownNameError:
             return False
 
+    def uses_racks(self, protocol: str) -> bool:
+        """Returns whether a plan for this protocol may depend on members' racks."""
+        if self.is_plugin or self.rules or self.name in (RACK_FIRST, LOAD_AWARE):
+            return True
+        return self.name == KAFKA and not isinstance(BUILT_IN.get(protocol), RoundRobinAssignor)
+
     def cooperative(self, protocol: str) -> bool:
         """Returns whether members under this protocol keep consuming during a rebalance."""
         chosen = self.assignors.get(protocol) or BUILT_IN.get(protocol)

@@ -1,7 +1,13 @@
 """The membership of one classic consumer group as state machines without I/O: events in, commands out."""
 
 from bellwether_kafka.coordinator.membership.broker_order import tables
-from bellwether_kafka.coordinator.membership.changed_members import MemberChange, changed_members, may_change, sentence
+from bellwether_kafka.coordinator.membership.changed_members import (
+    Duels,
+    MemberChange,
+    changed_members,
+    may_change,
+    sentence,
+)
 from bellwether_kafka.coordinator.membership.commands import (
     Abandon,
     Command,
@@ -81,6 +87,7 @@ from bellwether_kafka.coordinator.membership.lead_rules import (
     unfit,
 )
 from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
+from bellwether_kafka.coordinator.membership.reactions import PROGRESS, Reactions
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role
 from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
 from bellwether_kafka.coordinator.membership.succession import first_bucket

@@ -1,19 +1,20 @@
 """Detects members of a stable group that have changed since the plan was made (KAFKA-12759): a static member may return
 within its session with other topics or another rack, and the broker then keeps the generation and informs no leader.
-Pure.
+Also detects two processes under one instance id, which fence each other. Pure.
 
 Only topics and racks are compared. Partitions, userData and the generation differ after every ordinary restart.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinedMember, RebalanceWanted
 from bellwether_kafka.coordinator.membership.shown import ShownGroup
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 NAMES_SHOWN = 3
+SEEN_MAX = 4  # to and fro, twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,10 @@ class MemberChange:
     topics: frozenset[str]
     rack: str
     reason: str
+
+    @property
+    def wanted(self) -> RebalanceWanted:
+        return RebalanceWanted(self.reason, f"member {self.instance_id}")
 
 
 def may_change(planned: Sequence[JoinedMember], own_member_id: str) -> bool:
@@ -38,19 +43,64 @@ def may_change(planned: Sequence[JoinedMember], own_member_id: str) -> bool:
     return any(m.instance_id is not None and m.member_id != own_member_id for m in planned)
 
 
-def changed_members(planned: Sequence[JoinedMember], group: ShownGroup, own_member_id: str) -> tuple[MemberChange, ...]:
+def changed_members(
+    planned: Sequence[JoinedMember], group: ShownGroup, own_member_id: str, *, racks: bool = True
+) -> tuple[MemberChange, ...]:
     """Returns the static members whose topics or rack differ from the plan's. Members whose bytes cannot be decoded are
-    left out."""
+    left out. `racks`: the policy reads them; otherwise another rack changes nothing."""
     before = {m.instance_id: m for m in planned if m.instance_id is not None and m.member_id != own_member_id}
-    changes = (_change(before[m.instance_id], m) for m in group.members if m.instance_id in before)
+    changes = (_change(before[m.instance_id], m, racks=racks) for m in group.members if m.instance_id in before)
     return tuple(change for change in changes if change is not None)
+
+
+@dataclass(slots=True)
+class Duels:
+    """Finds instance ids that go to and fro between two processes. A pod that is made anew has another address each
+    time and never one that it had before."""
+
+    _seen: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # by instance id, without repetitions
+    _named: set[str] = field(default_factory=set)
+
+    def shown(self, group: ShownGroup, own_member_id: str) -> tuple[str, ...]:
+        """Takes a description; returns a sentence for each duel that has not been named yet."""
+        static = [m for m in group.members if m.instance_id is not None and m.member_id != own_member_id]
+        self._seen = {m.instance_id: self._after(m) for m in static if m.instance_id is not None}
+        fought = [m.instance_id for m in static if m.instance_id is not None and self._is_duel(m.instance_id)]
+        new = [instance for instance in fought if instance not in self._named]
+        self._named.update(new)
+        return tuple(map(self._sentence, new))
+
+    def _after(self, member: DescribedMember) -> list[tuple[str, str]]:
+        who = f"{member.client_id or member.member_id} on {member.client_host}", _subscribed(member.metadata)
+        before = self._seen.get(member.instance_id or "", [])
+        return before if before[-1:] == [who] else [*before, who][-SEEN_MAX:]
+
+    def _is_duel(self, instance_id: str) -> bool:
+        seen = self._seen[instance_id]
+        return len(seen) == SEEN_MAX and seen[0] == seen[2] and seen[1] == seen[3]
+
+    def _sentence(self, instance_id: str) -> str:
+        (one, first), (other, second) = self._seen[instance_id][-2:]
+        what = "" if first == second else f" (one subscribes to {first}, the other to {second})"
+        return (
+            f"two processes share group.instance.id '{instance_id}' and fence each other: {one}, and {other}{what};"
+            " give each an id of its own"
+        )
+
+
+def _subscribed(metadata: bytes) -> str:
+    try:
+        subscription = ConsumerProtocolSubscription.decode(metadata)
+    except RemoteProtocolError:
+        return ""
+    return _names(subscription.topics) + (f" in rack '{subscription.rack_id}'" if subscription.rack_id else "")
 
 
 def sentence(changes: Iterable[MemberChange]) -> str:
     return "; ".join(change.reason for change in changes)
 
 
-def _change(planned: JoinedMember, now: DescribedMember) -> MemberChange | None:
+def _change(planned: JoinedMember, now: DescribedMember, *, racks: bool) -> MemberChange | None:
     if planned.metadata == now.metadata or not now.metadata:
         return None
     try:
@@ -59,14 +109,14 @@ def _change(planned: JoinedMember, now: DescribedMember) -> MemberChange | None:
     except RemoteProtocolError:
         return None
     had, has = frozenset(before.topics), frozenset(after.topics)
-    racks = before.rack_id or "", after.rack_id or ""
-    if had == has and racks[0] == racks[1]:
+    was_in, is_in = (before.rack_id or "", after.rack_id or "") if racks else ("", "")
+    if had == has and was_in == is_in:
         return None
     what = [f"subscribes to {_names(has - had)}, too"] * bool(has - had)
     what += [f"subscribes to {_names(had - has)} no more"] * bool(had - has)
-    what += [f"is in rack '{racks[1]}' instead of '{racks[0]}'"] * (racks[0] != racks[1])
+    what += [f"is in rack '{is_in}' instead of '{was_in}'"] * (was_in != is_in)
     instance = now.instance_id or ""
-    return MemberChange(instance, has, racks[1], f"static member {instance} has returned and {', '.join(what)}")
+    return MemberChange(instance, has, is_in, f"static member {instance} has returned and {', '.join(what)}")
 
 
 def _names(topics: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ machine          which event goes to which part
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership.commands import Command, Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
@@ -37,7 +37,7 @@ class Leadership:
     pending: bool = False  # this generation's plan leaves partitions to the next one
     followups: int = 0  # rebalances in a row that Bellwether began to hand out pending partitions
     called_at: float = math.inf  # when members rejoin by themselves, as this plan requests
-    wanted: str = ""  # why Bellwether wants a rebalance; "" if it wants none
+    wanted: dict[str, str] = field(default_factory=dict)  # why Bellwether wants a rebalance, by subject
     lists_app_topics: bool = False  # Bellwether subscribes to them, so that offsets do not expire while it is alone
 
     def leaves_to_the_next(self, *, pending: bool = False, called_at: float = math.inf) -> None:

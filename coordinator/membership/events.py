@@ -171,9 +171,11 @@ class ComparisonFailed:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceWanted:
-    """The metadata watch, weights or an operator request a rebalance."""
+    """Something that Bellwether watches requests a rebalance. `subject` is what it is about, the same each time; "" if
+    the reason says that."""
 
     reason: str
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Leading a group: from the answer that names Bellwether as leader to the delivered plan, and the tasks after that."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind, PlanDelivered, RebuildMemory
@@ -9,6 +9,7 @@ from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.error_codes import Action, action_for
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.lead_rules import backed_off_ms, empty_assignment, was_own
+from bellwether_kafka.coordinator.membership.reactions import Reactions
 from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import NotLeading
@@ -18,49 +19,70 @@ from bellwether_kafka.coordinator.membership.transitions import State
 REMOVED_BACK_MS_MAX = 10_000
 
 
+ORDERED = ""  # the subject of orders that came while a plan was on its way
+
+
 @dataclass(slots=True)
 class GroupRebalances:
+    """The rebalances that Bellwether begins. `Reactions` says when."""
+
     core: Core
     recovery: Recovery
+    reactions: Reactions = field(init=False)
     _paused: str = ""  # by an operator's order
-    _began_at: float = float("-inf")
+    _damped: set[str] = field(default_factory=set)  # subjects whose wait has been alerted to
+
+    def __post_init__(self) -> None:
+        self.reactions = Reactions(self.core.config.rebalance_interval_ms_min / 1000)
 
     def pause(self, order: str) -> None:
         self._paused = order
         if order:
             self.core.timers.clear(Timer.REBALANCE)
 
-    def want(self, reason: str) -> None:
-        """Begins a rebalance now, or when the last one is long enough ago. Called in STABLE."""
-        core = self.core
-        if core.alone:
-            return
-        core.leadership.wanted = reason
-        if self._paused:
-            return
-        due = self._began_at + core.config.rebalance_interval_ms_min / 1000
-        if core.now >= due:
-            self.begin()
-        else:
-            core.timers.set(Timer.REBALANCE, due)
+    def want(self, reason: str, subject: str = "") -> None:
+        """Begins a rebalance now, or when its subject may be followed again. Called in STABLE."""
+        if not self.core.alone:
+            self.core.leadership.wanted[subject or reason] = reason
+            self.want_what_is_wanted()
 
     def wanted(self, event: events.RebalanceWanted) -> None:
-        self.want(event.reason)
+        self.want(event.reason, event.subject)
 
     def want_what_is_wanted(self) -> None:
-        if self.core.leadership.wanted:
-            self.want(self.core.leadership.wanted)
+        core, wanted = self.core, self.core.leadership.wanted
+        if not wanted or self._paused or core.alone:
+            return
+        due = min(map(self.reactions.due, wanted))
+        if core.now >= due:
+            self.begin()
+            return
+        core.timers.set(Timer.REBALANCE, due)
+        for subject, reason in wanted.items():
+            self._report_damping(subject, reason)
+
+    def _report_damping(self, subject: str, reason: str) -> None:
+        """Alerts once to a subject that is to be followed more rarely from now on."""
+        if not self.reactions.is_damped(subject):
+            self._damped.discard(subject)
+        elif subject not in self._damped:
+            self._damped.add(subject)
+            wait_s = self.reactions.due(subject) - self.core.now
+            self.core.alert(f"{reason}: this comes again and again, so the next rebalance for it is in {wait_s:.0f} s")
 
     def want_later(self, event: events.RebalanceWanted | events.RebalanceOrdered) -> None:
         """Keeps the wish until the plan on its way has been delivered."""
-        self.core.leadership.wanted = event.reason
+        subject = (event.subject or event.reason) if isinstance(event, events.RebalanceWanted) else ORDERED
+        self.core.leadership.wanted[subject] = event.reason
 
     def begin(self) -> None:
-        self._began_at = self.core.now
-        self.recovery.rejoin(self.core.leadership.wanted)
+        wanted = self.core.leadership.wanted
+        self.reactions.began(self.core.now, *(subject for subject in wanted if subject != ORDERED))
+        self.recovery.rejoin("; ".join(dict.fromkeys(wanted.values())))
 
     def ordered(self, event: events.RebalanceOrdered) -> None:
         if not self.core.alone:
+            self.reactions.began(self.core.now)
             self.recovery.rejoin(event.reason)
 
     def plan_followup(self) -> None:
@@ -146,7 +168,8 @@ class Leading:
     def _lead(self) -> None:
         core = self.core
         # The plan is made from metadata read after this moment, so it satisfies every earlier wish.
-        wanted, core.leadership.wanted = core.leadership.wanted, ""
+        wanted = "; ".join(dict.fromkeys(core.leadership.wanted.values()))
+        core.leadership.wanted.clear()
         if core.alone:
             if core.lingers_ms == 0 and not core.leadership.removed and Timer.LINGER not in core.timers:
                 self._leave_alone()

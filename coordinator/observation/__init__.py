@@ -66,6 +66,8 @@ from bellwether_kafka.coordinator.observation.rebalances import UNKNOWN_CAUSE as
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance, at_rest, moves_between
 from bellwether_kafka.coordinator.observation.removals import Removals, removals
 from bellwether_kafka.coordinator.observation.rhythms import Rhythms
+from bellwether_kafka.coordinator.observation.self_assigned import ONLY_BELLWETHER as ONLY_BELLWETHER
+from bellwether_kafka.coordinator.observation.self_assigned import RELEASE as RELEASE
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED as SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.self_assigned import MemberlessCommits
 from bellwether_kafka.coordinator.observation.shared import SharedGroups, SharedOffsets

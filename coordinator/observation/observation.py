@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.observation.anomalies import (
     of_shares,
 )
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagReport
-from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
+from bellwether_kafka.coordinator.observation.self_assigned import ONLY_BELLWETHER, SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_values
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules, RackSource
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -201,7 +201,8 @@ class Observation:
         if self.kind == "unknown":
             return f"not known: {self.trouble}"
         if self.bellwether_members:
-            return f"led by Bellwether ({self.bellwether_members[0].member_id})"
+            led = f"led by Bellwether ({self.bellwether_members[0].member_id})"
+            return led if self.members else f"{led}; {ONLY_BELLWETHER}"
         if self.self_assigned:
             return SELF_ASSIGNED
         if self.asks_bellwether:

@@ -15,6 +15,11 @@ from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, Lag
 Committed = Mapping[str, Sequence[int] | LongArray]  # by topic those of partitions 0..n-1, negative for none
 
 SELF_ASSIGNED = "consumers assign themselves partitions: offsets are committed without members"
+# While a group has only this member; brokers show nobody whom they refuse, and offsets cannot move.
+ONLY_BELLWETHER = (
+    "Bellwether is its only member, so the broker refuses what commits without being a member (assign(), a mirror)"
+)
+RELEASE = "If something does, run `bellwether release GROUP`"
 LASTS_MS_MIN = 300_000
 PAUSES = 3  # the last move counts for this many times the longest pause between two moves
 

@@ -81,6 +81,9 @@ class ConsumerKind:
     def policy(self) -> str:
         return self._policy.name
 
+    def uses_racks(self, protocol: str) -> bool:
+        return self._policy.uses_racks(protocol)
+
     async def read(self, raw: RawGroup, command: Decide, left: SecondsLeft) -> ConsumerInputs:
         if command.removed:
             self.memory = self.memory.renamed(returned_ids(command.removed, self.memory, raw))

@@ -65,6 +65,9 @@ class GroupKind(Protocol[P]):
     def policy(self) -> str:
         """The configured name of the policy."""
 
+    def uses_racks(self, protocol: str) -> bool:
+        """Returns whether plans for members with this protocol depend on their racks."""
+
     @property
     def rules_refused(self) -> str:
         """Why plans cannot carry out orders on placement, "" if they can."""

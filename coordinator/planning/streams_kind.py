@@ -124,6 +124,9 @@ class StreamsKind:
     def policy(self) -> str:
         return self.config.policy
 
+    def uses_racks(self, protocol: str) -> bool:  # noqa: ARG002 - see GroupKind
+        return True
+
     @property
     def assignors(self) -> Assignors:
         """Returns the assignors of the configured policy, without an operator's rules."""

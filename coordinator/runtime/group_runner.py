@@ -98,6 +98,11 @@ class GroupRunner(Generic[P]):
         return self._planner.kind.policy
 
     @property
+    def uses_racks(self) -> bool:
+        """Whether another rack of a member may change the plan."""
+        return self._planner.kind.uses_racks(self.membership.protocol)
+
+    @property
     def digest(self) -> str:
         """The digest of the operator's input to plans, "" for none."""
         return self._planner.kind.digest

@@ -87,7 +87,7 @@ async def serve(
     events = EventsOut.of(settings, metrics.registry)
 
     def wanted(group: str, reason: str) -> None:
-        service.rebalance_wanted(group, reason)
+        service.rebalance_wanted(group, reason, "load")
 
     def policy_of(group: str) -> Policy | None:
         return observed_policy(service, group)

@@ -32,6 +32,14 @@ class LedGroup(Protocol):
     def membership(self) -> membership.MembershipView: ...
 
 
+class RestingGroup(LedGroup, Protocol):
+    """The same, of a group that may be rebalanced."""
+
+    @property
+    def uses_racks(self) -> bool: ...
+    def post(self, event: membership.Event) -> None: ...
+
+
 class DescribesGroups(Protocol):
     """The part of `observation.SharedGroups` that this module uses. It combines simultaneous requests to a node."""
 
@@ -39,24 +47,22 @@ class DescribesGroups(Protocol):
 
 
 class RestWatch:
-    """Watches all led groups of a process. `wanted` is called with (group, reason); `on_shown` receives each
-    description that shows members."""
+    """Watches all led groups of a process. `on_shown` receives each description that shows members."""
 
     def __init__(
         self,
-        led: Mapping[str, LedGroup],
+        led: Mapping[str, RestingGroup],
         groups: DescribesGroups,
-        wanted: Callable[[str, str], None],
         on_shown: Sequence[OnShown] = (),
         *,
         clock: Callable[[], float] = clocks.monotonic,
     ) -> None:
         self._led = led
         self._groups = groups
-        self._wanted = wanted
         self._on_shown = on_shown
         self._clock = clock
         self._due: dict[str, float] = {}
+        self._duels: dict[str, membership.Duels] = {}
         self._reported: dict[str, tuple[membership.MemberChange, ...]] = {}
         self._trouble: dict[str, str] = {}
 
@@ -99,10 +105,13 @@ class RestWatch:
             return
         for observer in self._on_shown:
             notify(observer, group, described)
-        changes = membership.changed_members(member.members, described, member.member_id)
+        led = self._led[group]
+        for duel in self._duels.setdefault(group, membership.Duels()).shown(described, member.member_id):
+            led.post(membership.WorkSuspected(duel))
+        changes = membership.changed_members(member.members, described, member.member_id, racks=led.uses_racks)
         # A plan for exactly these changes has not helped, and another one would not.
-        if changes and changes != self._reported.get(group):
-            self._wanted(group, membership.sentence(changes))
+        for change in changes if changes != self._reported.get(group) else ():
+            led.post(change.wanted)
         self._reported[group] = changes
 
     def _troubled(self, group: str, why: str) -> None:

@@ -235,11 +235,11 @@ class Service:
         groups, on_shown = SharedGroups(transport), [self._owners.on_shown]
         if self._racks:
             self._rack_watch = racks = RackWatch(
-                self._racks, self.runners, self._led.planners, groups, self.rebalance_wanted
+                self._racks, self.runners, self._led.planners, groups, partial(self.rebalance_wanted, subject="racks")
             )
             on_shown.append(racks.on_shown)
             watching.append(in_background(racks.run))
-        at_rest = RestWatch(self.runners, groups, self.rebalance_wanted, on_shown)
+        at_rest = RestWatch(self.runners, groups, on_shown)
         watching.append(in_background(at_rest.run))
         watching.append(in_background(CommitWatch(self.runners, transport).run))
         self._observed = observed = self._observed_groups(refreshes, transport)
@@ -391,11 +391,11 @@ class Service:
         """Returns the role in every group to lead; `since` and `next_attempt` are by the monotonic clock."""
         return {group: runner.role for group, runner in self.runners.items()}
 
-    def rebalance_wanted(self, group_id: str, reason: str) -> None:
-        """Reports a reason for a rebalance to the group's membership, which decides whether to begin one."""
+    def rebalance_wanted(self, group_id: str, reason: str, subject: str = "") -> None:
+        """Reports a reason for a rebalance to the group's membership, which decides whether and when to begin one."""
         runner = self.runners.get(group_id)
         if runner is not None:
-            runner.post(membership.RebalanceWanted(reason))
+            runner.post(membership.RebalanceWanted(reason, subject))
 
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()

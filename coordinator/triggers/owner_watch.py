@@ -54,4 +54,4 @@ class OwnerWatch:
         unserved = owners.shown(others, int(self._clock() * 1000))
         if unserved is not None:
             reason = unserved.reason
-            self._led[group].post(StepAsideWanted(reason) if unserved.lasting else RebalanceWanted(reason))
+            self._led[group].post(StepAsideWanted(reason) if unserved.lasting else RebalanceWanted(reason, "owners"))

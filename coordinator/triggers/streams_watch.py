@@ -20,6 +20,7 @@ from bellwether_kafka.assignors.streams.policies import LOAD_AWARE
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, OffsetReader, Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership import (
+    PROGRESS,
     Event,
     MembershipView,
     RebalanceWanted,
@@ -147,7 +148,7 @@ class StreamsWatch:
             self._ends = await self._task_ends()
         reason = self._prober.due(self._now_ms(), self._ends)
         if reason is not None and not await self._would_stop_application(reason):
-            yield RebalanceWanted(reason)
+            yield RebalanceWanted(reason, PROGRESS)
 
     async def _would_stop_application(self, reason: str) -> bool:
         """Returns whether any rebalance would stop the application, so that a request for one with this reason must be
@@ -175,7 +176,7 @@ class StreamsWatch:
         if not moved or self._work.decision is not decision or await self._would_stop_application(reason):
             return
         self._load = self._load.requested(task_owners(decision))
-        yield RebalanceWanted(reason)
+        yield RebalanceWanted(reason, "load")
 
     async def _check_work(self) -> AsyncIterator[Event]:
         """Yields what members' progress shows, then a request for a rebalance that would show more."""
@@ -197,7 +198,7 @@ class StreamsWatch:
         for event in self._events(finding.verdict):
             yield event
         if finding.ask and not await self._would_stop_application(finding.ask):
-            yield RebalanceWanted(finding.ask)
+            yield RebalanceWanted(finding.ask, PROGRESS)
 
     @staticmethod
     def _events(verdict: Verdict | None) -> list[Event]:

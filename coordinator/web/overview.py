@@ -8,6 +8,8 @@ from typing import Any, Literal
 from bellwether_kafka.coordinator.membership import NotLeading
 from bellwether_kafka.coordinator.observation import (
     OF_ASSIGNMENT,
+    ONLY_BELLWETHER,
+    RELEASE,
     SELF_ASSIGNED,
     Anomaly,
     AnomalyKind,
@@ -122,6 +124,15 @@ def _why(now: GroupNow) -> str:
     return f"{role.detail.rstrip('.')}. {role.remedy}" if role is not None else ""
 
 
+def _waiting(now: GroupNow) -> str:
+    return f"No member is in the group, and {counted(now.lag.lag or 0, 'record') if now.lag else ''} wait."
+
+
+def _alone(now: GroupNow) -> str:
+    alone = now.status.state == "stable" and _role(now) in (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
+    return f" {ONLY_BELLWETHER}. {RELEASE}." if alone else ""
+
+
 def _nobody_reads(now: GroupNow) -> bool:
     waits = now.status.members == 0 and now.lag is not None and bool(now.lag.lag)
     return waits and not _self_assigned(now)
@@ -179,7 +190,7 @@ RULES = (
         "bad",
         _nobody_reads,
         "no members",
-        lambda now: f"No member is in the group, and {counted(now.lag.lag or 0, 'record') if now.lag else ''} wait.",
+        lambda now: f"{_waiting(now)}{_alone(now)}",
     ),
     OverviewRule(
         OverviewReason.STOPPED,

@@ -4,8 +4,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.refusal import RefusalError
-from bellwether_kafka.coordinator.membership import changed_members, may_change, sentence
+from bellwether_kafka.coordinator.membership import changed_members, may_change
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.machine import GroupMembership
@@ -85,9 +86,11 @@ def watch_rest(instance: "Instance", generation: int) -> None:
     def read(answer: e.DescribeAnswer) -> None:
         again()
         with suppress(NotShownError):
-            changes = changed_members(machine.members, shown(answer), machine.member_id)
-            if changes and machine_rests(instance.machine, generation) and answer.state == e.GroupState.STABLE:
-                instance.post(e.RebalanceWanted(sentence(changes)))
+            racks = Policy().uses_racks(machine.protocol) or instance.config.streams
+            changes = changed_members(machine.members, shown(answer), machine.member_id, racks=racks)
+            rests = machine_rests(instance.machine, generation) and answer.state == e.GroupState.STABLE
+            for change in changes if rests else ():
+                instance.post(change.wanted)
 
     again()
 

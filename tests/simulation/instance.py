@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bellwether_kafka.assignors.shared.group import RawGroup
 from bellwether_kafka.assignors.shared.refusal import RefusalError
 from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.membership import NotLeading, Role
+from bellwether_kafka.coordinator.membership import PROGRESS, NotLeading, Role
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
@@ -384,7 +384,7 @@ class Instance:
         if machine is None or self.world.clock.now < self.paused_until:
             return
         if machine.state is State.STABLE and not machine.alone and (wanted := self.planner.wanted()):
-            self.post(e.RebalanceWanted(wanted))
+            self.post(e.RebalanceWanted(wanted, PROGRESS if self.config.streams else ""))
 
     def _observed(self, answer: e.DescribeAnswer) -> None:
         if answer.state == "Stable" and self.world.metadata:

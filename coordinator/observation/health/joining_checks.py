@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     judged,
     sentence,
 )
-from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
+from bellwether_kafka.coordinator.observation.self_assigned import ONLY_BELLWETHER, RELEASE, SELF_ASSIGNED
 from bellwether_kafka.coordinator.planning import listed
 
 # The answers to a heartbeat of a member that does not exist which show that Bellwether may use the group.
@@ -94,6 +94,9 @@ def _without_members(facts: DoctorFacts) -> list[Check]:
     seen = facts.seen
     if seen.self_assigned:
         return [_self_assigned(facts)]
+    if seen.bellwether_members and not seen.members:
+        message = f"{sentence(ONLY_BELLWETHER)} No answer shows whether something does."
+        return [Check("subscribes", CheckVerdict.WARN, message, f"{RELEASE}; else nothing.")]
     if seen.kind != "classic" or seen.state != GroupState.EMPTY or facts.config.subscribes:
         return []
     message = (

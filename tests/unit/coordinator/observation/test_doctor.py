@@ -392,6 +392,20 @@ def test_an_empty_group_may_have_consumers_that_assign_themselves() -> None:
     assert "subscribes" not in [check.name for check in examine(consumers(3))]
 
 
+def test_where_bellwether_is_the_only_member_the_writers_that_it_keeps_out_are_named() -> None:
+    own = (ObservedMember("bellwether-1", None, "bellwether", "/127.0.0.1"),)
+    seen = Observation("g", "classic", "Stable", "range", 0, bellwether_members=own)
+    facts = replace(consumers(3), seen=seen, mode="lead", config=MembershipConfig("g", subscribes=True))
+    alone = check(facts, "subscribes")
+    assert alone.verdict is CheckVerdict.WARN
+    assert "a mirror" in alone.message
+    assert "bellwether release" in alone.remedy
+    assert "only member" in seen.verdict
+    beside = replace(seen, members=own)
+    assert "only member" not in beside.verdict
+    assert "subscribes" not in [each.name for each in examine(replace(facts, seen=beside))]
+
+
 @pytest.mark.parametrize(("mode", "verdict"), [("lead", CheckVerdict.FAIL), ("observe", CheckVerdict.WARN)])
 def test_consumers_that_are_seen_to_assign_themselves_outweigh_the_setting(mode: str, verdict: CheckVerdict) -> None:
     lag = cast("GroupLag", SimpleNamespace(self_assigned=True))

@@ -4,7 +4,15 @@ import asyncio
 from dataclasses import replace
 
 from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure, JoinedMember
+from bellwether_kafka.coordinator.membership.events import (
+    DescribeAnswer,
+    DescribedMember,
+    Event,
+    Failure,
+    JoinedMember,
+    RebalanceWanted,
+    WorkSuspected,
+)
 from bellwether_kafka.coordinator.membership.machine import MembershipView
 from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S, RestWatch
 from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
@@ -20,6 +28,11 @@ class Group:
         members = JoinedMember(ME, None, message()), JoinedMember("a-1", instance_id, message("t"))
         play = Play().joining().joined(*members, protocol="range").planned().synced()
         self.membership: MembershipView = play.machine.view
+        self.uses_racks = True
+        self.posted: list[Event] = []
+
+    def post(self, event: Event) -> None:
+        self.posted.append(event)
 
 
 class Brokers:
@@ -41,13 +54,16 @@ def shows(*topics: str, generation: int = -1) -> DescribeAnswer:
 
 class Watched:
     def __init__(self, answer: DescribeAnswer | Exception, **groups: Group) -> None:
-        self.now, self.wanted = 0.0, list[tuple[str, str]]()
+        self.now, self.groups = 0.0, groups
         self.brokers = Brokers(answer)
         self.seen: list[str] = []
         on_shown = [lambda group, _: self.seen.append(group)]
-        self.watch = RestWatch(
-            groups, self.brokers, lambda *each: self.wanted.append(each), on_shown, clock=lambda: self.now
-        )
+        self.watch = RestWatch(groups, self.brokers, on_shown, clock=lambda: self.now)
+
+    @property
+    def wanted(self) -> list[tuple[str, str]]:
+        posted = [(name, event) for name, group in self.groups.items() for event in group.posted]
+        return [(name, event.reason) for name, event in posted if isinstance(event, RebalanceWanted)]
 
     def turns(self, number: int) -> None:
         for _ in range(number):
@@ -75,6 +91,42 @@ def test_the_same_change_is_noticed_again_after_the_member_has_been_as_planned()
     watched.brokers.answer = shows("t", "u")
     watched.turns(6)
     assert len(watched.wanted) == 2
+
+
+def test_racks_that_the_policy_ignores_are_no_change() -> None:
+    for uses_racks in (True, False):
+        group = Group()
+        group.uses_racks = uses_racks
+        metadata = ConsumerProtocolSubscription(3, ("t",), None, (), -1, "az2").encode()
+        members = DescribedMember(ME, None, message()), DescribedMember("a-2", "a", metadata)
+        Watched(DescribeAnswer(0, 0, "Stable", "consumer", "range", members), orders=group).turns(6)
+        assert bool(group.posted) == uses_racks
+
+
+def test_two_processes_under_one_instance_id_are_named_with_their_hosts_once() -> None:
+    group = Group()
+    watched = Watched(shows("t"), orders=group)
+    for turn in range(12):
+        topics, host = (("t",), "/10.0.0.1") if turn % 2 else (("t", "u"), "/10.0.0.2")
+        own, other = shows(*topics).members
+        other = replace(other, member_id=f"a-{turn}", client_id="checkout", client_host=host)
+        watched.brokers.answer = replace(shows(), members=(own, other))
+        watched.turns(6)
+    (duel,) = [event.reason for event in group.posted if isinstance(event, WorkSuspected)]
+    for words in ("'a'", "/10.0.0.1", "/10.0.0.2", "checkout", "subscribes to t, u"):
+        assert words in duel
+    assert {event.subject for event in group.posted if isinstance(event, RebalanceWanted)} == {"member a"}
+
+
+def test_a_pod_that_is_made_anew_again_and_again_is_no_duel() -> None:
+    group = Group()
+    watched = Watched(shows("t"), orders=group)
+    for turn in range(12):
+        own, other = shows("t").members
+        other = replace(other, member_id=f"a-{turn}", client_host=f"/10.0.0.{turn}")
+        watched.brokers.answer = replace(shows(), members=(own, other))
+        watched.turns(6)
+    assert group.posted == []
 
 
 def test_ten_ordinary_restarts_cause_no_rebalance() -> None:

@@ -46,7 +46,7 @@ def test_it_asks_for_a_plan_and_steps_aside_where_that_does_not_help() -> None:
     led = Led()
     assert led.shows(member("t u", "t")) == [], "nothing has been planned"
     led.plan()
-    assert led.shows(member("t u", "t"), member("u", "", ME)) == [RebalanceWanted(REASON)]
+    assert led.shows(member("t u", "t"), member("u", "", ME)) == [RebalanceWanted(REASON, "owners")]
     led.plan()
     assert led.shows(member("t u", "t")) == [StepAsideWanted(REASON)]
 

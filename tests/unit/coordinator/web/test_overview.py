@@ -67,6 +67,14 @@ def test_each_reason_has_a_rule_and_holds_alone(reason: OverviewReason) -> None:
     assert problem.detail
 
 
+def test_where_bellwether_is_alone_the_page_says_who_is_refused() -> None:
+    alone = replace(NOBODY, status=replace(to_lead(NotLeading.EMPTY).status, state="stable", members=0))
+    detail = {problem.reason: problem.detail for problem in problems_of(alone)}[OverviewReason.NOBODY_READS]
+    assert "Bellwether is its only member, so the broker refuses" in detail
+    assert "bellwether release" in detail
+    assert "only member" not in problems_of(NOBODY)[0].detail
+
+
 def test_rules_are_in_the_order_of_the_reasons() -> None:
     assert [rule.reason for rule in RULES] == list(OverviewReason)
 
