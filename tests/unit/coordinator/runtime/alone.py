@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 
 NODE = membership.Node(1, "broker", 9092)
 
@@ -28,3 +29,9 @@ class BrokersOfOne:
                 return membership.SyncAnswer(0, 0)
             case _:
                 return membership.LeaveAnswer(0, 0)
+
+
+def remembering(driver: MembershipDriver) -> MembershipDriver:
+    """With an earlier process that was a member of the group a moment ago, so that it is joined at once."""
+    driver.post(membership.LeadRemembered(0.0))
+    return driver

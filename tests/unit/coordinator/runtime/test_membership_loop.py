@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator.membership import Code, State
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import THREAD, membership_loop
-from tests.unit.coordinator.runtime.alone import BrokersOfOne
+from tests.unit.coordinator.runtime.alone import BrokersOfOne, remembering
 
 CONFIG = membership.MembershipConfig("orders", heartbeat_interval_ms=10, subscribes=True)
 BLOCKED_S = 1.0
@@ -50,7 +50,7 @@ def test_heartbeats_go_on_while_the_rest_of_the_process_is_blocked() -> None:
     async def scenario() -> tuple[Brokers, list[DriverStep], float]:
         brokers, steps = Brokers(), list[DriverStep]()
         async with membership_loop(LoopWatch().run()) as loop:
-            driver = MembershipDriver(CONFIG, brokers, loop)
+            driver = remembering(MembershipDriver(CONFIG, brokers, loop))
             driver.start(steps.append)
             await until(lambda: len(brokers.heartbeats) > 3)
             blocked_at = time.monotonic()
@@ -81,7 +81,7 @@ def test_heartbeats_that_change_nothing_do_not_wake_the_process() -> None:
     async def scenario() -> tuple[Brokers, list[DriverStep]]:
         brokers, steps = Brokers(), list[DriverStep]()
         async with membership_loop(LoopWatch().run()) as loop:
-            driver = MembershipDriver(CONFIG, brokers, loop)
+            driver = remembering(MembershipDriver(CONFIG, brokers, loop))
             driver.start(steps.append)
             await until(lambda: steps and steps[-1].view.state is State.STABLE and len(brokers.heartbeats) > 3)
             before, sent = steps.copy(), len(brokers.heartbeats)
@@ -102,7 +102,7 @@ def test_a_defect_is_handed_over_and_the_group_can_still_be_left() -> None:
 
     async def scenario() -> tuple[Brokers, list[DriverStep]]:
         brokers, steps = Brokers(), list[DriverStep]()
-        driver = MembershipDriver(CONFIG, brokers, asyncio.get_running_loop())
+        driver = remembering(MembershipDriver(CONFIG, brokers, asyncio.get_running_loop()))
         driver.start(steps.append)
         await until(lambda: len(brokers.heartbeats) > 3)
         driver.machine.handle = broken  # type: ignore[method-assign]
@@ -124,7 +124,7 @@ def test_a_membership_that_goes_on_ends_before_the_group_is_left_for_it() -> Non
     async def scenario() -> Brokers:
         brokers = Brokers()
         async with membership_loop(LoopWatch().run()) as loop:
-            driver = MembershipDriver(CONFIG, brokers, loop)
+            driver = remembering(MembershipDriver(CONFIG, brokers, loop))
             driver.start(lambda _: None)
             await until(lambda: len(brokers.heartbeats) > 3)
             await driver.leave("an internal error")
@@ -140,7 +140,7 @@ def test_what_is_left_on_the_loop_ends_with_it_and_later_calls_are_nothing() -> 
     async def scenario() -> tuple[MembershipDriver, Brokers]:
         brokers = Brokers()
         async with membership_loop(LoopWatch().run()) as loop:
-            driver = MembershipDriver(CONFIG, brokers, loop)
+            driver = remembering(MembershipDriver(CONFIG, brokers, loop))
             driver.start(lambda _: None)
             await until(lambda: brokers.heartbeats)
         return driver, brokers

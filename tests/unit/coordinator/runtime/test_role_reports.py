@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
 from bellwether_kafka.coordinator.runtime.process import kept_out, not_ready
 from bellwether_kafka.coordinator.runtime.role_reports import QUIET, log_role, remind
 from bellwether_kafka.coordinator.runtime.service import Service
-from tests.unit.coordinator.runtime.alone import BrokersOfOne
+from tests.unit.coordinator.runtime.alone import BrokersOfOne, remembering
 
 R = NotLeading
 FENCED = Role(R.FENCED, "another process", 5.0)
@@ -89,7 +89,7 @@ def ended(reported: list[Role], brokers: Brokers, change: Change = lambda _: Non
     async def scenario() -> tuple[GroupRunner[Any], int]:
         nothing = cast("Any", SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None))
         async with asyncio.timeout(60), membership_loop(LoopWatch().run()) as loop:
-            driver = MembershipDriver(CONFIG, brokers, loop)
+            driver = remembering(MembershipDriver(CONFIG, brokers, loop))
             change(driver)
             hearing = (), (), (receive,)
             runner = GroupRunner[Any](driver, cast("Any", brokers), nothing, nothing, *hearing, not_relieved)
