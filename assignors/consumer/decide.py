@@ -68,7 +68,7 @@ def _decide(
         plan=PartitionPlan(group, cluster, before, plan, decoded.members, echoes, policy.rules),
         assignments=_encode(raw, cluster, group, sent, echoes),
         stages=stages,
-        warnings=(*trouble, *_warnings(decoded, group, seen, sent)),
+        warnings=(*trouble, *_warnings(decoded, group, seen, sent, policy)),
     )
 
 
@@ -150,7 +150,9 @@ def _echoes(
     return echoes
 
 
-def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView, sent: IntArray) -> tuple[str, ...]:
+def _warnings(
+    decoded: DecodedGroup, group: GroupView, cluster: ClusterView, sent: IntArray, policy: Policy
+) -> tuple[str, ...]:
     members, columns = group.members, decoded.columns
     holder, asked = unreleased(group, sent)
     refusing = sorted(set(holder[asked > shared.REPEATS_MAX].tolist()))
@@ -168,6 +170,7 @@ def _warnings(decoded: DecodedGroup, group: GroupView, cluster: ClusterView, sen
         (degraded, "cannot be decoded and keeps its last known partitions: member"),
         ([members.ids[m] for m in topicless], "subscribes to no topic: member"),
         ([members.ids[m] for m in rackless], f"{RACKLESS}: member"),
+        (policy.capacities_of_nobody(group), "capacity names no instance id or client id of a member: name"),
         (sorted(unreadable), "metadata could not be read, its assignment is frozen: topic"),
         (sorted(unknown), "does not exist, so no member gets it: topic"),
     )

@@ -181,7 +181,16 @@ def capacities(group: GroupView, named: Mapping[str, float]) -> FloatArray:
     """Returns the capacity of each member, 1 unless named."""
     capacity = np.ones(group.size, dtype=np.float64)
     for m, member in enumerate(group.members):
-        client = member.client_id or member.member_id.rsplit("-", 5)[0]  # <client id>-<uuid>
-        value = named.get(member.instance_id or "", named.get(client, 1.0))
+        value = named.get(member.instance_id or "", named.get(_client_of(member), 1.0))
         capacity[m] = value if np.isfinite(value) and value > 0 else 1.0
     return capacity
+
+
+def capacities_of_nobody(group: GroupView, named: Mapping[str, float]) -> list[str]:
+    """Returns the names that have a capacity and that no member has."""
+    names = {name for member in group.members for name in (member.instance_id or "", _client_of(member))}
+    return sorted(named.keys() - names)
+
+
+def _client_of(member: shared.MemberView) -> str:
+    return member.client_id or member.member_id.rsplit("-", 5)[0]  # <client id>-<uuid>

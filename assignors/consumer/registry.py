@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.consumer.chain import (
     PolicyStage,
     TopicBalance,
 )
-from bellwether_kafka.assignors.consumer.load_aware import LoadAware
+from bellwether_kafka.assignors.consumer.load_aware import LoadAware, capacities_of_nobody
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
@@ -20,6 +20,7 @@ from bellwether_kafka.assignors.consumer.sticky import CooperativeStickyAssignor
 from bellwether_kafka.assignors.shared import (
     ClaimKind,
     Clock,
+    GroupView,
     Rule,
     UnknownNameError,
     Weights,
@@ -102,6 +103,10 @@ class Policy:
         if protocol == STICKY:
             return ClaimKind.HISTORY
         return ClaimKind.NOTHING if protocol in BUILT_IN else ClaimKind.CONSUMED
+
+    def capacities_of_nobody(self, group: GroupView) -> list[str]:
+        """Returns the names with a capacity that no member has, if the policy balances by load."""
+        return capacities_of_nobody(group, self.load.capacity) if self.name == LOAD_AWARE else []
 
     def with_capacity(self, capacity: Mapping[str, float]) -> "Policy":
         """Returns the policy with members' capacities for `load-aware`, by instance id or client id."""

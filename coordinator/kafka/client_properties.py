@@ -48,6 +48,23 @@ IGNORED = frozenset(
         "topic.metadata.refresh.interval.ms",
     }
 )
+_PEM = "a file in PEM format"
+_CERTIFICATES = f"write ssl.certificate.location and ssl.key.location instead, each {_PEM}"
+# What to write instead of properties, by the beginnings of their names: of Java's clients and their login modules, and
+# of librdkafka where both clients need a file. Without them the login or the trust would be lost.
+INSTEAD = {
+    ("sasl.jaas.config",): "write what it contains: sasl.username and sasl.password (or sasl.password.file), for"
+    " OAUTHBEARER the properties sasl.oauthbearer.*, for GSSAPI sasl.kerberos.principal and sasl.kerberos.keytab",
+    ("sasl.login.callback.handler", "sasl.client.callback.handler", "sasl.login.class"): "write sasl.mechanism ="
+    " AWS_MSK_IAM for MSK with IAM, else sasl.oauthbearer.method = OIDC and the other properties sasl.oauthbearer.*",
+    ("ssl.truststore.", "ssl.ca.pem", "ssl.ca.certificate"): f"write ssl.ca.location instead, {_PEM}",
+    ("ssl.keystore.",): f"{_CERTIFICATES}, and ssl.key.password",
+    ("ssl.certificate.pem", "ssl_certificate"): f"write ssl.certificate.location instead, {_PEM}",
+    ("ssl.key.pem", "ssl_key"): f"write ssl.key.location instead, {_PEM}",
+    ("request.timeout.ms",): "write socket.timeout.ms instead",
+    ("metadata.recovery.", "client.dns.lookup"): "remove it: all addresses of a name are tried in any case",
+    ("security.providers",): "remove it: it is for Java's cryptography only",
+}
 
 
 class ClientConfigError(ValueError):
@@ -101,7 +118,8 @@ def _translated(name: str, value: str) -> dict[str, Any]:
         return {}
     rule = _RULES.get(name)
     if rule is None:
-        raise ClientConfigError(f"The property {shown_name(name)} is not supported for group requests; remove it.")
+        instead = next((words for names, words in INSTEAD.items() if name.startswith(names)), "remove it")
+        raise ClientConfigError(f"The property {shown_name(name)} is not supported for group requests; {instead}.")
     key, convert = rule
     try:
         return {key: convert(value)}

@@ -9,6 +9,7 @@ measured for 100,000 partitions.)
 
 import asyncio
 import random
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -50,6 +51,11 @@ Answer = TypeVar("Answer")
 TopicAnswer = tuple[str, str | None, list[metadata.ReplicaSet], IntArray]
 
 log = structlog.get_logger(__name__)
+
+
+_STATE = re.compile(r" \(after \d+ms in state .*\)$")  # in librdkafka's sentences; it differs each time
+_ADVERTISED = re.compile(r"\S+:\d+/\d+: ")  # a broker by its number is one that another has named
+REASONS_SHOWN = 3
 
 
 class ClusterUnreachableError(Exception):
@@ -179,7 +185,8 @@ class ClusterReader:
     def _why_unreachable(self, error: KafkaException) -> str:
         self.admin.poll(0)  # delivers errors of the client's own threads, such as a refused login
         details, self._errors[:] = list(self._errors), []
-        return unreachable_sentence(self._bootstrap, [error.args[0], *details], REQUEST_TIMEOUT_S)
+        answered = self.last_read is not None
+        return unreachable_sentence(self._bootstrap, [error.args[0], *details], REQUEST_TIMEOUT_S, answered=answered)
 
 
 class SharedReader(ClusterReader):
@@ -314,16 +321,30 @@ def _outcome(topic: Any) -> TopicAnswer:
     return (topic.topic, None, distinct, codes)
 
 
-def unreachable_sentence(bootstrap: str, errors: Iterable[KafkaError], timeout_s: float) -> str:
-    """Returns a sentence on why no broker answered, with the setting to check."""
+def unreachable_sentence(
+    bootstrap: str, errors: Iterable[KafkaError], timeout_s: float, *, answered: bool = False
+) -> str:
+    """Returns a sentence on why no broker answered, with the setting to check. `answered`: brokers have until now, so
+    that the addresses which they advertise are right."""
     errors = list(errors)
     codes = {error.code() for error in errors}
-    text = "; ".join(dict.fromkeys(error.str().strip() for error in errors))
+    texts = list(dict.fromkeys(_STATE.sub("", error.str().strip()) for error in errors))
+    text = "; ".join(texts)
     if codes & LOGIN:
         return f"The brokers at {bootstrap} refused the login; check sasl.username and sasl.password ({text})."
     if codes & TLS:
         return f"No TLS connection to {bootstrap}; check security.protocol and ssl.ca.location ({text})."
-    return f"No broker at {bootstrap} answered within {timeout_s:g} s; check bootstrap.servers and security.protocol."
+    advertised = [said for said in texts if _ADVERTISED.match(said)]
+    if advertised and not answered:
+        return (
+            f"A broker at {bootstrap} answered, but the addresses that brokers advertise do not work"
+            f" ({'; '.join(advertised[:REASONS_SHOWN])}); correct advertised.listeners of the brokers, or make these"
+            " addresses work from here."
+        )
+    of_servers = [said for said in texts if "/bootstrap: " in said] or advertised
+    why = f" ({'; '.join(of_servers[:REASONS_SHOWN])})" if of_servers else ""
+    check = "check bootstrap.servers and security.protocol"
+    return f"No broker at {bootstrap} answered within {timeout_s:g} s; {check}{why}."
 
 
 def all_nodes(admin: AdminClient, limit_s: float) -> tuple[Node, ...]:

@@ -1,6 +1,7 @@
 """Translates commands into kafka-python's request messages, and its responses into events. Belongs to `transport`."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -14,6 +15,7 @@ PROTOCOL_TYPE = "consumer"
 GROUP_KEY_TYPE = 0
 # Texts of TLS errors: Bellwether refuses the broker, or the broker refuses Bellwether, in TLS 1.3 after the handshake.
 TLS_REFUSALS = ("Handshake failed", "_ALERT_")
+NOT_CONNECTED = ("unable to connect", "DNS Resolution failure")  # in the library's sentences
 _ELAPSED = re.compile(r" after \d+ ms")
 
 
@@ -43,6 +45,38 @@ def reason_of(error: BaseException) -> str:
     """Returns the text of an exception of the library, without a time that differs each time: a reason is logged when
     it changes."""
     return _ELAPSED.sub("", str(error)) or type(error).__name__
+
+
+def reason_at_advertised(error: BaseException, node: membership.Node) -> str:
+    """Returns the same for an address that has never worked and that a broker has stated: only those of bootstrap
+    servers are the user's."""
+    reason = reason_of(error)
+    if not any(words in reason for words in NOT_CONNECTED):
+        return reason
+    return f"{reason}; a broker advertises {node.host}:{node.port} (advertised.listeners), which must work from here"
+
+
+def unreachable(names: Sequence[str], protocol: str | None, why: str, failure: membership.Failure) -> str:
+    """Returns a sentence on why no bootstrap server could be used, with the properties to check. `protocol` is
+    security.protocol, None if it is not set."""
+    servers, protocol = ",".join(names), protocol or "PLAINTEXT"
+    if failure is membership.Failure.AUTHENTICATION:
+        return (
+            f"The brokers at bootstrap.servers ({servers}) refused the login ({why}); check security.protocol and"
+            " the sasl.* or ssl.* properties."
+        )
+    tls = protocol.endswith("SSL")
+    other = "without TLS needs PLAINTEXT or SASL_PLAINTEXT" if tls else "with TLS needs SSL or SASL_SSL"
+    perhaps = f"security.protocol: it is {protocol}, and a listener {other}"
+    if failure is membership.Failure.MALFORMED:
+        return (
+            f"What answers at bootstrap.servers ({servers}) does not speak Kafka's protocol in the clear ({why});"
+            f" check the ports and {perhaps}."
+        )
+    hint = "" if any(words in why for words in NOT_CONNECTED) else f", and {perhaps}"
+    return (
+        f"No broker can be reached at bootstrap.servers ({servers}): {why}; check the addresses and the network{hint}."
+    )
 
 
 # The library leaves out fields that a version does not have. Where versions have different fields for one thing (key

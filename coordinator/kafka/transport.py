@@ -23,7 +23,14 @@ from bellwether_kafka.coordinator.kafka import describe_groups, node_requests, t
 from bellwether_kafka.coordinator.kafka.client_properties import KEEPER, KEYTAB, check_login, client_config
 from bellwether_kafka.coordinator.kafka.connections import Connections, release_of
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, SentTopology
-from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message, reason_of
+from bellwether_kafka.coordinator.kafka.group_messages import (
+    answer,
+    failure_of,
+    message,
+    reason_at_advertised,
+    reason_of,
+    unreachable,
+)
 from bellwether_kafka.coordinator.kafka.kerberos import KerberosError, log_in
 from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany, GroupList, ListAllGroups
 from bellwether_kafka.coordinator.kafka.node_requests import (
@@ -94,6 +101,7 @@ class Transport:
         self._connections = Connections(self._net, self._tokens, **self._config)
         self._dropped_joins: dict[str, int] = {}  # how often a group has dropped its join connections
         self._lanes: dict[str, set[int]] = {}  # the join connections that a group has used since
+        self._answering: set[Node | None] = set()  # brokers whose advertised address has worked
         self._closed = False
         self.pins_version = self._config.get("api_version") is not None
         self.broker_version: tuple[int, ...] = ()  # derived from the request versions that a broker supports
@@ -136,8 +144,9 @@ class Transport:
         key = self._key(command)
         reply, error = await self._on_io_thread(lambda: self._exchange(key, command))
         if error is None:
+            self._answering.add(getattr(command, "node", None))
             return cast("membership.Answer", reply)
-        return RequestFailed(command.request_id, failure_of(error), reason_of(error))
+        return RequestFailed(command.request_id, failure_of(error), self._reason(error, getattr(command, "node", None)))
 
     def abandon(self, group_id: str) -> None:
         """Drops the group's join connections, and with them the requests that the broker has parked. The next request
@@ -286,7 +295,8 @@ class Transport:
         connection one after the other, so each `kind` has its own. Raises TransportError."""
         reply, error = await self._on_io_thread(lambda: self._exchange_with_node(request, kind))
         if error is not None:
-            raise TransportError(failure_of(error), reason_of(error))
+            raise TransportError(failure_of(error), self._reason(error, request.node))
+        self._answering.add(request.node)
         return cast("T", reply)
 
     async def close(self) -> None:
@@ -346,18 +356,13 @@ class Transport:
         return _join_key(group_id, self._dropped_joins.get(group_id, 0), lane)
 
     def _unreachable(self, why: str, failure: Failure = Failure.DISCONNECTED) -> str:
-        servers = ",".join(self._config["bootstrap_servers"])
-        if failure is Failure.AUTHENTICATION:
-            return (
-                f"The brokers at bootstrap.servers ({servers}) refused the login ({why}); check security.protocol and"
-                " the sasl.* or ssl.* properties."
-            )
-        if failure is Failure.MALFORMED:
-            return (
-                f"What answers at bootstrap.servers ({servers}) does not speak Kafka's protocol in the clear ({why});"
-                " check the ports and security.protocol."
-            )
-        return f"No broker can be reached at bootstrap.servers ({servers}): {why}; check the addresses and the network."
+        return unreachable(self._config["bootstrap_servers"], self._config.get("security_protocol"), why, failure)
+
+    def _reason(self, error: BaseException, node: Node | None) -> str:
+        works = (
+            node is None or node in self._answering or f"{node.host}:{node.port}" in self._config["bootstrap_servers"]
+        )
+        return reason_of(error) if node is None or works else reason_at_advertised(error, node)
 
     # ---- on the IO thread --------------------------------------------------------------------------------------
 

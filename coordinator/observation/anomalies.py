@@ -38,6 +38,7 @@ class AnomalyKind(StrEnum):
     HELD_UP = "held_up"
     NOT_MATCHED = "not_matched"
     SELF_ASSIGNED = "self_assigned"
+    TWO_HOSTS = "two_hosts"
     TWO_APPLICATIONS = "two_applications"
     UNEVEN_TOPIC = "uneven_topic"
 
@@ -210,6 +211,22 @@ def of_patterns(patterns: Sequence[str], unread: Sequence[str]) -> tuple[Anomaly
     )
     remedy = f"If they should be read: {OF_PATTERNS}. Else their offsets end after offsets.retention.minutes."
     return (Anomaly(AnomalyKind.NOT_MATCHED, len(unread), message, remedy),)
+
+
+def of_processes(processes: Iterable[tuple[str, Iterable[str]]]) -> tuple[Anomaly, ...]:
+    """Returns an anomaly if threads with one process id run on several hosts, as after a volume was copied: they count
+    as one process. `processes` are the ids with the hosts of their threads."""
+    double = [(process, sorted({*hosts})) for process, hosts in processes]
+    double = [(process, hosts) for process, hosts in double if len(hosts) > 1]
+    if not double:
+        return ()
+    each = [f"{process} ({' and '.join(hosts)})" for process, hosts in double]
+    message = f"Threads on several hosts have one process id and are planned as one process: {listed(each)}."
+    remedy = (
+        "A state directory has been copied: stop the application on all but one of these hosts, and delete"
+        " kafka-streams-process-metadata below state.dir there. Until then a standby may be beside its task."
+    )
+    return (Anomaly(AnomalyKind.TWO_HOSTS, len(double), message, remedy),)
 
 
 def of_applications(subscriptions: Iterable[tuple[str, Iterable[str]]], protocol: str) -> tuple[Anomaly, ...]:

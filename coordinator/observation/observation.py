@@ -18,6 +18,7 @@ from bellwether_kafka.coordinator.observation.anomalies import (
     of_assignment,
     of_hand_overs,
     of_patterns,
+    of_processes,
     of_shares,
 )
 from bellwether_kafka.coordinator.observation.lag import GroupLag, LagReport
@@ -230,6 +231,9 @@ def anomalies_of(seen: Observation, *, at_rest: bool) -> tuple[Anomaly, ...]:
     if seen.state == GroupState.STABLE:
         anomalies += of_patterns(seen.patterns, seen.unread)
     if seen.shadow is not None:
+        host = {member.member_id: member.client_host for member in seen.members if member.client_host}
+        owners = seen.shadow.decision.plan.owners
+        anomalies += of_processes((o.name, [host[m] for m in o.members if m in host]) for o in owners)
         anomalies += of_shares(seen.shadow.decision.plan, seen.shadow.present)
     return tuple(sorted(anomalies, key=lambda anomaly: list(AnomalyKind).index(anomaly.kind)))
 

@@ -11,6 +11,11 @@ from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 SHOWN = 3
 GROUP_DEPTH = 2  # ("groups", number)
 RENAMED = {"sidecar_id": "instance_name"}  # settings of earlier versions, and what they are called now
+# Values of earlier versions of Kafka, and what they are called now: the other values of the setting are no remedy.
+OLDER_VALUES = {
+    ("processing.guarantee", "exactly_once"): "exactly_once_v2",
+    ("processing.guarantee", "exactly_once_beta"): "exactly_once_v2",
+}
 
 
 class SettingsError(Exception):
@@ -44,6 +49,9 @@ def _problem(detail: dict[str, Any], settings: type[BaseModel]) -> str:
         model = settings if detail["loc"][0] != "groups" else GroupSettings
         names = [field.alias or name for name, field in model.model_fields.items()]
         return f"The setting {path} does not exist; {suggestion(str(detail['loc'][-1]), names)}"
+    older = str(detail["loc"][-1]) if detail["loc"] else "", detail.get("input")
+    if isinstance(older[1], str) and (now := OLDER_VALUES.get((older[0], older[1]))) is not None:
+        return f'The setting {path} cannot be used: write "{now}", which is what {older[1]} means'
     if detail["type"] == "missing":
         return f"The setting {path} is missing; set it"
     text = detail["msg"].removeprefix("Value error, ")

@@ -161,7 +161,8 @@ def _sentences(find: Callable[[GroupNow], tuple[Anomaly, ...]]) -> Callable[[Gro
 
 WRONG = _of(*OF_ASSIGNMENT)
 UNUSUAL = _of(
-    *(AnomalyKind.HELD_UP, AnomalyKind.NOT_MATCHED, AnomalyKind.TWO_APPLICATIONS, AnomalyKind.UNEVEN_TOPIC),
+    *(AnomalyKind.HELD_UP, AnomalyKind.NOT_MATCHED, AnomalyKind.TWO_HOSTS),
+    *(AnomalyKind.TWO_APPLICATIONS, AnomalyKind.UNEVEN_TOPIC),
 )
 
 

@@ -18,9 +18,23 @@ def check_whole(parts: Sequence[Part], application_id: str, topics: Collection[s
     unknown."""
     if not any(part.with_tasks for part in parts):
         raise TopologyError("the description has no subtopology with tasks")
+    _check_names(parts)
     problems = chain(*map(_missing, parts), _missing_parts(parts), _one_sided(parts, application_id, topics or ()))
     if missing := next(problems, ""):
         raise TopologyError(f"the description is not whole, {missing}; {_REMEDY}")
+
+
+def _check_names(parts: Iterable[Part]) -> None:
+    """Raises TopologyError for a name with a comma: arrows list names with commas between them, so that nobody can say
+    where such a name ends. The text may be whole."""
+    named = [(part.number, name) for part in parts for name in part.nodes if "," in name]
+    if not named:
+        return
+    names = ", ".join(f"{name!r} (subtopology {number})" for number, name in named)
+    raise TopologyError(
+        f"names with a comma cannot be read behind the arrows of a description: {names}; rename these nodes, let the"
+        " application export its topology, or learn it from the running application (bellwether topology learn)"
+    )
 
 
 def _missing(part: Part) -> Iterable[str]:

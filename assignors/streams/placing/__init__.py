@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.streams.placing.high_availability import (
     deal,
     hashes_of,
 )
-from bellwether_kafka.assignors.streams.placing.keeping import KeepingRule, rack_disagreement, spread_by
+from bellwether_kafka.assignors.streams.placing.keeping import KeepingRule, rack_disagreement, spread_by, unsent_tags
 from bellwether_kafka.assignors.streams.placing.limits import TaskLimits
 from bellwether_kafka.assignors.streams.placing.movements import Movements
 from bellwether_kafka.assignors.streams.placing.placement import Placement

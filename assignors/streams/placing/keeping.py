@@ -13,6 +13,8 @@ from bellwether_kafka.assignors.streams.placing.standby import LabelRule, Labels
 
 RACK = "client.rack"
 
+LACKING_SHOWN = 3
+
 
 class KeepingRule(LabelRule):
     """KIP-708's spread over tags, or KIP-925's over racks, starting from existing state."""
@@ -153,6 +155,25 @@ def spread_by(view: StreamsView, configs: AssignmentConfigs) -> tuple[list[Label
     if configs.rack_aware_assignment_tags:
         return [process.tags for process in view.processes], configs.rack_aware_assignment_tags
     return [((RACK, process.rack),) if process.rack else () for process in view.processes], (RACK,)
+
+
+def unsent_tags(view: StreamsView, configs: AssignmentConfigs) -> tuple[str, ...]:
+    """Returns a note for each key of rack.aware.assignment.tags that not all processes send, as after a typing error:
+    in Java each member has the key beside its tags, and does not start without one."""
+    sent = sorted({key for process in view.processes for key, _ in process.tags})
+    notes = []
+    for tag in configs.rack_aware_assignment_tags:
+        lacking = [str(process.process_id) for process in view.processes if tag not in dict(process.tags)]
+        if not lacking:
+            continue
+        more = f" and {len(lacking) - LACKING_SHOWN} more" if len(lacking) > LACKING_SHOWN else ""
+        some = f"not every process (not {', '.join(lacking[:LACKING_SHOWN])}{more})"
+        who = "no process" if len(lacking) == len(view.processes) else some
+        notes.append(
+            f"rack.aware.assignment.tags spreads copies over the client tag {tag}, which {who} sends; tags that are"
+            f" sent: {', '.join(sent) or 'none'}"
+        )
+    return tuple(notes)
 
 
 def rack_disagreement(view: StreamsView, configs: AssignmentConfigs) -> str | None:

@@ -62,10 +62,10 @@ def _racks(
     view: StreamsView, configs: AssignmentConfigs, policy: str
 ) -> tuple[placing.RackOptimiser | None, tuple[str, ...]]:
     """Returns the rack stage, None if it is off, cannot work or cannot gain anything; and notes about it."""
-    notes: tuple[str, ...] = ()
+    notes = placing.unsent_tags(view, configs)
     stage = placing.RackOptimiser.of(view, configs, _with_owners_back(view, placing.previous_owners(view)))
     if isinstance(stage, str):
-        notes, stage = (f"racks are not taken into account: {stage}",), None
+        notes, stage = (*notes, f"racks are not taken into account: {stage}"), None
     if policy not in (STREAMS_HA, LOAD_AWARE):
         return stage, notes
     disagreement = placing.rack_disagreement(view, configs)

@@ -1,5 +1,7 @@
 """librdkafka's properties as kafka-python's arguments, and a clear word about each one that cannot be used."""
 
+import re
+
 import pytest
 
 from bellwether_kafka.coordinator.kafka.client_properties import (
@@ -99,3 +101,28 @@ def test_a_secret_is_never_in_the_message() -> None:
     with pytest.raises(ClientConfigError) as error:
         client_config({**BROKER, "sasl.mechanism": "PLAIN", "sasl.password": "hunter2"})
     assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("sasl.jaas.config", "sasl.username and sasl.password"),
+        ("ssl.truststore.location", "ssl.ca.location"),
+        ("ssl.truststore.password", "ssl.ca.location"),
+        ("ssl.truststore.certificates", "ssl.ca.location"),
+        ("ssl.keystore.location", "ssl.certificate.location and ssl.key.location"),
+        ("ssl.keystore.key", "ssl.certificate.location and ssl.key.location"),
+        ("ssl.ca.pem", "ssl.ca.location"),
+        ("ssl.certificate.pem", "ssl.certificate.location"),
+        ("ssl.key.pem", "ssl.key.location"),
+        ("sasl.login.callback.handler.class", "AWS_MSK_IAM"),
+        ("sasl.client.callback.handler.class", "sasl.oauthbearer.method"),
+        ("request.timeout.ms", "socket.timeout.ms"),
+        ("auto.offset.reset", "remove it"),
+    ],
+)
+def test_a_property_that_is_not_supported_names_the_one_with_its_meaning(name: str, instead: str) -> None:
+    """Java's sasl.jaas.config and stores were to be removed, and with them the login and the trust."""
+    with pytest.raises(ClientConfigError, match=re.escape(name)) as raised:
+        client_config({"bootstrap.servers": "b:9092", name: "x"})
+    assert instead in str(raised.value)

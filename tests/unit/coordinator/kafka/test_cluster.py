@@ -295,3 +295,27 @@ def test_threads_end_with_the_reader(brokers: EmbeddedCluster) -> None:
     while time.monotonic() < deadline and any(t.name.startswith("cluster-reader") for t in threading.enumerate()):
         time.sleep(0.05)
     assert not [t.name for t in threading.enumerate() if t.name.startswith("cluster-reader")]
+
+
+RESOLVE = "Failed to resolve 'b1.internal:9092': Name or service not known"
+DEAD = f"b1.internal:9092/1: {RESOLVE} (after {{}}ms in state CONNECT)"
+
+
+def test_an_advertised_address_that_does_not_work_is_named() -> None:
+    """The bootstrap server had answered, and the sentence was to check bootstrap.servers."""
+    errors = [KafkaError(KafkaError._RESOLVE, DEAD.format(took_ms)) for took_ms in (1, 2)]
+    waiting = KafkaError(KafkaError._TIMED_OUT, "Failed while waiting for controller")
+    sentence = unreachable_sentence("b:9092", [waiting, *errors], 10)
+    assert sentence.startswith("A broker at b:9092 answered, but the addresses that brokers advertise do not work")
+    assert sentence.count("b1.internal:9092/1: Failed to resolve") == 1
+    assert "advertised.listeners" in sentence
+    down = unreachable_sentence("b:9092", [waiting, *errors], 10, answered=True)
+    assert "advertise" not in down, "the brokers are down, or the network is"
+    assert "b1.internal:9092/1" in down
+
+
+def test_what_the_library_says_of_bootstrap_servers_is_kept() -> None:
+    said = "b:9092/bootstrap: Connect to ipv4#10.0.0.1:9092 failed: Connection refused"
+    took = f"{said} (after 0ms in state CONNECT, 1 identical error(s) suppressed)"
+    sentence = unreachable_sentence("b:9092", [KafkaError(KafkaError._TRANSPORT, text) for text in (said, took)], 10)
+    assert sentence.endswith(f"check bootstrap.servers and security.protocol ({said}).")

@@ -18,7 +18,7 @@ from kafka.protocol.consumer.group import JoinGroupRequest, JoinGroupResponse, L
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from bellwether_kafka.coordinator.kafka.connections import Connections, release_of
-from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message, reason_of
+from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message, reason_of, unreachable
 from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
 from bellwether_kafka.coordinator.membership.commands import Describe, FindCoordinator, Heartbeat, Join, Leave
 from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Failure, JoinedMember, Node, RequestFailed
@@ -395,3 +395,52 @@ def test_a_connection_that_is_dropped_leaves_nothing_behind(monkeypatch: pytest.
         connections.drop(f"join-orders-{number}-0")
     assert sizes() == before
     net.close()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "why", "failure", "words"),
+    [
+        ("PLAINTEXT", "[Errno 104] Connection reset by peer", Failure.DISCONNECTED, "with TLS needs SSL or SASL_SSL"),
+        ("SASL_SSL", "I/O wait timed out", Failure.TIMED_OUT, "without TLS needs PLAINTEXT or SASL_PLAINTEXT"),
+        ("SASL_PLAINTEXT", "21 is no length", Failure.MALFORMED, "with TLS needs SSL or SASL_SSL"),
+        ("PLAINTEXT", "unable to connect to b:9092: 111 ECONNREFUSED", Failure.DISCONNECTED, ""),
+        ("PLAINTEXT", "DNS Resolution failure of b", Failure.DISCONNECTED, ""),
+    ],
+)
+def test_a_listener_that_accepts_and_does_not_answer_names_the_other_kind(
+    protocol: str, why: str, failure: Failure, words: str
+) -> None:
+    """A listener with TLS that was asked without it was said to be a fault of the network."""
+    sentence = unreachable(["b:9092"], protocol, why, failure)
+    assert ("security.protocol" in sentence) == bool(words)
+    assert words in sentence
+    assert why in sentence, "what the library says is kept"
+
+
+def test_an_advertised_address_that_never_worked_is_named_as_such(mute: Mute) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        host, port = closed.getsockname()
+
+    async def scenario() -> None:
+        transport = Transport(
+            {"bootstrap.servers": f"{mute.address[0]}:{mute.address[1]}", "bellwether.api.version": "2.3"}
+        )
+        transport._net.start()
+        try:
+            failed = await transport.request(Heartbeat(9, Node(1, host, port), "orders", 500, "m", None, 1))
+            assert isinstance(failed, RequestFailed)
+            assert f"a broker advertises {host}:{port} (advertised.listeners)" in failed.reason
+        finally:
+            await transport.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_address_of_the_user_or_one_that_has_worked_is_not_named_as_advertised() -> None:
+    transport = Transport({"bootstrap.servers": "b:9092"})
+    error = errors.KafkaConnectionError("unable to connect to b:9092")
+    assert "advertises" not in transport._reason(error, Node(1, "b", 9092))
+    transport._answering.add(Node(2, "c", 9092))
+    assert "advertises" not in transport._reason(error, Node(2, "c", 9092))
+    assert "advertises d:9092" in transport._reason(error, Node(3, "d", 9092))

@@ -190,3 +190,17 @@ def test_a_mistake_with_stateful_members_is_one_sentence(tmp_path: Path, text: s
     with pytest.raises(SettingsError) as caught:
         group(tmp_path, STATEFUL + text)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("older", ["exactly_once", "exactly_once_beta"])
+def test_an_older_name_of_a_value_says_what_to_write(older: str, tmp_path: Path) -> None:
+    """at_least_once was offered as its equal."""
+    config = tmp_path / "b.toml"
+    config.write_text(
+        f'[kafka]\n"bootstrap.servers" = "b:9092"\n[[groups]]\nname = "g"\nmode = "lead"\nkind = "streams"\n'
+        f'"processing.guarantee" = "{older}"\n'
+    )
+    with pytest.raises(SettingsError) as raised:
+        load(config, environ=ENVIRONMENT)
+    assert f'write "exactly_once_v2", which is what {older} means' in str(raised.value)
+    assert "at_least_once" not in str(raised.value)

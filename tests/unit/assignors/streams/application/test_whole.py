@@ -111,3 +111,16 @@ def test_a_topic_of_the_users_may_be_named_as_a_repartition_topic_and_have_no_re
     with pytest.raises(TopologyError, match="no subtopology reads by-user-repartition, which KSTREAM-SINK-0000000001"):
         parse_description(text, "app")
     assert parse_description(text, "app", {"t", "by-user-repartition"}).topology.repartition_topics == ()
+
+
+def test_a_name_with_a_comma_is_the_reason_and_not_a_text_that_is_cut_off() -> None:
+    """Of a whole text it was said to copy the whole text."""
+    text = (
+        "Topologies:\n   Sub-topology: 0\n    Source: src (topics: [orders])\n      --> enrich, v2\n"
+        "    Processor: enrich, v2 (stores: [])\n      --> out\n      <-- src\n"
+        "    Sink: out (topic: enriched)\n      <-- enrich, v2\n"
+    )
+    with pytest.raises(TopologyError) as raised:
+        parse_description(text, "app")
+    assert "'enrich, v2' (subtopology 0)" in str(raised.value)
+    assert "copy the whole text" not in str(raised.value)
