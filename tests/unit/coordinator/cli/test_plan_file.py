@@ -46,7 +46,7 @@ def test_it_has_the_state_and_the_planned_owners() -> None:
     ]
     assert plan.before.partitions == {"orders": 4}
     assert plan.before.owners == {"orders-0": "b-1", "orders-1": "a-1", "orders-2": "b-1", "orders-3": "b-1"}
-    assert plan.owners == {"orders-0": "c-1", "orders-1": "b-1", "orders-2": "a-1", "orders-3": "b-1"}
+    assert plan.owners == {"orders-0": "a-1", "orders-1": "c-1", "orders-2": "a-1", "orders-3": "b-1"}
     assert plan.digest == plan.before.digest
 
 
