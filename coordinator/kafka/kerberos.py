@@ -6,11 +6,14 @@ in the cache.
 """
 
 import importlib.util
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from bellwether_kafka import bounded
 
 GSSAPI = "GSSAPI"
 KEYTAB, PRINCIPAL = "sasl.kerberos.keytab", "sasl.kerberos.principal"
@@ -61,7 +64,7 @@ def check_keytab(keytab: str) -> None:
     if shutil.which("kinit") is None:
         raise KerberosError(NO_KINIT)
     try:
-        Path(keytab).open("rb").close()
+        os.close(bounded.opened(Path(keytab)))
     except OSError as error:
         raise KerberosError(f"The file {keytab} of {KEYTAB} cannot be read ({error.strerror}).") from None
 
