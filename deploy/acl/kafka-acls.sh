@@ -8,6 +8,7 @@
 #   assist GROUP                   remove ghosts
 #   guard GROUP TOPIC...           beside an instance; with `control` it is emptied before it stops
 #   transactions APPLICATION_ID    the guard of an exactly-once application ends its open transactions
+#   doctor APPLICATION_ID          with `cluster`: notices an exactly-once application that is declared otherwise
 #   served GROUP TOPIC...          orders in groups whose broker assigns by plans of Bellwether
 #   cluster                        bytes, brokers' limits, racks, `doctor` in full
 #   control [TOPIC]                orders and standbys; TOPIC is bellwether-control unless named
@@ -20,7 +21,7 @@ bootstrap=$1 principal=$2 feature=$3
 shift 3
 acls() { kafka-acls.sh --bootstrap-server "$bootstrap" ${CONFIG:+--command-config "$CONFIG"} --add --allow-principal "$principal" "$@"; }
 case $feature in
-    observe | lead | streams | topology | assist | guard | transactions | served)
+    observe | lead | streams | topology | assist | guard | transactions | doctor | served)
         name=$1
         shift
         ;;
@@ -33,6 +34,7 @@ case $feature in
         acls --operation Describe --operation Create --topic "$name-" --resource-pattern-type prefixed
         ;;
     topology) acls --operation DescribeConfigs --topic "$name-" --resource-pattern-type prefixed ;;
+    doctor) acls --operation Describe --transactional-id "$name-" --resource-pattern-type prefixed ;;
     transactions) acls --operation Write --transactional-id "$name-" --resource-pattern-type prefixed ;;
     served)
         acls --operation Read --group "$name"

@@ -43,7 +43,7 @@ FEATURES = {
     "plan, explain": ("control",),
     "sampled bytes": ("cluster",),
     "take-overs in which": ("cluster",),
-    "doctor, in full": ("cluster",),
+    "doctor, in full": ("cluster", "doctor g"),
     "`convert`": ("observe g t", "cluster"),
     "reads across racks": ("cluster",),
 }
@@ -135,7 +135,13 @@ def test_the_script_grants_nothing_that_the_guide_does_not_name(tool: Path) -> N
 def test_both_files_grant_the_same(tool: Path) -> None:
     features = {feature.split()[0] for each in FEATURES.values() for feature in each}
     named = {"observe": "orders orders", "lead": "orders orders", "streams": "counts clicks", "topology": "counts"}
-    named |= {"assist": "orders", "guard": "orders orders", "transactions": "counts", "served": "orders orders"}
+    named |= {
+        "assist": "orders",
+        "guard": "orders orders",
+        "transactions": "counts",
+        "doctor": "counts",
+        "served": "orders orders",
+    }
     script = {grant for name in features for grant in granted_by_script(tool, f"{name} {named.get(name, '')}".rstrip())}
     assert script == set(granted_by_strimzi())
 
