@@ -11,6 +11,7 @@ from tests.interop.support.members import Flock, partitions_of, wait_settled, wa
 
 COMMITS, EVERY_S = 1_000, 0.01  # for longer than two refreshes of Bellwether
 JOINED_S = 8.0
+RESTED_S = 150.0  # until offsets that have moved once have rested
 
 
 def refused(kafka: KafkaCluster, group: str, commits: int) -> int:
@@ -60,6 +61,21 @@ def test_no_commit_of_a_consumer_that_assigns_itself_is_refused(
 
 
 @pytest.mark.timeout(240)
+def test_none_is_refused_either_where_the_settings_say_that_all_consumers_subscribe(kafka: KafkaCluster) -> None:
+    group = "selves-attested"
+    kafka.create_topic(group, 3)
+    assert not refused(kafka, group, 1)
+    lead = Bellwether(kafka, [group])
+    lead.start(wait=False)
+    try:
+        assert refused(kafka, group, 3 * COMMITS) == 0, lead.tail()
+        lead.logged("role", reason="no_subscribers", group=group)
+        assert not lead.is_member(group)
+    finally:
+        lead.__exit__(None, None, None)
+
+
+@pytest.mark.timeout(300)
 def test_a_group_that_is_held_empty_is_released_and_led_again(kafka: KafkaCluster) -> None:
     group, control = "released", "released-control"
     kafka.create_topic(group, 3)
@@ -68,4 +84,4 @@ def test_a_group_that_is_held_empty_is_released_and_led_again(kafka: KafkaCluste
         ordered(kafka, control, "release", group, "--wait", "30")
         assert refused(kafka, group, COMMITS) == 0, lead.tail()
         ordered(kafka, control, "resume", group)
-        wait_until(lambda: lead.is_member(group), 30, lead.tail)
+        wait_until(lambda: lead.is_member(group), RESTED_S, lead.tail)
