@@ -231,7 +231,7 @@ def _taken(
         waiting.name,
         len(waiting.ids),
         predicted,
-        took_s is not None,
+        took_s is not None or bool(notes),
         removed_by(notes),
         rebalances,
         took_s or 0.0,
@@ -241,7 +241,9 @@ def _taken(
 
 
 def _noticed(reason: str) -> bool:
-    return not reason.startswith("not taken over") and "no member was disturbed" not in reason
+    """Whether an attempt that ended so may have begun a rebalance: not one that ended while the group was at rest."""
+    at_rest = ("no member was disturbed", "did not give ids to all temporary members")
+    return not reason.startswith("not taken over") and not any(words in reason for words in at_rest)
 
 
 def simulated(seed: int, answers: AnswerTime) -> Taken:
