@@ -7,11 +7,10 @@ library, because an engine runs it every few seconds.
 
 import os
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.request import urlopen
-
-from bellwether_kafka.bounded import CONFIG_BYTES_MAX, read_file, toml_of
 
 ADDRESS = "127.0.0.1:9790"  # the default of http_address
 VARIABLE, CONFIG_VARIABLE, CONFIG_OPTION = "BELLWETHER_HTTP_ADDRESS", "BELLWETHER_CONFIG", "--config"
@@ -30,7 +29,7 @@ def address(arguments: Sequence[str], environ: Mapping[str, str]) -> str:
         return environ[VARIABLE]
     config = _option(arguments, CONFIG_OPTION) or environ.get(CONFIG_VARIABLE, "")
     try:
-        given = toml_of(read_file(Path(config), CONFIG_BYTES_MAX, TIMEOUT_S)) if config else {}
+        given = tomllib.loads(Path(config).read_text(encoding="utf-8")) if config else {}
     except (OSError, ValueError):
         given = {}
     return str(given.get("http_address", ADDRESS))

@@ -25,7 +25,7 @@ JSON = {"load", "loads"}
 # Module, and why what it reads is not from outside.
 OWN = {
     "bellwether_kafka/bounded.py": "the reader",
-    "bellwether_kafka/health.py": "/proc, and the status of its own process",
+    "bellwether_kafka/health.py": "its own process; it may import nothing, and its time has a limit",
     "coordinator/guard/proc.py": "/proc, which the kernel writes",
     "coordinator/guard/signals.py": "/proc, which the kernel writes",
     "coordinator/control/local.py": "/proc, and JSON that it has just written",
