@@ -2,13 +2,19 @@
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from bellwether_kafka.coordinator import events
 from bellwether_kafka.pipeline import PipelineError
 
 EXIT_INPUT = 2
 REGISTRY_HELP = "the Schema Registry, if events are in Confluent's framing"
+KAFKA_HELP = "a Kafka property; NAME.file=PATH reads its value from a file, as secrets must be"
+RETENTION_HELP = "how long tables in Parquet keep rows; 0 for ever"
+SECRETS = ("password", "jaas.config", "secret", "ssl.keystore.key", "key.pem")  # in names of properties
+FROM_FILE = ".file"
 FORMAT_HELP = "of the tables: parquet, or delta, which needs `make setup-delta`"
 
 
@@ -33,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--output", required=True, metavar="DIR", help="tables and checkpoints")
     run.add_argument("--jobs", help="names with commas between; all by default")
     run.add_argument("--master", help="such as local[2]; leave it out under spark-submit")
-    run.add_argument("--kafka", action="append", default=[], metavar="NAME=VALUE", help="a Kafka property")
+    run.add_argument("--kafka", action="append", default=[], metavar="NAME=VALUE", help=KAFKA_HELP)
     run.add_argument("--per-trigger", type=int, help="records per batch at most")
     run.add_argument("--interval", default="10 seconds", help="between batches")
     run.add_argument("--once", action="store_true", help="take what is there, then end")
@@ -41,14 +47,36 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--price-per-gb", type=float, default=0.01)
     run.add_argument("--watermark", default="30 minutes", help="how long windows wait for late events")
     run.add_argument("--rate-window", default="5 minutes", help="the window of the tables rates and weights")
+    run.add_argument("--retention-days", type=int, default=90, metavar="DAYS", help=RETENTION_HELP)
     run.add_argument("--format", default="parquet", help=FORMAT_HELP)
     run.add_argument("--registry-url", help=REGISTRY_HELP)
     run.set_defaults(work=_run)
     return parser
 
 
-def _pairs(properties: Sequence[str]) -> dict[str, str]:
-    return dict(pair.partition("=")[::2] for pair in properties)
+def kafka_properties(given: Sequence[str]) -> dict[str, str]:
+    """Returns the properties of NAME=VALUE and NAME.file=PATH. Raises PipelineError for a file that cannot be read, and
+    for a secret on the command line, which each user of the machine can see in the list of processes."""
+    properties = {}
+    for name, _, value in (pair.partition("=") for pair in given):
+        if name.endswith(FROM_FILE):
+            properties[name.removesuffix(FROM_FILE)] = _text_of(name, value)
+        elif any(word in name for word in SECRETS) and not name.endswith(".location"):
+            raise PipelineError(
+                f"The property {name} is a secret, which a command line shows to all; write --kafka"
+                f" {name}{FROM_FILE}=PATH, with the value in that file."
+            )
+        else:
+            properties[name] = value
+    return properties
+
+
+def _text_of(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").rstrip("\n")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise PipelineError(f"The file {path} of {name} cannot be read ({why}); correct the path.") from None
 
 
 def _ids(asked: argparse.Namespace) -> dict[int, events.EventSchema]:
@@ -58,7 +86,7 @@ def _ids(asked: argparse.Namespace) -> dict[int, events.EventSchema]:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    from bellwether_kafka.pipeline.jobs import JOBS, Pipeline, local_path, start
+    from bellwether_kafka.pipeline.jobs import JOBS, Pipeline, local_path, prune, start
     from bellwether_kafka.pipeline.running import follow
     from bellwether_kafka.pipeline.session import session
     from bellwether_kafka.pipeline.tables import Options
@@ -69,13 +97,14 @@ def _run(asked: argparse.Namespace) -> int:
         asked.topic,
         local_path(asked.output),
         asked.weights_topic,
-        _pairs(asked.kafka),
+        kafka_properties(asked.kafka),
         Options(price_per_gb=asked.price_per_gb, watermark=asked.watermark, rate_window=asked.rate_window),
         asked.per_trigger,
         asked.interval,
         asked.once,
         asked.format,
         _ids(asked),
+        asked.retention_days,
     )
     partitions = 4 if asked.master else None
     spark = session(
@@ -83,4 +112,4 @@ def _run(asked: argparse.Namespace) -> int:
     )
     spark.sparkContext.setLogLevel("ERROR")
     queries = start(spark, pipeline, asked.jobs.split(",") if asked.jobs else every)
-    return follow(spark, queries, asked.stop_limit)
+    return follow(spark, queries, asked.stop_limit, lambda: prune(spark, pipeline, int(time.time() * 1000)))

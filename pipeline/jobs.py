@@ -11,9 +11,11 @@ per batch, which a repeated batch overwrites, and weights to a compacted topic, 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.avro.functions import to_avro
@@ -27,6 +29,8 @@ from bellwether_kafka.pipeline.tables import TABLES, Options, weights
 
 CHECKPOINT_VERSION = 1
 DESCRIBE_S = 30
+RETENTION_DAYS = 90
+WEIGHT_DAYS = 8  # of windows that weights are computed from
 WEIGHTS, DEAD_LETTERS = "weights", "dead_letters"
 JOBS = (*TABLES, DEAD_LETTERS, WEIGHTS)
 
@@ -34,7 +38,8 @@ JOBS = (*TABLES, DEAD_LETTERS, WEIGHTS)
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """Where the jobs read and write. `kafka` are Kafka properties besides bootstrap.servers. `ids` are the schemas by
-    their ids in a schema registry, for topics in Confluent's framing."""
+    their ids in a schema registry, for topics in Confluent's framing. `retention_days`: how long tables in Parquet keep
+    rows, 0 for ever."""
 
     bootstrap: str
     topic: str
@@ -47,6 +52,7 @@ class Pipeline:
     available_now: bool = False
     table_format: str = PARQUET
     ids: Mapping[int, EventSchema] = field(default_factory=dict)
+    retention_days: int = RETENTION_DAYS
 
     @property
     def source(self) -> dict[str, str]:
@@ -88,8 +94,11 @@ def _start(spark: SparkSession, pipeline: Pipeline, job: str, schemas: SchemaSet
     else:
         rows = dead_letters(raw, schemas) if job == DEAD_LETTERS else TABLES[job](raw, schemas, pipeline.options)
         columns = ("day",) if job == DEAD_LETTERS else ("day", "group")
-        writer = rows.writeStream.format(pipeline.table_format).partitionBy(*columns)
+        # One file for each folder and batch, instead of one for each task of the shuffle.
+        writer = rows.repartition(*columns).writeStream.format(pipeline.table_format).partitionBy(*columns)
         writer = writer.option("path", pipeline.table(job)).outputMode("append")
+        if pipeline.table_format == PARQUET and pipeline.retention_days:
+            writer = writer.option("retention", f"{pipeline.retention_days} days")
     writer = writer.queryName(job).option("checkpointLocation", pipeline.checkpoint(job))
     when = {"availableNow": True} if pipeline.available_now else {"processingTime": pipeline.interval}
     return writer.trigger(**when).start()
@@ -100,12 +109,25 @@ def _weigh(batch: DataFrame, number: int, pipeline: Pipeline, schemas: SchemaSet
     last days."""
     if batch.isEmpty():
         return
+    write_weights(weights(recent_rates(batch, number, pipeline.table("rates_by_batch"))), pipeline, schemas)
+
+
+def recent_rates(batch: DataFrame, number: int, table: str) -> DataFrame:
+    """Stores one batch of rates, and returns those of the last days. Removes the batches that are older: weights never
+    use them again, and otherwise each window would read the folders of all that ever were."""
     spark = batch.sparkSession
-    batch.write.mode("overwrite").parquet(f"{pipeline.table('rates_by_batch')}/batch={number}")
-    kept = spark.read.parquet(pipeline.table("rates_by_batch"))
-    newest = kept.agg(F.max("window_start")).first()[0]
-    recent = kept.where(F.col("window_start") > F.lit(newest) - F.expr("interval 8 days"))
-    write_weights(weights(recent), pipeline, schemas)
+    batch.coalesce(1).write.mode("overwrite").parquet(f"{table}/batch={number}")
+    kept = spark.read.parquet(table)
+    ends = {
+        row["batch"]: row["newest"]
+        for row in kept.groupBy("batch").agg(F.max("window_start").alias("newest")).collect()
+    }
+    oldest = max(ends.values()) - timedelta(days=WEIGHT_DAYS)
+    old = sorted(number for number, newest in ends.items() if newest <= oldest)
+    for number in old:
+        _Note(spark, f"{table}/batch={number}").remove()
+    recent = spark.read.parquet(table) if old else kept
+    return recent.where(F.col("window_start") > F.lit(oldest))
 
 
 def write_weights(table: DataFrame, pipeline: Pipeline, schemas: SchemaSet) -> None:
@@ -225,6 +247,32 @@ def topic_id(spark: SparkSession, pipeline: Pipeline) -> str:
         ) from None
 
 
+def prune(spark: SparkSession, pipeline: Pipeline, now_ms: int, jobs: Sequence[str] = JOBS) -> int:
+    """Removes the days of tables in Parquet that are older than the retention and that the writer's own list has
+    dropped, so that no reader looks for them. Returns their number. A table in Delta has commands for that."""
+    if not pipeline.retention_days or pipeline.table_format != PARQUET:
+        return 0
+    removed = 0
+    oldest = (datetime.fromtimestamp(now_ms / 1000, UTC) - timedelta(days=pipeline.retention_days)).date().isoformat()
+    for job in jobs:
+        table = pipeline.table(job)
+        old = [name for name in _Note(spark, table).children() if name.startswith("day=") and name < f"day={oldest}"]
+        listed = _days_listed(spark, table) if old else frozenset()
+        for name in sorted({*old} - listed):
+            _Note(spark, f"{table}/{name}").remove()
+            removed += 1
+    return removed
+
+
+def _days_listed(spark: SparkSession, table: str) -> frozenset[str]:
+    """Returns the folders of days of which the table's list has files."""
+    try:
+        files = spark.read.parquet(table).inputFiles()
+    except AnalysisException:  # the list is empty
+        return frozenset()
+    return frozenset(part for file in files for part in file.split("/") if part.startswith("day="))
+
+
 class _Note:
     """A line of text in a file beside a checkpoint, on any of Hadoop's file systems."""
 
@@ -234,6 +282,18 @@ class _Note:
 
     def is_there(self) -> bool:
         return bool(self._files.exists(self._path))
+
+    def children(self) -> list[str]:
+        """Returns the names of files and folders in this folder, none if it is not there."""
+        return (
+            [str(status.getPath().getName()) for status in self._files.listStatus(self._path)]
+            if self.is_there()
+            else []
+        )
+
+    def remove(self) -> None:
+        """Removes the folder with all that is in it."""
+        self._files.delete(self._path, True)
 
     def read(self) -> str | None:
         """Returns the text, None if there is no file."""

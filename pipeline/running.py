@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,12 +24,16 @@ from bellwether_kafka.pipeline.jobs import progress
 
 PROGRESS_S = 10.0
 POLL_S = 0.5
+PRUNE_S = 6 * 3600.0
 EXIT_FAILED = 1
 DEATH_S = 10.0
 
 
-def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float) -> int:
-    """Runs until SIGTERM, SIGINT or the end of all queries. Returns the exit code.
+def follow(
+    spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float, prune: Callable[[], object] = lambda: None
+) -> int:
+    """Runs until SIGTERM, SIGINT or the end of all queries. Returns the exit code. `prune` removes what is too old; it
+    is called at the start and every few hours.
 
     If Spark does not stop within `stop_s`, the process exits from within this function.
     """
@@ -45,7 +49,7 @@ def follow(spark: SparkSession, queries: Sequence[StreamingQuery], stop_s: float
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     try:
-        failed = _until(queries, stopping)
+        failed = _until(queries, stopping, prune)
         if failed is not None:
             _log(f"The job {failed.name} ended: {failed.exception()}")
         if not stopping:
@@ -72,10 +76,13 @@ def _died(jvm: Any) -> bool:
     return True
 
 
-def _until(queries: Sequence[StreamingQuery], stopping: Sequence[int]) -> StreamingQuery | None:
+def _until(
+    queries: Sequence[StreamingQuery], stopping: Sequence[int], prune: Callable[[], object]
+) -> StreamingQuery | None:
     """Waits. Returns the query that failed, if one did."""
     _log_progress(queries)  # shows at once that the jobs run
-    reported_at = time.monotonic()
+    reported_at = pruned_at = time.monotonic()
+    prune()
     while not stopping and any(query.isActive for query in queries):
         time.sleep(POLL_S)
         failed = next((q for q in queries if not q.isActive and q.exception() is not None), None)
@@ -84,6 +91,9 @@ def _until(queries: Sequence[StreamingQuery], stopping: Sequence[int]) -> Stream
         if time.monotonic() - reported_at >= PROGRESS_S:
             reported_at = time.monotonic()
             _log_progress(queries)
+        if time.monotonic() - pruned_at >= PRUNE_S:
+            pruned_at = time.monotonic()
+            prune()
     _log_progress(queries)
     return None
 

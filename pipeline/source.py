@@ -38,6 +38,10 @@ TIME_FIELDS: Mapping[str, str] = {
     "round": "decided_at_ms",
 }
 
+# Spark writes a group's rows below group=NAME, with each of these characters as %XX. A folder has 255 bytes at most.
+_ESCAPED_IN_PATHS = r"[\x01-\x1f\x22#%'*/:=?\\\x7f{\[\]^]"
+PATH_BYTES_MAX = 240
+
 _PLACE = ("topic", "partition", "offset", "timestamp")
 
 
@@ -100,10 +104,18 @@ def trouble() -> Column:
     appended = F.expr("unix_millis(timestamp)")
     return (
         F.when(F.col("group").isNull() | F.col("at_ms").isNull(), "malformed")
+        .when(~_fits_a_path(F.col("group")), "group is no name of a folder")
         .when(~F.col("at_ms").between(0, EPOCH_MS_MAX), "malformed")
         .when(appended - F.col("at_ms") > LATE_MS_MAX, "late")
         .when(F.col("at_ms") - appended > AHEAD_MS_MAX, "from the future")
     )
+
+
+def _fits_a_path(name: Column) -> Column:
+    """Returns whether a folder can be named after this group. Kafka takes any text of up to 32,767 bytes, from anybody
+    who may join some group, and a folder that cannot be made would end the jobs for all groups, at each start."""
+    written = F.octet_length(F.regexp_replace(name, _ESCAPED_IN_PATHS, "%XX"))
+    return (written <= PATH_BYTES_MAX) & (F.instr(name, "\0") == 0)
 
 
 def amount_of(amount: str) -> Column:

@@ -47,11 +47,11 @@ def reason_of(error: BaseException) -> str:
     return _ELAPSED.sub("", str(error)) or type(error).__name__
 
 
-def reason_at_advertised(error: BaseException, node: membership.Node) -> str:
-    """Returns the same for an address that has never worked and that a broker has stated: only those of bootstrap
-    servers are the user's."""
+def reason_at_advertised(error: BaseException, node: membership.Node, servers: Sequence[str]) -> str:
+    """Returns the same for an address that has never worked, which a broker has stated unless it is one of `servers`,
+    those of the user."""
     reason = reason_of(error)
-    if not any(words in reason for words in NOT_CONNECTED):
+    if f"{node.host}:{node.port}" in servers or not any(words in reason for words in NOT_CONNECTED):
         return reason
     return f"{reason}; a broker advertises {node.host}:{node.port} (advertised.listeners), which must work from here"
 

@@ -359,10 +359,9 @@ class Transport:
         return unreachable(self._config["bootstrap_servers"], self._config.get("security_protocol"), why, failure)
 
     def _reason(self, error: BaseException, node: Node | None) -> str:
-        works = (
-            node is None or node in self._answering or f"{node.host}:{node.port}" in self._config["bootstrap_servers"]
-        )
-        return reason_of(error) if node is None or works else reason_at_advertised(error, node)
+        if node is None or node in self._answering:
+            return reason_of(error)
+        return reason_at_advertised(error, node, self._config["bootstrap_servers"])
 
     # ---- on the IO thread --------------------------------------------------------------------------------------
 

@@ -81,3 +81,25 @@ def test_absurd_weights() -> None:
     table = TABLES["rates"](kafka_rows(local_spark(), values), SCHEMAS, Options())
     (row,) = as_dicts(weights(table))
     assert (row["partition"], row["bytes_per_s"]) == (0, pytest.approx(90))
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("payments", True),
+        ("x" * 240, True),
+        ("x" * 241, False),
+        ("x" * 300, False),
+        ("a:" * 60, True),
+        ("a:" * 90, False),
+        ("%" * 81, False),
+        ("ü" * 121, False),
+        ("pay\0ments", False),
+        ("../..", True),
+    ],
+)
+def test_a_group_that_is_no_name_of_a_folder_is_a_dead_letter(name: str, *, taken: bool) -> None:
+    """One such group, which anybody may join, ended the jobs of all groups at each start."""
+    event = SCHEMAS.encode("lag", {"group": name, "sampled_at_ms": NOW_MS, "entries": []})
+    dead = as_dicts(dead_letters(kafka_rows(local_spark(), [event]), SCHEMAS))
+    assert [row["reason"] for row in dead] == ["group is no name of a folder"] * (not taken)

@@ -1,12 +1,15 @@
 """Jobs that cannot start say why in one sentence."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
+from bellwether_kafka.pipeline import jobs
+from bellwether_kafka.pipeline.cli import kafka_properties
 from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, check_tables, start
 from bellwether_kafka.pipeline.session import JARS
 from tests.conftest import missing_tool
@@ -77,3 +80,59 @@ def test_a_topic_that_was_created_again_is_not_gone_on_with(
     kafka.create_topic(topic, 1)
     with pytest.raises(PipelineError, match="deleted and created again; move the checkpoint away, and its table"):
         start(spark, pipeline, ["dead_letters"])
+
+
+RATES = "window_start timestamp, topic string, partition int, bytes_per_s double, sampled_at_ms long"
+
+
+def test_weights_leave_the_batches_of_rates_that_are_older_than_they_use(tmp_path: Path) -> None:
+    """They read the folders of all batches that ever were for their newest window."""
+    spark, table = local_spark(), (tmp_path / "rates").as_uri()
+    first = datetime(2026, 11, 1)  # noqa: DTZ001 - as Spark hands it over
+    for number in range(12):
+        rows = [(first + timedelta(days=number), "t", 0, float(number), 1)]
+        recent = jobs.recent_rates(spark.createDataFrame(rows, RATES), number, table)
+        days = sorted(row["window_start"].day for row in recent.select("window_start").collect())
+        assert days == list(range(max(1, number - 6), number + 2))
+    kept = sorted(int(path.name.removeprefix("batch=")) for path in (tmp_path / "rates").glob("batch=*"))
+    assert kept == list(range(4, 12))
+    again = jobs.recent_rates(spark.createDataFrame(rows, RATES), 11, table)
+    assert again.count() == 8, "a repeated batch replaces itself"
+
+
+def test_days_beyond_the_retention_are_removed_once_the_writers_list_has_dropped_them(tmp_path: Path) -> None:
+    spark = local_spark()
+    pipeline = Pipeline("b:9092", "events", tmp_path.as_uri(), retention_days=30)
+    table = tmp_path / "tables" / "lag_trends"
+    schema = "day string, value int"
+    days = ["2026-09-01", "2026-10-30", "2026-11-01", "2026-11-28"]
+    spark.createDataFrame([(day, 1) for day in days], schema).write.partitionBy("day").parquet(table.as_uri())
+    now_ms = int(datetime(2026, 11, 30, tzinfo=UTC).timestamp() * 1000)
+
+    def left() -> list[str]:
+        return sorted(path.name.removeprefix("day=") for path in table.glob("day=*"))
+
+    assert jobs.prune(spark, pipeline, now_ms) == 0, "a reader would still look for them"
+    spark_list = {"2026-10-30", "2026-11-01", "2026-11-28"}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(jobs, "_days_listed", lambda *_: frozenset(f"day={day}" for day in spark_list))
+        assert jobs.prune(spark, replace(pipeline, retention_days=0), now_ms) == 0
+        assert jobs.prune(spark, pipeline, now_ms) == 1
+    assert left() == days[1:]
+
+
+def test_a_secret_of_kafka_comes_from_a_file(tmp_path: Path) -> None:
+    """The command line of a process is shown to each user of the machine."""
+    (tmp_path / "jaas").write_text("org.apache Login required;\n")
+    given = [f"sasl.jaas.config.file={tmp_path / 'jaas'}", "security.protocol=SASL_SSL", "ssl.keystore.location=/k=s"]
+    assert kafka_properties(given) == {
+        "sasl.jaas.config": "org.apache Login required;",
+        "security.protocol": "SASL_SSL",
+        "ssl.keystore.location": "/k=s",
+    }
+    for name in ("sasl.jaas.config", "ssl.keystore.password", "ssl.key.password"):
+        with pytest.raises(PipelineError, match=rf"--kafka {name}\.file=PATH") as raised:
+            kafka_properties([f"{name}=hunter2"])
+        assert "hunter2" not in str(raised.value)
+    with pytest.raises(PipelineError, match="correct the path"):
+        kafka_properties(["sasl.jaas.config.file=/none"])
