@@ -98,7 +98,7 @@ def _start(spark: SparkSession, pipeline: Pipeline, job: str, schemas: SchemaSet
         writer = rows.repartition(*columns).writeStream.format(pipeline.table_format).partitionBy(*columns)
         writer = writer.option("path", pipeline.table(job)).outputMode("append")
         if pipeline.table_format == PARQUET and pipeline.retention_days:
-            writer = writer.option("retention", f"{pipeline.retention_days} days")
+            writer = writer.option("retention", f"{pipeline.retention_days}d")
     writer = writer.queryName(job).option("checkpointLocation", pipeline.checkpoint(job))
     when = {"availableNow": True} if pipeline.available_now else {"processingTime": pipeline.interval}
     return writer.trigger(**when).start()
