@@ -151,44 +151,44 @@ test-all: setup-pipeline  ## everything but proofs and measurements, as CI does;
 	@.ci/stages check test-units test-models test-java test-deploy test-consumers test-streams test-pipeline
 
 demo: setup  ## embedded brokers, real consumers, no Java and no Docker
-	@$(BIN)/python -m tests.measure.demo
+	@$(BIN)/python -m tests.lab.demo
 
 demo-streams: setup  ## real brokers and a real Streams application; needs a JDK and, once, Maven
-	@$(BIN)/python -m tests.measure.demo_streams
+	@$(BIN)/python -m tests.lab.demo_streams
 
 prove-streams: setup  ## a million records and more through a Streams application, and every accident; a quarter of an hour
 	$(BIN)/python -m pytest -m proof -s tests/interop --ignore tests/interop/lead/test_faults.py
 
 demo-pipeline: setup-pipeline  ## a skewed load on real brokers, Spark; weights flow back; ten minutes, needs a JDK
-	@$(BIN)/python -m tests.measure.demo_pipeline
+	@$(BIN)/python -m tests.lab.demo_pipeline
 
 prove-dashboards: setup  ## every panel of every dashboard has data in a real Prometheus, and every documented metric is scraped; ten minutes
-	$(BIN)/python -m tests.measure.dashboards
+	$(BIN)/python -m tests.lab.dashboards
 
 prove-pipeline: setup-delta  ## a million events, killed drivers and a broker restart row for row; twenty minutes
 	$(BIN)/python -m pytest -m proof tests/pipeline
-	@$(BIN)/python -m tests.measure.pipeline.prove
+	@$(BIN)/python -m tests.lab.pipeline.prove
 
 kafka-tests: setup  ## Kafka's own unit tests of its assignors and codecs, with Bellwether's in their place
-	$(BIN)/python -m tests.kafka
+	$(BIN)/python -m tests.lab.kafka
 
 kafka-systests: setup  ## Kafka's system tests of Streams, led by Java and by Bellwether; some hours, needs a JDK and Maven
-	$(BIN)/python -m tests.kafka.systests
+	$(BIN)/python -m tests.lab.kafka.systests
 
 bench: setup  ## peers' assignors and Bellwether's on the same bytes, in one run; writes docs/evidence/benchmarks.*
-	$(BIN)/python -m tests.measure.bench
+	$(BIN)/python -m tests.lab.bench
 
 bench-live: setup  ## what leading costs on a real broker: share of a rebalance, many groups, start-up; 500 groups simulated, sizes of group records; into docs/evidence/benchmarks.md
-	$(BIN)/python -m tests.measure.bench.live
-	$(BIN)/python -m tests.measure.bench.fleet
-	$(BIN)/python -m tests.measure.bench.records
+	$(BIN)/python -m tests.lab.bench.live
+	$(BIN)/python -m tests.lab.bench.fleet
+	$(BIN)/python -m tests.lab.bench.records
 
 failover: setup  ## how fast the lead passes between instances; `make faults` kills at each step of a rebalance
-	$(BIN)/python -m tests.measure.failover --trials 20
+	$(BIN)/python -m tests.lab.failover --trials 20
 
 .PHONY: mixed-versions
 mixed-versions: setup  ## an instance of an older COMMIT beside one of this: the lead passes twenty times each way; needs a JDK, half an hour
-	$(BIN)/python -m tests.measure.failover --older $(COMMIT) --trials $(or $(TRIALS),20)
+	$(BIN)/python -m tests.lab.failover --older $(COMMIT) --trials $(or $(TRIALS),20)
 
 sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=1000 runs so many from FIRST on
 	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
@@ -226,19 +226,19 @@ conformance: setup  ## the model of the simulation against a real broker, SEEDS=
 	@$(BIN)/python -m tests.simulation.conformance.scripts --seeds $(or $(SEEDS),200) --first $(or $(FIRST),0) --release $(or $(RELEASE),4.3) $(if $(LIMIT_S),--limit-s $(LIMIT_S))
 
 matrix: setup  ## every client against brokers 3.9, 4.0 and 4.3, into docs/evidence/interoperability.md; RELEASE=4.3 for a piece; half an hour
-	$(BIN)/python -m tests.measure.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))
+	$(BIN)/python -m tests.lab.matrix $(if $(RELEASE),--release $(RELEASE)) $(if $(CLIENT),--client $(CLIENT))
 
 faults: setup  ## an instance, its coordinator node and its connections fail at each step of a rebalance, on real brokers; a quarter of an hour, or ONLY=half-open
 	$(BIN)/python -m pytest -m proof -s tests/interop/lead/test_faults.py $(if $(ONLY),-k "$(ONLY)")
 
 hanging-calls: setup  ## two groups led on three real brokers while one call outside of them hangs for twelve seconds; needs a C compiler; ten minutes, or ROWS="name oidc"
-	$(BIN)/python -m tests.measure.hanging_calls $(ROWS)
+	$(BIN)/python -m tests.lab.hanging_calls $(ROWS)
 
 soak: setup  ## joins, leaves, kills, orders, restarts and topic growth on real brokers, for HOURS=1 or ten minutes
-	$(BIN)/python -m tests.measure.soak $(if $(HOURS),--hours $(HOURS))
+	$(BIN)/python -m tests.lab.soak $(if $(HOURS),--hours $(HOURS))
 
 soak-troubled: setup  ## slow, idle, paused, failing, restoring and rarely committing members on a real broker, for HOURS=1 or ten minutes
-	$(BIN)/python -m tests.measure.soak.troubled $(if $(HOURS),--hours $(HOURS))
+	$(BIN)/python -m tests.lab.soak.troubled $(if $(HOURS),--hours $(HOURS))
 
 docs: setup  ## the pages as a site in .cache/site; a broken link or anchor, or a page without a place, fails it
 	@UV_PROJECT_ENVIRONMENT=.cache/docs $(UV) sync --frozen --quiet --only-group docs
@@ -249,7 +249,7 @@ SAMPLE ?= 300
 SEED ?= 1
 
 mutants: setup  ## do the unit tests notice small changes to the product? PARTS=folders for some of it; fails below 85 %
-	$(BIN)/python -m tests.measure.mutants --sample $(SAMPLE) --seed $(SEED) $(PARTS)
+	$(BIN)/python -m tests.lab.mutants --sample $(SAMPLE) --seed $(SEED) $(PARTS)
 
 .PHONY: package
 package: setup  ## the source archive, and the wheel made from it, into dist/

@@ -1,5 +1,5 @@
 """The composition's own files: the settings load, the topology is the application's, the smoke script names what is
-missing. `tests.measure.dashboards` runs its checks against what is there."""
+missing. `tests.lab.dashboards` runs its checks against what is there."""
 
 import json
 import sys

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scenario is what the benchmark measures on; the file format is told in tests/measure/bench/scenario.py.
+// scenario is what the benchmark measures on; the file format is told in tests/lab/bench/scenario.py.
 type scenario struct {
 	protocol string
 	topics   map[string]int32

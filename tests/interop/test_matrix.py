@@ -5,7 +5,7 @@ import pytest
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock
-from tests.measure.matrix import LINES, STEPS, Life, groups
+from tests.lab.matrix import LINES, STEPS, Life, groups
 
 
 @pytest.mark.timeout(900)

@@ -26,7 +26,8 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscrip
 from tests.module_files import module_at
 from tests.paths import DOCS, ROOT
 
-PAGES = sorted((*ROOT.glob("*.md"), *DOCS.rglob("*.md")))
+SITE = sorted((*ROOT.glob("*.md"), *DOCS.rglob("*.md")))
+PAGES = [*SITE, *sorted((ROOT / "tests").rglob("*.md"))]
 FOLDERS = (
     "assignors",
     "bellwether_kafka",
@@ -186,7 +187,7 @@ def test_every_page_has_one_place_in_the_site() -> None:
     hooks = module_at(DOCS / "hooks.py", "hooks_of_the_site")
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1]
     places = re.findall(r"([\w./-]+\.md)\s*$", nav, re.MULTILINE)
-    assert sorted(places) == sorted(hooks.site_path(str(page.relative_to(ROOT))) for page in PAGES)
+    assert sorted(places) == sorted(hooks.site_path(str(page.relative_to(ROOT))) for page in SITE)
 
 
 # ---- commands, targets, settings and code --------------------------------------------------------------------------

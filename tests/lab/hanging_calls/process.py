@@ -1,0 +1,35 @@
+"""`python -m tests.lab.hanging_calls.process run ...`: Bellwether that writes each heartbeat which a broker has
+answered into the file $HEARTBEATS, as group and time of sending. With $UNSIGNED_LIFE_S its tokens for AWS_MSK_IAM are
+unsecured ones, which any broker takes, made of credentials that STS has given.
+"""
+
+import os
+import time
+from typing import Any
+
+from bellwether_kafka.coordinator.cli.command_table import app
+from bellwether_kafka.coordinator.kafka import tokens
+from bellwether_kafka.coordinator.kafka.transport import Transport
+from bellwether_kafka.coordinator.membership.commands import Heartbeat
+
+
+def install() -> None:
+    exchange = Transport._exchange
+    heartbeats = os.open(os.environ["HEARTBEATS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    async def noted(transport: Transport, key: str, command: Any) -> Any:
+        sent = time.monotonic()
+        answer = await exchange(transport, key, command)
+        if isinstance(command, Heartbeat):
+            os.write(heartbeats, f"{command.group_id} {sent}\n".encode())
+        return answer
+
+    setattr(Transport, "_exchange", noted)  # noqa: B010 - mypy would see a method assigned
+    if life_s := os.environ.get("UNSIGNED_LIFE_S"):
+        claims = tokens.UnsecuredClaims("bellwether", int(life_s))
+        setattr(tokens, "msk_token", lambda *_: tokens.unsecured_token(claims, time.time()))  # noqa: B010 - as above
+
+
+if __name__ == "__main__":
+    install()
+    app()

@@ -1,1 +1,0 @@
-"""What a call that hangs outside of the brokers does to heartbeats: `python -m tests.measure.hanging_calls`."""

@@ -1,0 +1,84 @@
+"""The small changes that are made to code, and what is left alone."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.mutants import ROOT, TESTS
+from tests.lab.mutations import mutants_of
+
+
+def after(tmp_path: Path, code: str) -> set[str]:
+    """The changed lines of all mutants, each of which must still be Python."""
+    (tmp_path / "module.py").write_text(code, "utf-8")
+    mutants = mutants_of(tmp_path, "module.py")
+    for mutant in mutants:
+        compile(mutant.source, "module.py", "exec")
+    return {mutant.after for mutant in mutants}
+
+
+@pytest.mark.parametrize(
+    ("code", "changed"),
+    [
+        ("a < b", {"a <= b", "a >= b"}),
+        ("a == b", {"a != b"}),
+        ("a is not None", {"a is None"}),
+        ("a not in b", {"a in b"}),
+        ("é and b or c", {"é or b or c", "é and b and c"}),
+        ("x = not (a)", {"x = (a)"}),
+        ("a + b * c", {"a - b * c", "a + b // c"}),
+        ("a += b", {"a -= b"}),
+        ("a = ~b", {"a = b"}),
+        ("a = -1", {"a = 1", "a = -2"}),
+        ("a = True", {"a = False"}),
+        ("a = f(0.0, 1e3)", {"a = f(1.0, 1e3)", "a = f(0.0, 2000.0)"}),
+        ("[a for a in b if c(a)]", {"[a for a in b if (not (c(a)))]"}),
+        ("if a: pass", {"if (not (a)): pass"}),
+        ("def f(a): return g(a)", {"def f(a): return None"}),
+        ("for a in b: break", {"for a in b: continue"}),
+        ("a = (b\n  - c)", {"a = (b + c)"}),
+    ],
+)
+def test_one_operator_constant_condition_or_value_changes(tmp_path: Path, code: str, changed: set[str]) -> None:
+    assert after(tmp_path, code) == changed
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "__all__ = [a + b]",
+        "def f(a: b | c) -> d | e: ...",
+        "a: b | c",
+        "@dataclass(frozen=True)\nclass A(b[1]): ...",
+        "zip(a, b, strict=True)",
+        "raise E(f'{a + 1}')",
+        "'a' + b",
+        "a.reshape(-1, 2)",
+        "if TYPE_CHECKING: import a",
+        '"""Text of 1."""',
+    ],
+)
+def test_what_decides_nothing_is_left_alone(tmp_path: Path, code: str) -> None:
+    assert after(tmp_path, code) == set()
+
+
+def test_a_mutant_knows_its_place(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text(
+        "class A:\n    def f(self):\n        def g():\n            return a - b\n", "utf-8"
+    )
+    first, second = mutants_of(tmp_path, "module.py")
+    assert {(m.function, m.line, m.before) for m in (first, second)} == {("A.f", 4, "return a - b")}
+    assert {first.after, second.after} == {"return None", "return a + b"}
+
+
+def test_every_folder_with_unit_tests_is_sampled() -> None:
+    packages = [
+        *("protocol", "assignors"),
+        *(f"coordinator/{p.parent.name}" for p in folders("coordinator")),
+    ]
+    assert sorted(TESTS) == sorted(packages)
+    assert [path for paths in TESTS.values() for path in paths if not (ROOT / path).exists()] == []
+
+
+def folders(top: str) -> list[Path]:
+    return sorted((ROOT / top).glob("*/__init__.py"))
