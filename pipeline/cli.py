@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bellwether_kafka.bounded import read_file
 from bellwether_kafka.coordinator import events
 from bellwether_kafka.pipeline import PipelineError
 
@@ -15,6 +16,7 @@ KAFKA_HELP = "a Kafka property; NAME.file=PATH reads its value from a file, as s
 RETENTION_HELP = "how long tables in Parquet keep rows; 0 for ever"
 SECRETS = ("password", "jaas.config", "secret", "ssl.keystore.key", "key.pem")  # in names of properties
 FROM_FILE = ".file"
+SECRET_BYTES_MAX = 65_536
 FORMAT_HELP = "of the tables: parquet, or delta, which needs `make setup-delta`"
 
 
@@ -73,7 +75,7 @@ def kafka_properties(given: Sequence[str]) -> dict[str, str]:
 
 def _text_of(name: str, path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\n")
+        return read_file(Path(path), SECRET_BYTES_MAX).decode().rstrip("\n")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise PipelineError(f"The file {path} of {name} cannot be read ({why}); correct the path.") from None
