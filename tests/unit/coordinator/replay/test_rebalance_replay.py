@@ -189,7 +189,7 @@ def test_applications_are_reported_to_be_left_out(tmp_path: Path) -> None:
 def test_what_cannot_be_replayed_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "history"
     write_history(path, [value for value in recorded([2], "kafka") if SCHEMAS.decode(value)[0] == "snapshot"])
-    cases = {("--group", "other"): "no group other", ("--policy", "x"): "unknown plug-in 'x'", (): "no plan beside"}
+    cases = {("--group", "other"): "no group other", ("--policy", "x"): "there is no policy 'x'", (): "no plan beside"}
     for more, message in cases.items():
         ended = RUNNER.invoke(app, ["replay", str(path), *more])
         assert (ended.exit_code, message in ended.stderr) == (Exit.INPUT, True), ended.output

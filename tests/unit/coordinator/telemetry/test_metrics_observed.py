@@ -1,10 +1,10 @@
 """Series of groups that are only observed."""
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
-import yaml
 from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.coordinator.observation import Observation
@@ -61,6 +61,6 @@ def chosen_by() -> str:
         for variable in generator.rendered(dashboard)["templating"]["list"]
         if variable["name"] == "group"
     }
-    name, label = yaml.safe_load(query.replace("label_values(", "[").replace(")", "]"))
-    assert label == "group"
-    return str(name)
+    chosen = re.fullmatch(r"label_values\((\w+)\{cluster=.*\}, group\)", query)
+    assert chosen is not None, query
+    return chosen[1]

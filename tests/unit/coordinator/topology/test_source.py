@@ -306,8 +306,8 @@ def test_run_ends_before_it_joins_with_a_file_that_cannot_lead(
 ) -> None:
     file = written(tmp_path, replace(SHOP, undecided=("shop-x-changelog",)))
 
-    async def nothing(_: Service) -> ServiceOutcome:
-        return ServiceOutcome(0)
+    async def nothing(_: Service, *, handle_signals: bool) -> ServiceOutcome:
+        return ServiceOutcome(0 if handle_signals else 1)
 
     monkeypatch.setattr(Service, "run", nothing)
     config = tmp_path / "bellwether.toml"
