@@ -4,6 +4,7 @@ A property that kafka-python does not support is refused by name, because silent
 dangerous. Bellwether's own properties start with "bellwether." and are not passed to librdkafka.
 """
 
+import difflib
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -64,7 +65,16 @@ INSTEAD = {
     ("request.timeout.ms",): "write socket.timeout.ms instead",
     ("metadata.recovery.", "client.dns.lookup"): "remove it: all addresses of a name are tried in any case",
     ("security.providers",): "remove it: it is for Java's cryptography only",
+    ("sasl.oauthbearer.client.credentials.",): "write sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret (or"
+    " sasl.oauthbearer.client.secret.file) instead",
+    ("https.ca.pem",): f"write https.ca.location instead, {_PEM}",
 }
+# Beginnings of the names that concern a login or trust, of which no message says that they may simply go.
+_OF_SECURITY = ("sasl", "ssl", "security", "https", "enable.sasl", "enable.ssl")
+_SEE_SECURITY = (
+    "it concerns the login or TLS, and docs/guides/security.md has the properties for these; remove it only if the"
+    " brokers need none with its meaning"
+)
 
 
 class ClientConfigError(ValueError):
@@ -88,10 +98,16 @@ def librdkafka_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
     """Returns the keyword arguments for kafka-python's connection manager. Raises ClientConfigError, which names the
-    property that is missing, unknown or unusable."""
+    property that is missing, or all that are unknown or unusable."""
     config: dict[str, Any] = {"client_id": CLIENT_ID, "receive_message_max_bytes": RECEIVE_BYTES_MAX}
+    wrong = []
     for name, value in properties.items():
-        config.update(_translated(name, str(value)))
+        try:
+            config.update(_translated(name, str(value)))
+        except ClientConfigError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ClientConfigError(" ".join(wrong))
     if not config.get("bootstrap_servers"):
         raise ClientConfigError("bootstrap.servers is not set: name at least one broker as host:port.")
     _check_sasl(config)
@@ -118,13 +134,32 @@ def _translated(name: str, value: str) -> dict[str, Any]:
         return {}
     rule = _RULES.get(name)
     if rule is None:
-        instead = next((words for names, words in INSTEAD.items() if name.startswith(names)), "remove it")
-        raise ClientConfigError(f"The property {shown_name(name)} is not supported for group requests; {instead}.")
+        raise ClientConfigError(
+            f"The property {shown_name(name)} is not supported for group requests; {_advice(name)}."
+        )
     key, convert = rule
     try:
         return {key: convert(value)}
     except ValueError as error:
         raise ClientConfigError(f"The property {name} cannot be used: {error}.") from None
+
+
+def _advice(name: str) -> str:
+    """Returns what to do about a property without a rule: by its meaning, as the other library spells it, or as the one
+    that was probably meant. Only what concerns neither login nor trust is to be removed."""
+    lowered = name.lower()
+    dotted = lowered.replace("_", ".")
+    spelled = {key: name for name, (key, _) in reversed(_RULES.items())}.get(lowered)
+    if spelled is None and dotted != name and (dotted in _RULES or dotted in tokens.PROPERTIES):
+        spelled = dotted
+    if spelled is not None:
+        return f"write {spelled} instead"
+    if instead := next((words for names, words in INSTEAD.items() if lowered.startswith(names)), ""):
+        return instead
+    if not dotted.startswith(_OF_SECURITY):
+        return "remove it"
+    meant = difflib.get_close_matches(dotted, [*_RULES, *tokens.PROPERTIES], 1, 0.9)
+    return f"write {meant[0]} if that is meant, else: {_SEE_SECURITY}" if meant else _SEE_SECURITY
 
 
 def _check_sasl(config: Mapping[str, Any]) -> None:
@@ -231,7 +266,7 @@ def _verification(value: str) -> bool:
 
 def _version(value: str) -> tuple[int, ...]:
     parts = tuple(map(whole_number, value.split(".")))
-    if None in parts:
+    if None in parts or len(parts) == 1:
         raise ValueError("its value is not a version such as 2.3")
     return tuple(part for part in parts if part is not None)
 

@@ -84,6 +84,8 @@ def test_what_is_named_goes_before_the_default_of_bellwether() -> None:
         ({**BROKER, "enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification"),
         ({**BROKER, "ssl.endpoint.identification.algorithm": "maybe"}, "ssl.endpoint.identification.algorithm"),
         ({**BROKER, "bellwether.api.version": "new"}, "bellwether.api.version"),
+        ({**BROKER, "bellwether.api.version": "4"}, "bellwether.api.version"),
+        ({**BROKER, "bellwether.api.version": "4.2.0-rc1"}, "bellwether.api.version"),
         ({**BROKER, **LOGIN}, "sasl.password"),
         ({**BROKER, **LOGIN, "sasl.mechanism": "OAUTHBEARER", "sasl.password": "p"}, "sasl.mechanism"),
         ({**BROKER, "security.protocol": "SASL_SSL"}, "sasl.mechanism"),
@@ -126,3 +128,39 @@ def test_a_property_that_is_not_supported_names_the_one_with_its_meaning(name: s
     with pytest.raises(ClientConfigError, match=re.escape(name)) as raised:
         client_config({"bootstrap.servers": "b:9092", name: "x"})
     assert instead in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("SASL.JAAS.CONFIG", "sasl.username and sasl.password"),
+        ("Security.Protocol", "write security.protocol instead"),
+        ("security_protocol", "write security.protocol instead"),
+        ("sasl_mechanism", "write sasl.mechanism instead"),
+        ("sasl_plain_username", "write sasl.username instead"),
+        ("sasl_plain_password", "write sasl.password instead"),
+        ("ssl_cafile", "write ssl.ca.location instead"),
+        ("ssl_keyfile", "write ssl.key.location instead"),
+        ("sasl_oauthbearer_client_id", "write sasl.oauthbearer.client.id instead"),
+        ("sasl.oauthbearer.client.credentials.client.secret", "write sasl.oauthbearer.client.id and"),
+        ("https.ca.pem", "https.ca.location"),
+        ("sasl.pasword", "write sasl.password if that is meant"),
+        ("security.protcol", "write security.protocol if that is meant"),
+        *((name, "docs/guides/security.md") for name in ("ssl.engine.factory.class", "ssl.cipher.suites", "ssl.ca")),
+        *((name, "docs/guides/security.md") for name in ("sasl.oauthbearer.jwt.retriever.class", "ssl_context")),
+    ],
+)
+def test_no_property_of_a_login_or_of_trust_is_simply_removed(name: str, instead: str) -> None:
+    """Only the names of a list had other advice: what another library or a typing error makes of them had not."""
+    with pytest.raises(ClientConfigError) as raised:
+        client_config({"bootstrap.servers": "b:9092", name: "x"})
+    assert instead in str(raised.value)
+    assert not str(raised.value).endswith("; remove it.")
+
+
+def test_all_properties_that_cannot_be_used_are_named_at_once() -> None:
+    """Who pastes the properties of a Java client was sent through them one by one."""
+    pasted = {"sasl.jaas.config": "x", "ssl.truststore.location": "x", "acks": "all", "reconnect.backoff.ms": "soon"}
+    with pytest.raises(ClientConfigError) as raised:
+        client_config({**BROKER, **pasted})
+    assert [name for name in pasted if f"The property {name} " in str(raised.value)] == [*pasted]
