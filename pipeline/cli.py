@@ -4,19 +4,17 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from bellwether_kafka.bounded import read_file
 from bellwether_kafka.coordinator import events
+from bellwether_kafka.coordinator.kafka import is_secret, properties_in, shown_name
+from bellwether_kafka.coordinator.names import without_secrets
 from bellwether_kafka.pipeline import PipelineError
 
 EXIT_INPUT = 2
 REGISTRY_HELP = "the Schema Registry, if events are in Confluent's framing"
 KAFKA_HELP = "a Kafka property; NAME.file=PATH reads its value from a file, as secrets must be"
 RETENTION_HELP = "how long tables in Parquet keep rows; 0 for ever"
-SECRETS = ("password", "jaas.config", "secret", "ssl.keystore.key", "key.pem")  # in names of properties
-FROM_FILE = ".file"
-SECRET_BYTES_MAX = 65_536
+RETENTION_DAYS_MAX = 36_500
 FORMAT_HELP = "of the tables: parquet, or delta, which needs `make setup-delta`"
 
 
@@ -26,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = asked.work(asked)
     except (PipelineError, events.RegistryError) as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{without_secrets(str(error))}\n")
         code = EXIT_INPUT
     raise SystemExit(code)
 
@@ -49,36 +47,41 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--price-per-gb", type=float, default=0.01)
     run.add_argument("--watermark", default="30 minutes", help="how long windows wait for late events")
     run.add_argument("--rate-window", default="5 minutes", help="the window of the tables rates and weights")
-    run.add_argument("--retention-days", type=int, default=90, metavar="DAYS", help=RETENTION_HELP)
+    run.add_argument("--retention-days", type=days, default=90, metavar="DAYS", help=RETENTION_HELP)
     run.add_argument("--format", default="parquet", help=FORMAT_HELP)
     run.add_argument("--registry-url", help=REGISTRY_HELP)
     run.set_defaults(work=_run)
     return parser
 
 
+def days(text: str) -> int:
+    """Reads a number of days, for argparse. Raises ValueError."""
+    number = int(text)
+    if not 0 <= number <= RETENTION_DAYS_MAX:
+        raise ValueError
+    return number
+
+
 def kafka_properties(given: Sequence[str]) -> dict[str, str]:
-    """Returns the properties of NAME=VALUE and NAME.file=PATH. Raises PipelineError for a file that cannot be read, and
-    for a secret on the command line, which each user of the machine can see in the list of processes."""
-    properties = {}
-    for name, _, value in (pair.partition("=") for pair in given):
-        if name.endswith(FROM_FILE):
-            properties[name.removesuffix(FROM_FILE)] = _text_of(name, value)
-        elif any(word in name for word in SECRETS) and not name.endswith(".location"):
-            raise PipelineError(
-                f"The property {name} is a secret, which a command line shows to all; write --kafka"
-                f" {name}{FROM_FILE}=PATH, with the value in that file."
+    """Returns the properties of NAME=VALUE and NAME.file=PATH, of which the last wins, as every process reads them.
+    Raises PipelineError for a file that cannot be read, for text that is none of these, and for a secret on the command
+    line, which each user of the machine can see in the list of processes."""
+    pairs = [pair.partition("=") for pair in given]
+    wrong = []
+    for name, separator, _ in pairs:
+        if not (name and separator):
+            wrong.append(f"--kafka takes NAME=VALUE or NAME.file=PATH, and {shown_name(name)} is neither.")
+        elif is_secret(name):
+            wrong.append(
+                f"The property {shown_name(name)} is a secret, which a command line shows to all; write --kafka"
+                f" {shown_name(name)}.file=PATH, with the value in that file."
             )
-        else:
-            properties[name] = value
-    return properties
-
-
-def _text_of(name: str, path: str) -> str:
+    if wrong:
+        raise PipelineError(" ".join(wrong))
     try:
-        return read_file(Path(path), SECRET_BYTES_MAX).decode().rstrip("\n")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
-        raise PipelineError(f"The file {path} of {name} cannot be read ({why}); correct the path.") from None
+        return properties_in(*({name: value} for name, _, value in pairs))
+    except ValueError as error:
+        raise PipelineError(f"A value of --kafka cannot be used: {error}.") from None
 
 
 def _ids(asked: argparse.Namespace) -> dict[int, events.EventSchema]:

@@ -76,6 +76,8 @@ def start(
     if WEIGHTS in jobs and pipeline.weights_topic is None:
         raise PipelineError("The job weights needs a topic; name it with --weights-topic.")
     check_format(spark, pipeline.table_format)
+    jvm = spark._jvm  # noqa: SLF001 - the only way to its properties
+    check_file_names(str(jvm.java.lang.System.getProperty("sun.jnu.encoding")), pipeline.output)
     for job in jobs:
         check_tables(spark, pipeline, job)
         check_version(spark, pipeline.checkpoint(job))
@@ -161,6 +163,16 @@ def check_format(spark: SparkSession, table_format: str) -> None:
                 "Spark does not have the jars of the format delta; run `make setup-delta`, or give spark-submit"
                 " --packages io.delta:delta-spark_2.13:4.0.0."
             ) from None
+
+
+def check_file_names(encoding: str, output: str) -> None:
+    """Raises PipelineError if Spark writes to this machine's files with a locale that cannot name all groups: the first
+    group with another letter than those of ASCII would end all jobs, at each start."""
+    if output.startswith("file:") and encoding.upper() != "UTF-8":
+        raise PipelineError(
+            f"Spark names files in {encoding}, in which not every group has a name; set LC_ALL=C.UTF-8 for the driver"
+            " and the executors (spark.executorEnv.LC_ALL)."
+        )
 
 
 # The logs that the writers of each format keep in a table.
@@ -249,18 +261,21 @@ def topic_id(spark: SparkSession, pipeline: Pipeline) -> str:
 
 def prune(spark: SparkSession, pipeline: Pipeline, now_ms: int, jobs: Sequence[str] = JOBS) -> int:
     """Removes the days of tables in Parquet that are older than the retention and that the writer's own list has
-    dropped, so that no reader looks for them. Returns their number. A table in Delta has commands for that."""
+    dropped, so that no reader looks for them. A day with a newer file stays: a batch that reads old events writes files
+    before they are in the list. Returns their number. A table in Delta has commands for that."""
     if not pipeline.retention_days or pipeline.table_format != PARQUET:
         return 0
     removed = 0
-    oldest = (datetime.fromtimestamp(now_ms / 1000, UTC) - timedelta(days=pipeline.retention_days)).date().isoformat()
+    oldest_at = datetime.fromtimestamp(now_ms / 1000, UTC) - timedelta(days=pipeline.retention_days)
+    oldest, oldest_ms = oldest_at.date().isoformat(), int(oldest_at.timestamp() * 1000)
     for job in jobs:
         table = pipeline.table(job)
         old = [name for name in _Note(spark, table).children() if name.startswith("day=") and name < f"day={oldest}"]
         listed = _days_listed(spark, table) if old else frozenset()
-        for name in sorted({*old} - listed):
-            _Note(spark, f"{table}/{name}").remove()
-            removed += 1
+        for folder in (_Note(spark, f"{table}/{name}") for name in sorted({*old} - listed)):
+            if not folder.written_since(oldest_ms):
+                folder.remove()
+                removed += 1
     return removed
 
 
@@ -290,6 +305,14 @@ class _Note:
             if self.is_there()
             else []
         )
+
+    def written_since(self, at_ms: int) -> bool:
+        """Returns whether a file in this folder, or in one below it, was written then or later."""
+        files = self._files.listFiles(self._path, True)
+        while files.hasNext():
+            if files.next().getModificationTime() >= at_ms:
+                return True
+        return False
 
     def remove(self) -> None:
         """Removes the folder with all that is in it."""

@@ -17,9 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from bellwether_kafka.coordinator.names import without_secrets
 from bellwether_kafka.pipeline.jobs import progress
 
 PROGRESS_S = 10.0
@@ -82,7 +84,7 @@ def _until(
     """Waits. Returns the query that failed, if one did."""
     _log_progress(queries)  # shows at once that the jobs run
     reported_at = pruned_at = time.monotonic()
-    prune()
+    _pruned(prune)
     while not stopping and any(query.isActive for query in queries):
         time.sleep(POLL_S)
         failed = next((q for q in queries if not q.isActive and q.exception() is not None), None)
@@ -93,9 +95,19 @@ def _until(
             _log_progress(queries)
         if time.monotonic() - pruned_at >= PRUNE_S:
             pruned_at = time.monotonic()
-            prune()
+            _pruned(prune)
     _log_progress(queries)
     return None
+
+
+def _pruned(prune: Callable[[], object]) -> None:
+    """Removes what is too old. That it cannot be removed ends no job; that Spark's JVM has ended shows elsewhere."""
+    try:
+        prune()
+    except (Py4JError, PySparkException, OSError) as error:
+        why = str(error).partition("\n")[0]
+        hours = f"{PRUNE_S / 3600:.0f} hours"
+        _log(f"What is too old in the tables was not all removed ({why}); it is tried again in {hours}.")
 
 
 def _end_within(limit_s: float, jvm: Any, code: int) -> None:
@@ -115,7 +127,7 @@ def _end_within(limit_s: float, jvm: Any, code: int) -> None:
 
 
 def _log(sentence: str) -> None:
-    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.write(f"{without_secrets(sentence)}\n")
     sys.stderr.flush()
 
 

@@ -32,6 +32,10 @@ def session(
     if master is not None:
         # Otherwise workers run the `python3` on the PATH, which may lack Bellwether's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # In another locale, the JVM cannot name the folders of groups with other letters than those of ASCII.
+        locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+        if "utf" not in locale.lower():
+            os.environ["LC_ALL"] = "C.UTF-8"
         builder = (
             builder.master(master)
             .config("spark.jars", ",".join(map(str, _jars(table_format))))

@@ -41,6 +41,7 @@ TIME_FIELDS: Mapping[str, str] = {
 # Spark writes a group's rows below group=NAME, with each of these characters as %XX. A folder has 255 bytes at most.
 _ESCAPED_IN_PATHS = r"[\x01-\x1f\x22#%'*/:=?\\\x7f{\[\]^]"
 PATH_BYTES_MAX = 240
+NO_NAME = "__HIVE_DEFAULT_PARTITION__"  # Spark's folder for the group without a name
 
 _PLACE = ("topic", "partition", "offset", "timestamp")
 
@@ -113,9 +114,11 @@ def trouble() -> Column:
 
 def _fits_a_path(name: Column) -> Column:
     """Returns whether a folder can be named after this group. Kafka takes any text of up to 32,767 bytes, from anybody
-    who may join some group, and a folder that cannot be made would end the jobs for all groups, at each start."""
+    who may join some group, and a folder that cannot be made, or that is that of another group, would end the jobs for
+    all groups, at each start."""
     written = F.octet_length(F.regexp_replace(name, _ESCAPED_IN_PATHS, "%XX"))
-    return (written <= PATH_BYTES_MAX) & (F.instr(name, "\0") == 0)
+    own = F.is_valid_utf8(name) & (F.instr(name, "\0") == 0) & (name != NO_NAME)
+    return own & (written <= PATH_BYTES_MAX)
 
 
 def amount_of(amount: str) -> Column:

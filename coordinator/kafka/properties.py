@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.names import HIDDEN, SECRETS, keep_secret
 KAFKA_PREFIX = "BELLWETHER_KAFKA_"
 FROM_FILE = ".file"
 SECRET_BYTES_MAX = 65_536
-NO_SECRETS = (FROM_FILE, ".url", ".location", ".ms", ".mechanism", ".mechanisms", ".class", ".method", ".name")
+NO_SECRETS = (FROM_FILE, ".url", ".location", ".ms", ".mechanism", ".mechanisms", ".class", ".method", ".name", ".id")
 # Words of Kafka's property names: a name with one of them, and letters only, is taken for a name and not for a secret.
 WORDS = frozenset(
     re.findall(

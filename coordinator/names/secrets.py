@@ -28,6 +28,7 @@ SECRETS = (
     "credential",
     "private",
     "key.pem",
+    "keystore.key",
     "oauthbearer.config",
 )
 # A name and its value in quotes, as the text of an error shows a table or a call.

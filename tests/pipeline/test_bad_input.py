@@ -96,6 +96,8 @@ def test_absurd_weights() -> None:
         ("ü" * 121, False),
         ("pay\0ments", False),
         ("../..", True),
+        ("", True),
+        ("__HIVE_DEFAULT_PARTITION__", False),
     ],
 )
 def test_a_group_that_is_no_name_of_a_folder_is_a_dead_letter(name: str, *, taken: bool) -> None:
@@ -103,3 +105,11 @@ def test_a_group_that_is_no_name_of_a_folder_is_a_dead_letter(name: str, *, take
     event = SCHEMAS.encode("lag", {"group": name, "sampled_at_ms": NOW_MS, "entries": []})
     dead = as_dicts(dead_letters(kafka_rows(local_spark(), [event]), SCHEMAS))
     assert [row["reason"] for row in dead] == ["group is no name of a folder"] * (not taken)
+
+
+def test_two_groups_whose_names_no_text_is_are_dead_letters() -> None:
+    """Both would be written to one folder, and that they were there twice ended the job."""
+    event = SCHEMAS.encode("lag", {"group": "name", "sampled_at_ms": NOW_MS, "entries": []})
+    values = [event.replace(b"name", other) for other in (b"na\xffe", b"na\xfee")]
+    dead = as_dicts(dead_letters(kafka_rows(local_spark(), values), SCHEMAS))
+    assert [row["reason"] for row in dead] == ["group is no name of a folder"] * 2

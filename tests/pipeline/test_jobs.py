@@ -1,5 +1,8 @@
 """Jobs that cannot start say why in one sentence."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,8 +12,8 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
 from bellwether_kafka.pipeline import jobs
-from bellwether_kafka.pipeline.cli import kafka_properties
-from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, check_tables, start
+from bellwether_kafka.pipeline.cli import kafka_properties, main
+from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, check_file_names, check_tables, start
 from bellwether_kafka.pipeline.session import JARS
 from tests.conftest import missing_tool
 from tests.interop.support.brokers import KafkaCluster
@@ -108,6 +111,9 @@ def test_days_beyond_the_retention_are_removed_once_the_writers_list_has_dropped
     days = ["2026-09-01", "2026-10-30", "2026-11-01", "2026-11-28"]
     spark.createDataFrame([(day, 1) for day in days], schema).write.partitionBy("day").parquet(table.as_uri())
     now_ms = int(datetime(2026, 11, 30, tzinfo=UTC).timestamp() * 1000)
+    for file in table.rglob("*.parquet"):
+        written_at = datetime.fromisoformat(f"{file.parent.name.removeprefix('day=')}T12:00+00:00").timestamp()
+        os.utime(file, (written_at, written_at))
 
     def left() -> list[str]:
         return sorted(path.name.removeprefix("day=") for path in table.glob("day=*"))
@@ -121,6 +127,38 @@ def test_days_beyond_the_retention_are_removed_once_the_writers_list_has_dropped
     assert left() == days[1:]
 
 
+def test_an_old_day_that_a_batch_is_writing_now_is_not_removed(tmp_path: Path) -> None:
+    """A first batch reads events that are older than the retention. Their files were removed before they were in the
+    list, and no reader could read the table any more."""
+    spark = local_spark()
+    pipeline = Pipeline("b:9092", "events", tmp_path.as_uri(), retention_days=7)
+    table = tmp_path / "tables" / "lag_trends"
+    rows = spark.createDataFrame([("2026-01-01", "g", 1)], "day string, group string, value int")
+    rows.write.partitionBy("day", "group").parquet(table.as_uri())
+    (file,) = table.rglob("*.parquet")
+    written_at = file.stat().st_mtime
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(jobs, "_days_listed", lambda *_: frozenset())
+        assert jobs.prune(spark, pipeline, int((written_at + 60) * 1000)) == 0
+        assert jobs.prune(spark, pipeline, int((written_at + 8 * 86_400) * 1000)) == 1
+
+
+def test_groups_have_folders_in_any_locale() -> None:
+    """In POSIX, one group with another letter than those of ASCII ended all jobs, at each start."""
+    code = (
+        "from bellwether_kafka.pipeline.session import session\n"
+        "spark = session('x', master='local[1]')\n"
+        "print(spark._jvm.java.lang.System.getProperty('sun.jnu.encoding'))"
+    )
+    posix = {"LC_ALL": "POSIX", "PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+    done = subprocess.run([sys.executable, "-c", code], env=posix, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == "UTF-8"
+    check_file_names("UTF-8", "file:///tables")
+    check_file_names("ANSI_X3.4-1968", "hdfs://h/tables")
+    with pytest.raises(PipelineError, match=r"LC_ALL=C\.UTF-8"):
+        check_file_names("ANSI_X3.4-1968", "file:///tables")
+
+
 def test_a_secret_of_kafka_comes_from_a_file(tmp_path: Path) -> None:
     """The command line of a process is shown to each user of the machine."""
     (tmp_path / "jaas").write_text("org.apache Login required;\n")
@@ -130,9 +168,25 @@ def test_a_secret_of_kafka_comes_from_a_file(tmp_path: Path) -> None:
         "security.protocol": "SASL_SSL",
         "ssl.keystore.location": "/k=s",
     }
-    for name in ("sasl.jaas.config", "ssl.keystore.password", "ssl.key.password"):
+    more = ("ssl.keystore.key", "sasl.oauthbearer.assertion.private.key.passphrase")
+    for name in ("sasl.jaas.config", "ssl.keystore.password", "ssl.key.password", *more):
         with pytest.raises(PipelineError, match=rf"--kafka {name}\.file=PATH") as raised:
             kafka_properties([f"{name}=hunter2"])
         assert "hunter2" not in str(raised.value)
     with pytest.raises(PipelineError, match="correct the path"):
         kafka_properties(["sasl.jaas.config.file=/none"])
+
+
+@pytest.mark.parametrize("given", ["hunter2", "=hunter2", "sasl.jaas.config.file=hunter2", "SASL.JAAS.CONFIG=hunter2"])
+def test_no_message_about_a_property_shows_what_was_written(given: str) -> None:
+    """The path of a file may be the secret itself; a name without a value was taken for a property."""
+    with pytest.raises(PipelineError, match="--kafka") as raised:
+        kafka_properties([given])
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize("days", ["-1", "36501", "soon"])
+def test_a_retention_that_is_no_number_of_days_ends_no_job_later(days: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--bootstrap", "b:9092", "--output", "x", "--retention-days", days])
+    assert ended.value.code == 2

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
+from bellwether_kafka.pipeline import running
 from bellwether_kafka.pipeline.session import JARS
 from tests.conftest import missing_tool
 from tests.interop.support.brokers import KafkaCluster
@@ -74,3 +75,13 @@ def test_the_end_of_sparks_jvm_is_a_sentence(driver: Driver) -> None:
     assert driver.returncode == 1
     assert "Spark's JVM ended" in message
     assert "Traceback" not in message.split("Spark's JVM ended")[0], message[-2000:]
+
+
+def test_what_cannot_be_removed_ends_no_job(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file system that refused it once ended all jobs, at each start."""
+
+    def refused() -> None:
+        raise PermissionError(1, "Operation not permitted", "day=2026-01-01")
+
+    assert running._until([], [], refused) is None
+    assert "it is tried again in 6 hours" in capsys.readouterr().err
