@@ -49,6 +49,7 @@ class Leadership:
 # another cluster (MirrorMaker: every 60 s). Beside any member they are refused, a mirror's silently
 # (docs/reference/broker-behaviour.md#commits-without-a-member).
 OFFSETS_REST_S = 90.0  # how long offsets have to rest before Bellwether joins
+MOVED_REST_S = 300.0  # the same once they have moved: whoever wrote them may be slower than that
 IN_USE_S = 300.0  # for so long after its last member went the group is taken for one of members
 MOVES_MIN = 2  # a reset of offsets moves them once
 
@@ -94,13 +95,18 @@ class Sighting:
         if offsets.moves >= MOVES_MIN:
             self.written = self.awaited = True
 
+    @property
+    def rest_s_least(self) -> float:
+        """How long the group's offsets have to rest before it is joined."""
+        return MOVED_REST_S if self.offsets is not None and self.offsets.moves else OFFSETS_REST_S
+
     def may_be_joined(self, now: float) -> bool:
         """Returns whether nobody writes offsets into the group, which has no members, as far as has been seen."""
         if self.state == GroupState.DEAD:
             return True
         if now - self.peopled_at <= IN_USE_S and not self.written and not (self.offsets and self.offsets.moves):
             return True
-        return self.offsets is not None and (not self.offsets.committed or self.offsets.rest_s >= OFFSETS_REST_S)
+        return self.offsets is not None and (not self.offsets.committed or self.offsets.rest_s >= self.rest_s_least)
 
 
 @dataclass(slots=True)

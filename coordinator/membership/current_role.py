@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from bellwether_kafka.coordinator.membership.core import OFFSETS_REST_S, Core
+from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.events import GroupState
 from bellwether_kafka.coordinator.membership.joining_leaving import Leaving
 from bellwether_kafka.coordinator.membership.requests import Timer
@@ -87,12 +87,13 @@ class CurrentRole:
 
     def _looking(self) -> str:
         """Returns what has to be seen before Bellwether joins the empty group."""
-        offsets = self.core.sighting.offsets
-        if offsets is None:
+        sighting = self.core.sighting
+        if sighting.offsets is None:
             return "its offsets have not been read yet: whoever commits without a member would be refused beside one"
         return (
-            f"Bellwether joins it once its offsets have not changed for {OFFSETS_REST_S:.0f} s, because consumers that"
-            " assign themselves partitions, or a mirror of another cluster, would be refused beside a member"
+            f"Bellwether joins it once its offsets have not changed for {sighting.rest_s_least:.0f} s, because"
+            " consumers that assign themselves partitions, or a mirror of another cluster, would be refused beside a"
+            " member"
         )
 
     def _watching(self) -> Obstacle:

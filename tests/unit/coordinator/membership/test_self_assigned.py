@@ -181,6 +181,26 @@ def test_one_move_begins_the_rest_anew_and_the_second_keeps_bellwether_out() -> 
     assert "a mirror of another cluster" in scenario.machine.role.detail
 
 
+@pytest.mark.parametrize("every_s", [100.0, 119.0, 180.0, 290.0])
+def test_who_has_written_once_is_given_time_to_write_again(every_s: float) -> None:
+    """A mirror that is slower than the look is never a member's rival: its first copy shows that there is one."""
+    scenario = watched(Play(offsets=None).coordinator_found(), "Empty")
+    for rest_s in (0.0, 90.0, every_s - 10.0):
+        scenario.send(e.OffsetsRead(committed=True, moves=1, rest_s=rest_s))
+        assert watched(scenario, "Empty").kinds() == []
+        assert "300 s" in scenario.machine.role.detail
+    scenario.send(WRITTEN)
+    assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
+
+
+def test_offsets_that_were_reset_once_keep_bellwether_out_for_five_minutes() -> None:
+    scenario = watched(Play(offsets=None).coordinator_found(), "Empty")
+    scenario.send(e.OffsetsRead(committed=True, moves=1, rest_s=299.0))
+    assert watched(scenario, "Empty").kinds() == []
+    assert scenario.send(e.OffsetsRead(committed=True, moves=1, rest_s=300.0)).kinds() == ["Describe"]
+    assert scenario.described("Empty").kinds() == ["Join"]
+
+
 def test_a_member_that_comes_meanwhile_is_led_as_adopt_says() -> None:
     scenario = watched(Play(offsets=None).coordinator_found(), "Empty").send(e.OffsetsRead(committed=True))
     assert watched(scenario, "Stable", seen("a"), protocol="range").kinds() == ["Decide"], "a take-over begins"
