@@ -41,10 +41,12 @@ class LeadMemory:
         self._written_at = float("-inf")
 
     def remind(self, members: Mapping[str, Member]) -> None:
-        """Posts to each group how long ago an earlier process was its member. Call it before the groups run."""
+        """Posts to each group how long ago an earlier process was its member. Call it before the groups run. After a
+        clock was set back that is not known."""
+        now = self._clock()
         for group, member in members.items():
-            if group in self._at:
-                member.post(membership.LeadRemembered(max(0.0, self._clock() - self._at[group])))
+            if group in self._at and now >= self._at[group]:
+                member.post(membership.LeadRemembered(now - self._at[group]))
 
     async def run(self, members: Mapping[str, Member]) -> None:
         """Runs until cancelled, and writes a last time then."""
@@ -79,8 +81,9 @@ class LeadMemory:
         if self._path is None:
             return
         try:
-            recent = self._clock() - KEPT_S  # the file may have groups of other processes
-            kept = {group: at for group, at in {**self._read(), **self._at}.items() if at >= recent}
+            now = self._clock()
+            known = {**self._read(), **self._at}  # the file may have groups of other processes
+            kept = {group: at for group, at in known.items() if now - KEPT_S <= at <= now}
             write_state(self._path, json.dumps(kept))
         except OSError as error:
             log.info("memberships_not_kept", reason=str(error))

@@ -68,7 +68,19 @@ def test_what_is_long_ago_is_forgotten(tmp_path: Path) -> None:
     assert "led" not in path.read_text()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"led": "soon"}', '{"led": null}'])
+@pytest.mark.parametrize("back_s", [2.0, 3_600.0, 1e9])
+def test_where_the_clock_was_set_back_it_is_not_known_when_the_last_process_was_there(
+    tmp_path: Path, back_s: float
+) -> None:
+    """Others may have written offsets for an hour since then."""
+    clock, path, group = Clock(), tmp_path / "members.json", Group(Play())
+    lived(path, clock, led=Group(Play().stable()))
+    clock.now -= back_s
+    LeadMemory(path, clock=clock).remind({"led": group})
+    assert group.posted == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"led": NaN}', '{"led": 1e999}', "{", '{"led": "soon"}', '{"led": null}'])
 def test_a_file_of_others_is_no_memory(tmp_path: Path, text: str) -> None:
     path, group = tmp_path / "members.json", Group(Play())
     path.write_text(text)
