@@ -51,10 +51,10 @@ class GroupRebalances:
 
     def want_what_is_wanted(self) -> None:
         core, wanted = self.core, self.core.leadership.wanted
-        if not wanted or self._paused or core.alone:
+        if not wanted or core.alone or (self._paused and ORDERED not in wanted):
             return
         due = min(map(self.reactions.due, wanted))
-        if core.now >= due:
+        if core.now >= due or ORDERED in wanted:
             self.begin()
             return
         core.timers.set(Timer.REBALANCE, due)

@@ -93,6 +93,19 @@ def test_orders_wait_for_nothing_and_what_follows_them_for_the_interval() -> Non
     assert lived.began[-1] == ordered + INTERVAL_S
 
 
+@pytest.mark.parametrize("paused", ["", "an operator wants no rebalances"])
+@pytest.mark.parametrize("state", ["deciding", "syncing"])
+def test_an_order_during_a_rebalance_that_bellwether_began_follows_it_at_once(state: str, paused: str) -> None:
+    """As in a stable group, where an order waits neither for the interval nor for the end of a pause."""
+    play = Play().stable().send(e.RebalanceWanted("topic t grew")).joined(member(ME), member("a"), generation=2)
+    if state == "syncing":
+        play.planned(2)
+    play.send(e.OrdersInForce(leave="", pause=paused)).send(e.RebalanceOrdered("an operator wants it"))
+    if state == "deciding":
+        play.planned(2)
+    assert "Join" in play.synced().kinds()
+
+
 def test_probes_of_warm_ups_are_limited_by_the_interval_only() -> None:
     lived = Lived()
     for _ in range(30):
