@@ -444,3 +444,4 @@ def test_an_address_of_the_user_or_one_that_has_worked_is_not_named_as_advertise
     transport._answering.add(Node(2, "c", 9092))
     assert "advertises" not in transport._reason(error, Node(2, "c", 9092))
     assert "advertises d:9092" in transport._reason(error, Node(3, "d", 9092))
+    asyncio.run(transport.close())
