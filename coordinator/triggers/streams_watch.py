@@ -129,13 +129,20 @@ class StreamsWatch:
 
     async def _due_events(self) -> AsyncIterator[Event]:
         """Yields what is due, each event before the next await: a verdict is given once, and would be lost if a later
-        check raised. Verdicts come first, because a membership that rejoins takes none."""
+        check raised. Verdicts come first, because a membership that rejoins takes none. A check that raises is raised
+        after the others: one for which brokers have no answer must not keep warm-ups waiting for a probe."""
         shown, self._pending = self._pending, None
         for event in self._events(shown):
             yield event
+        failed: Exception | None = None
         for check in (self._check_work, self._probe, self._check_load):
-            async for event in check():
-                yield event
+            try:
+                async for event in check():
+                    yield event
+            except Exception as error:  # noqa: BLE001 - it is raised below
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     async def _prepare(self) -> None:
         if self._due(self._prepare_at, PREPARE_INTERVAL_S):

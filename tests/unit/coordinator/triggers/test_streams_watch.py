@@ -185,6 +185,24 @@ def test_a_check_that_fails_takes_no_verdict_of_the_same_tick_away() -> None:
     run(scenario())
 
 
+def test_a_check_for_which_brokers_have_no_answer_keeps_no_warm_up_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        led = Led(App(acceptable_recovery_lag=0), PROBING)
+        await led.rebalance(1, A, B)
+
+        async def silent(*_: object) -> None:
+            raise OffsetsError("committed offsets of shop: no answer in time")
+
+        monkeypatch.setattr(led.app.log, "committed", silent)
+        with pytest.raises(OffsetsError):
+            await led.later(5)
+        (wanted,) = led.message
+        assert isinstance(wanted, RebalanceWanted)
+        assert "probe" in wanted.reason
+
+    run(scenario())
+
+
 def test_an_application_whose_instances_all_end_at_once_is_not_passed_over_in_silence() -> None:
     async def scenario() -> None:
         led = Led(App(attested=True))
