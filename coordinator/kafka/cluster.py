@@ -246,7 +246,7 @@ class MetadataWatch:
         self._on_change = on_change
         self._interval_s = interval_ms / 1000
         self._rules = rules
-        self._random = random.Random(seed)  # noqa: S311 - spreads polls, protects nothing
+        self._random = random.Random(random.getrandbits(64) if seed is None else seed)  # noqa: S311 - spreads polls
         self._clock = clock
         self._sleep = sleep
         self._groups: dict[str, WatchState] = {}
