@@ -8,6 +8,9 @@ import numpy as np
 from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
 from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
 from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.decide import stock
+from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES
+from bellwether_kafka.coordinator.planning.applications import Application as Led
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from tests.simulation.brokers.topics import Sizes
 
@@ -59,6 +62,11 @@ class Application:
         return cls(shape, Topology("g", SHAPES[shape][0], "file"), config, racks, tagged, rng.choice((1, 1, 2, 3)))
 
     @property
+    def led(self) -> Led:
+        """As a process of Bellwether is configured to lead it."""
+        return Led(self.config, stock(NO_STAGES), self.topology)
+
+    @property
     def fixed(self) -> tuple[str, ...]:
         return (*self.topology.repartition_topics, *self.topology.changelogs)
 
@@ -88,6 +96,11 @@ class Application:
                     sizes.get(topic, 0), RECORDS // len(subtopology.changelogs), dtype=np.int64
                 )
         return EndOffsets(ends_by_topic)
+
+    def end_of(self, topic: str) -> int:
+        """The log end of each partition of a topic."""
+        changelogs = (s.changelogs for s in self.topology.subtopologies if topic in s.changelogs)
+        return next((RECORDS // len(topics) for topics in changelogs), 0)
 
     def rebalances_max(self, partitions: int) -> int:
         """Within how many rebalances it must have converged (KIP-441's test of its assignor)."""

@@ -92,9 +92,9 @@ class Broker:
             error = Code.COORDINATOR_NOT_AVAILABLE if coordinator is None else Code.NONE
             reply(CoordinatorAnswer(0, error, None if coordinator is None else node(coordinator)))
         elif at != self.coordinator:
-            reply(_refusal(request, Code.NOT_COORDINATOR))
+            reply(refusal(request, Code.NOT_COORDINATOR))
         elif self.loading:
-            reply(_refusal(request, Code.COORDINATOR_LOAD_IN_PROGRESS))
+            reply(refusal(request, Code.COORDINATOR_LOAD_IN_PROGRESS))
         else:
             serve(self.group, request, client_id, reply)
 
@@ -117,7 +117,8 @@ def serve(group: Group, request: c.Request, client_id: str, reply: Reply) -> Non
             reply(group.describe())
 
 
-def _refusal(request: c.Request, error: int) -> Any:
+def refusal(request: c.Request, error: int) -> Any:
+    """The answer with nothing but an error."""
     match request:
         case c.Join():
             return JoinAnswer(0, error)
