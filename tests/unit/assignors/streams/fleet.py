@@ -100,7 +100,7 @@ class Fleet:
         self.moves += decision.moves.moved
         self.each_rebalance(decision)
         if self.forgetful:
-            self.memory = replace(self.memory, records={})
+            self.memory = replace(self.memory, records={}, target=None)
         for name, thread in self.threads.items():
             partitions, info = sent(decision, name)
             ends = {t: list(STORES.values())[t.subtopology - 1] for t, _ in info.standby_tasks}

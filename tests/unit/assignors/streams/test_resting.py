@@ -37,12 +37,13 @@ def refreshed_at(fleet: Fleet, *, resting: bool = True) -> Decision[TaskPlan]:
 
 
 def grown(policy: str) -> Fleet:
-    """An instance was away and has come back; the last rebalance has handed out what others gave up for it."""
+    """An instance was away and has come back; the last rebalance has handed out what others gave up for it, and nothing
+    is left for a probe to promote."""
     fleet = Fleet(policy, "none")
     fleet.stop(2)
     fleet.rest()
     fleet.start(2)
-    fleet.rest()
+    fleet.settle()
     return fleet
 
 
