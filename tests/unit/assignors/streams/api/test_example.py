@@ -109,7 +109,7 @@ def test_an_assignor_is_loaded_by_name_and_configured(tmp_path: Path, monkeypatc
         ("mine", {}, r"plug-in 'mine' rejects its settings: ValueError: zones is missing"),
         ("none", {}, "plug-in 'none' is no task assignor: it has no method assign"),
         ("gone", {}, "plug-in 'gone' cannot be loaded: ModuleNotFoundError"),
-        ("other", {}, r"unknown plug-in 'other'.*bare, gone, mine, none"),
+        ("other", {}, r"there is no policy 'other'.*bare, gone, mine, none"),
     ):
         with pytest.raises(PluginError, match=text):
             load_task_assignor(name, configs)
