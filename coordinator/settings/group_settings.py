@@ -142,6 +142,11 @@ class GroupSettings(StreamsSettings):
                 'ghosts is for groups that are led: mode = "assist" always removes them, mode = "observe" never does;'
                 " remove ghosts or change mode"
             )
+        if self.capacity and self.kind != "consumer":
+            raise ValueError(
+                f'capacity is for plain consumers, and has no effect on kind = "{self.kind}"; remove it: capacity_tag'
+                " has the client tag that weighs a process"
+            )
         trouble = check_timing(self.membership(None))
         trouble = trouble or trouble_for(self.kind, self.protocols, self.session_timeout_ms)
         trouble = trouble or self.stage_trouble(self.policy)

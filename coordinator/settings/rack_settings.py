@@ -10,9 +10,9 @@ fetch_from_followers = ["clicks-*"]        # client ids that fetch from follower
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from bellwether_kafka.coordinator.planning import Networks, RackFile, RackRules, network
 from bellwether_kafka.coordinator.settings.patterns import pattern
@@ -45,6 +45,15 @@ class RackSettings(BaseModel):
             if racks.setdefault(network(text), rack) != rack:
                 raise ValueError(f"{text} has two racks, {racks[network(text)]} and {rack}; remove one")
         return value
+
+    @model_validator(mode="after")
+    def _has_racks(self) -> Self:
+        if self.fetch_from_followers and not (self.client_ids or self.hosts or self.file):
+            raise ValueError(
+                "fetch_from_followers is for members whose rack is configured; add client_ids, hosts or file, or remove"
+                " it"
+            )
+        return self
 
     def rules(self) -> RackRules:
         """Returns the rules; the most specific pattern of client ids is tried first. Reads the file. Raises

@@ -11,6 +11,11 @@ from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
 SHOWN = 3
 GROUP_DEPTH = 2  # ("groups", number)
 RENAMED = {"sidecar_id": "instance_name"}  # settings of earlier versions, and what they are called now
+# Settings of members for which a name that looks like theirs is none.
+OF_MEMBERS = {
+    "partition.assignment.strategy": "members keep it; the names that they may use are in protocols",
+    "group.instance.id": "members keep it; instance_id is that of Bellwether, which must be another one",
+}
 # Values of earlier versions of Kafka, and what they are called now: the other values of the setting are no remedy.
 OLDER_VALUES = {
     ("processing.guarantee", "exactly_once"): "exactly_once_v2",
@@ -46,12 +51,18 @@ def _problem(detail: dict[str, Any], settings: type[BaseModel]) -> str:
     if detail["type"] == "extra_forbidden":
         if detail["loc"][-1] in RENAMED:
             return f"The setting {path} is called {RENAMED[str(detail['loc'][-1])]} now; rename it"
+        if detail["loc"][-1] in OF_MEMBERS:
+            return f"The setting {path} does not exist: {OF_MEMBERS[str(detail['loc'][-1])]}"
         model = settings if detail["loc"][0] != "groups" else GroupSettings
         names = [field.alias or name for name, field in model.model_fields.items()]
         return f"The setting {path} does not exist; {suggestion(str(detail['loc'][-1]), names)}"
-    older = str(detail["loc"][-1]) if detail["loc"] else "", detail.get("input")
-    if isinstance(older[1], str) and (now := OLDER_VALUES.get((older[0], older[1]))) is not None:
-        return f'The setting {path} cannot be used: write "{now}", which is what {older[1]} means'
+    written = detail.get("input")
+    if isinstance(written, str) and detail["loc"]:
+        meant = _without_constant(written).replace("-", "_")
+        now = OLDER_VALUES.get((str(detail["loc"][-1]), meant))
+        if now is not None or (detail["type"] == "literal_error" and f"'{meant}'" in detail["msg"]):
+            means = f", which is what {meant} means" if now else ""
+            return f'The setting {path} cannot be used: write "{now or meant}"{means}'
     if detail["type"] == "missing":
         return f"The setting {path} is missing; set it"
     text = detail["msg"].removeprefix("Value error, ")
@@ -76,7 +87,14 @@ def _path(location: tuple[int | str, ...]) -> str:
     return text
 
 
+def _without_constant(text: str) -> str:
+    """Returns a name or value as Kafka writes it, of one that was copied as Java code has it:
+    `StreamsConfig.EXACTLY_ONCE_V2`."""
+    return text.rpartition(".")[2].lower() if any(map(str.isupper, text)) else text
+
+
 def suggestion(name: str, names: Iterable[str]) -> str:
     names = list(names)
-    close = difflib.get_close_matches(name, names, n=1)
+    kafkas = _without_constant(name).removesuffix("_config").replace("_", ".")
+    close = [kafkas] * (kafkas in names) or difflib.get_close_matches(name, names, n=1)
     return f"perhaps {close[0]} is meant" if close else f"known are {', '.join(names)}"

@@ -342,6 +342,12 @@ def test_the_schema_of_the_values_lists_them_all() -> None:
     assert sorted(described(schema, values | {"more": 1, "image": {}})) != []
 
 
+def test_a_network_policy_without_ports_of_dns_is_refused() -> None:
+    """A rule without ports allows all traffic."""
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    assert schema["properties"]["networkPolicy"]["properties"]["dnsPorts"]["minItems"] == 1
+
+
 @pytest.mark.parametrize("shape", ["deployment", "sidecar"])
 def test_the_chart_runs_where_a_namespace_has_users_of_its_own(shape: str) -> None:
     """OpenShift refuses a pod that names another user, and its DNS listens on port 5353 behind the Service."""

@@ -212,6 +212,10 @@ def _size(facts: DoctorFacts) -> Check:
     if most is not None and size >= most:
         message = f"The group has {size} members and {SIZE_MAX} is {most}: there is no room for Bellwether."
         return Check("group size", CheckVerdict.FAIL, message, f"Raise {SIZE_MAX} by one.")
+    if most is None:
+        limit = facts.size_limit
+        message = f"Whether there is room for Bellwether beside {size} members is not known: {limit.unknown}."
+        return Check("group size", CheckVerdict.WARN, message, sentence(limit.remedy))
     return Check("group size", CheckVerdict.PASS, f"There is room for Bellwether beside {size} members.")
 
 

@@ -64,7 +64,7 @@ def _removals(facts: DoctorFacts) -> list[Check]:
 def _weights(facts: DoctorFacts) -> list[Check]:
     """Checks from what `load-aware` makes its weights."""
     if not facts.by_load:
-        return []
+        return _capacity_without_load(facts)
     if facts.weights_topic:
         return [Check("weights", CheckVerdict.PASS, f"load-aware uses the weights in the topic {facts.weights_topic}.")]
     if facts.log_sizes:
@@ -77,6 +77,14 @@ def _weights(facts: DoctorFacts) -> list[Check]:
     message = "load-aware weighs records only: no broker reports the sizes of the group's logs."
     remedy = "Grant Bellwether's principal the ACL DESCRIBE on Cluster if records differ in size between partitions."
     return [Check("weights", CheckVerdict.WARN, message, remedy)]
+
+
+def _capacity_without_load(facts: DoctorFacts) -> list[Check]:
+    """Warns of capacities that the group's policy does not use."""
+    if not facts.policy.load.capacity:
+        return []
+    message = f"capacity is set for the group, and its policy {facts.policy.name} does not use it."
+    return [Check("weights", CheckVerdict.WARN, message, 'Set policy = "load-aware", or remove capacity.')]
 
 
 def _plan(facts: DoctorFacts) -> Check:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.observation.health import Check, DoctorFacts, examine
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
@@ -11,6 +11,7 @@ from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscrip
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.web.test_picture import decided, member
 
+ROOM = SizeLimit(1_000)
 LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
 
 
@@ -25,7 +26,7 @@ def consumers(*versions: int) -> DoctorFacts:
     ]
     decision = decided(*members)
     seen = Observation("g", "classic", "Stable", "range", 0, (), shadow=shadow_of(decision, decision.plan.before))
-    return DoctorFacts(seen, MembershipConfig("g"), "lead", 25, ("az1",), LIMITS, (4, 3))
+    return DoctorFacts(seen, MembershipConfig("g"), "lead", 25, ("az1",), LIMITS, (4, 3), size_limit=ROOM)
 
 
 def application(streams: StreamsConfig | None) -> DoctorFacts:
@@ -34,7 +35,7 @@ def application(streams: StreamsConfig | None) -> DoctorFacts:
         "shop", "classic", "Stable", STREAMS_PROTOCOL, 0, (), shadow=shadow_of(decision, decision.plan.before)
     )
     config = MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,))
-    return DoctorFacts(seen, config, "lead", 25, ("az1",), LIMITS, (4, 3), streams)
+    return DoctorFacts(seen, config, "lead", 25, ("az1",), LIMITS, (4, 3), streams, size_limit=ROOM)
 
 
 def check(facts: DoctorFacts, name: str) -> Check:

@@ -466,3 +466,21 @@ def test_doctor_passes_a_take_over_only_if_it_would_begin(
     removals = check(replace(facts, config=MembershipConfig("orders"), size_limit=SizeLimit(1_000)), "removals")
     assert removals.verdict is verdict
     assert bool(removals.remedy) is (verdict is not CheckVerdict.PASS)
+
+
+def test_room_beside_the_members_is_not_promised_where_the_limit_is_not_known() -> None:
+    """Without the right to read it the check passed, and brokers refused Bellwether (GROUP_MAX_SIZE_REACHED)."""
+    unread = SizeLimit(unknown="Bellwether may not read the brokers' group.max.size", remedy="grant it")
+    size = check(replace(consumers(3), size_limit=unread), "group size")
+    assert (size.verdict, size.remedy) == (CheckVerdict.WARN, "Grant it.")
+    assert "is not known: Bellwether may not read" in size.message
+    assert check(replace(consumers(3), size_limit=SizeLimit(1_000)), "group size").verdict is CheckVerdict.PASS
+
+
+def test_a_capacity_that_the_policy_does_not_use_is_named() -> None:
+    by_count = replace(consumers(3), policy=Policy("rack-first").with_capacity({"a": 2.0}))
+    weights = check(by_count, "weights")
+    assert weights.verdict is CheckVerdict.WARN
+    assert "policy rack-first does not use it" in weights.message
+    by_load = replace(by_count, policy=Policy(LOAD_AWARE).with_capacity({"a": 2.0}))
+    assert "does not use it" not in check(by_load, "weights").message

@@ -53,6 +53,7 @@ def test_patterns_and_networks(tmp_path: Path) -> None:
         ('[racks.client_ids]\n"/(/" = "az1"', "/(/ is not a regular expression"),
         ('[racks]\nfetch_from_followers = ["/(/"]', "/(/ is not a regular expression"),
         ('[racks]\nhost = "x"', "racks.host"),
+        ('[racks]\nfetch_from_followers = ["a"]', "add client_ids, hosts or file, or remove it"),
     ],
 )
 def test_a_mistake_is_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:

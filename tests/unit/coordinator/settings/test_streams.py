@@ -204,3 +204,29 @@ def test_an_older_name_of_a_value_says_what_to_write(older: str, tmp_path: Path)
         load(config, environ=ENVIRONMENT)
     assert f'write "exactly_once_v2", which is what {older} means' in str(raised.value)
     assert "at_least_once" not in str(raised.value)
+
+
+OF_A_CLASS = 'write "exactly_once_v2"'
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        ('"processing.guarantee" = "EXACTLY_ONCE"', 'write "exactly_once_v2", which is what exactly_once means'),
+        ('"processing.guarantee" = "StreamsConfig.EXACTLY_ONCE_BETA"', OF_A_CLASS),
+        ('"processing.guarantee" = "EXACTLY_ONCE_V2"', OF_A_CLASS),
+        ('"processing.guarantee" = "exactly-once-v2"', OF_A_CLASS),
+        ('"PROCESSING_GUARANTEE_CONFIG" = "x"', "perhaps processing.guarantee is meant"),
+        ("NUM_STANDBY_REPLICAS = 1", "perhaps num.standby.replicas is meant"),
+        ('"StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG" = 1', "perhaps num.standby.replicas is meant"),
+        ('"partition.assignment.strategy" = "x"', "the names that they may use are in protocols"),
+        ('"group.instance.id" = "x"', "instance_id is that of Bellwether, which must be another one"),
+        ("capacity = { a = 2.0 }", "capacity is for plain consumers"),
+    ],
+)
+def test_what_is_copied_from_java_code_says_what_to_write(tmp_path: Path, written: str, sentence: str) -> None:
+    """All 66 settings were listed, at_least_once was offered as an equal, and strategies of tasks in place of names."""
+    with pytest.raises(SettingsError) as raised:
+        group(tmp_path, f'[[groups]]\nname = "g"\nkind = "streams"\n{written}\n')
+    assert sentence in str(raised.value)
+    assert "at_least_once" not in str(raised.value)
