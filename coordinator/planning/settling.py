@@ -44,7 +44,8 @@ class Settling:
         changed, now_ms = self._changed(previous, decision, why), decision.decided_at_ms
         if changed is None:
             return Settling(np.zeros(len(decision.plan.owner), dtype=np.int64), now_ms)
-        if now_ms - self.since_ms > WITHIN_MS and (self.changes < CHANGES_MAX).all():
+        within = 0 <= now_ms - self.since_ms <= WITHIN_MS  # not after the clock was set back
+        if not within and (self.changes < CHANGES_MAX).all():
             return Settling(changed.astype(np.int64), now_ms)
         return Settling(self.changes + changed, self.since_ms)
 

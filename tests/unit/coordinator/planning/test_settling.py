@@ -3,9 +3,11 @@
 import time
 
 import numpy as np
+import pytest
 
 from bellwether_kafka.assignors.consumer.registry import Policy
 from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.membership.commands import Decide
 from bellwether_kafka.coordinator.membership.events import JoinedMember
 from bellwether_kafka.coordinator.planning.causes import CauseKind
@@ -89,6 +91,18 @@ def test_a_policy_that_settles_is_never_damped() -> None:
     scene = Scene()
     scene.plugin.calm = True
     scene.rebalance(REBALANCES)
+    assert set(scene.sources) == {Source.PLAN}
+
+
+@pytest.mark.parametrize("back_s", [0.0, 3_600.0])
+def test_rare_moves_are_no_unrest_also_after_the_clock_was_set_back(
+    back_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, now_s = Scene(), [1e9]
+    monkeypatch.setattr(clocks, "wall", lambda: now_s[0])
+    for number in range(REBALANCES):
+        scene.rebalance()
+        now_s[0] += 150.0 - back_s * (number == 2)
     assert set(scene.sources) == {Source.PLAN}
 
 
