@@ -60,27 +60,23 @@ PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 SIDE_BY_SIDE := @$(MAKE) --no-print-directory --keep-going --jobs=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
 	$(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
-# Plain processes, one for each part: two workers of pytest-xdist take half as much CPU time again, as they send each other
-# a report of each of 10,600 tests. What is in none of the other parts is in the last.
+# Ring 0: two plain processes, as each spends ten seconds on
+# imports and collection. Workers of pytest-xdist take half as much CPU time again, as they report each of 10,600 tests.
 FAST := $(PYTEST) -m "not embedded and not slow"
-FAST_PARTS := fast-tests-coordinator fast-tests-groups fast-tests-rest fast-tests-plans
-# As much work as in the other folders of the coordinator together.
-GROUP_TESTS := $(addprefix tests/unit/coordinator/,cli kafka membership names observation)
+FAST_PARTS := fast-tests-coordinator fast-tests-rest
 .PHONY: fast-tests $(FAST_PARTS)
 
 fast-tests-coordinator: setup
-	$(FAST) tests/unit/coordinator $(addprefix --ignore ,$(GROUP_TESTS))
-
-fast-tests-groups: setup
-	$(FAST) $(GROUP_TESTS)
-
-fast-tests-plans: setup
-	$(FAST) tests/unit/assignors tests/vectors
+	$(FAST) tests/unit/coordinator
 
 fast-tests-rest: setup
-	$(FAST) tests/unit --ignore tests/unit/coordinator --ignore tests/unit/assignors
+	$(FAST) tests/unit tests/vectors --ignore tests/unit/coordinator
 
-fast-tests: setup  ## unit tests and vectors, but for embedded brokers, processes and real time
+.PHONY: budgets
+budgets: setup  ## which tests of ring 0 use more than 50 ms of CPU time (tests/rings.py): mark them slow, or make them cheaper
+	$(FAST) --budgets --tb=line tests/unit tests/vectors
+
+fast-tests: setup  ## ring 0: unit tests and vectors, but for embedded brokers, processes and real time
 	$(SIDE_BY_SIDE) $(FAST_PARTS)
 
 quick: setup  ## after each change: lint, format, types, import contracts, unit tests and vectors; at most 40 s on two cores
@@ -144,10 +140,10 @@ test-streams: setup
 test-pipeline: setup-pipeline
 	$(PYTEST) tests/pipeline
 
-test: setup  ## what a newcomer runs: everything without brokers, and a smoke test on real ones; at most 12 minutes on two cores
+test: setup  ## ring 1, what a newcomer runs: everything without brokers, and a smoke test on real ones; at most 12 minutes on two cores
 	@.ci/stages check test-units test-models test-smoke
 
-test-all: setup-pipeline  ## everything but proofs and measurements, as CI does; at most 50 minutes on two cores
+test-all: setup-pipeline  ## ring 2: everything but proofs and measurements, as CI does; at most 50 minutes on two cores
 	@.ci/stages check test-units test-models test-java test-deploy test-consumers test-streams test-pipeline
 
 demo: setup  ## embedded brokers, real consumers, no Java and no Docker
@@ -218,7 +214,8 @@ machines: setup  ## state machines on the membership and every assignor, EXAMPLE
 
 coverage: setup-prove  ## branches of protocol, assignors and the state machine that the tests without brokers take
 	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage run --branch --source=protocol,assignors,coordinator,pipeline \
-		-m pytest -q tests/unit tests/properties tests/vectors tests/simulation -m "not broker and not embedded"
+		-m pytest -q tests/unit tests/properties tests/vectors tests/simulation \
+		-m "not broker and not embedded"
 	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage report --skip-covered --show-missing \
 		--include="protocol/*,assignors/*,coordinator/membership/*"
 

@@ -11,6 +11,12 @@ from tests import loop_watchdog
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import MissingToolError, java
 from tests.patience import PATIENCE
+from tests.rings import (  # noqa: F401 - hooks
+    pytest_addoption,
+    pytest_pyfunc_call,
+    pytest_runtest_call,
+    pytest_runtest_protocol,
+)
 
 BROKER_FIXTURES = {"kafka", "secured_kafka"}
 BROKER_TIMEOUT_S = 300

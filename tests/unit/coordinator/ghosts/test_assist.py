@@ -14,6 +14,7 @@ from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import ProcessId
+from tests.support.virtual_time import run_in_virtual_time
 
 PROCESS = "00112233-4455-6677-8899-aabbccddeeff"
 CLIENT = f"shop-{PROCESS}-StreamThread-1-consumer"
@@ -113,7 +114,7 @@ def done_after(in_front: bool, members: tuple[str, ...], static: tuple[str, ...]
         await asyncio.sleep(RESTING_INTERVAL_S / 2)
         running.cancel()
 
-    asyncio.run(scenario())
+    run_in_virtual_time(scenario())
     return brokers.done
 
 

@@ -146,11 +146,7 @@ def test_a_reason_does_not_change_with_the_time_that_passed() -> None:
 
 
 def test_nobody_listens() -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{closed.getsockname()[1]}"
-
-    async def scenario() -> None:
+    async def scenario(address: str) -> None:
         transport = Transport({"bootstrap.servers": address})
         try:
             with pytest.raises(UnreachableError, match=rf"bootstrap.servers \({address}\)"):
@@ -161,7 +157,9 @@ def test_nobody_listens() -> None:
             await transport.close()
             await transport.close()
 
-    asyncio.run(scenario())
+    with socket.socket() as silent:  # bound, so that nobody else gets the port, and nothing listens
+        silent.bind(("127.0.0.1", 0))
+        asyncio.run(scenario(f"127.0.0.1:{silent.getsockname()[1]}"))
 
 
 class Mute:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import replace
-from uuid import uuid4
+from itertools import count
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -33,11 +33,12 @@ from tests.unit.coordinator.web.test_observed import observed_group
 TIMES, MEMBERS, TASKS_OF_A_PROCESS = 60, 12, 4
 OF_PAIRS = ("from_rack", "to_rack")
 Seen = dict[tuple[str, str, str], set[str]]  # by metric, group and label
+NEW = count()
 
 
 def each_time_others(number: int) -> list[LiveMember]:
     """Members whose ids, client ids and racks nobody has seen before."""
-    return [LiveMember(f"client-{number}-{i}\n-{uuid4()}", ("t",), f"rack-{number}-{i}") for i in range(MEMBERS)]
+    return [LiveMember(f"client-{number}-{i}\n-{next(NEW)}", ("t",), f"rack-{number}-{i}") for i in range(MEMBERS)]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def seen() -> Seen:
         application = led(group(*(Thread(f"p{number}-{i}", 100 * number + i) for i in range(3)), generation=number + 1))
         streams.on_streams_decision(replace(planned, chosen=Chosen(application, Source.PLAN, ())))  # type: ignore[arg-type]
         for kind in CauseKind:
-            common.changed("g", Cause(kind, "", (f"other-{number}-{uuid4()}",)))
+            common.changed("g", Cause(kind, "", (f"other-{number}-{next(NEW)}",)))
         for reason in NotLeading:
             for noted in (NoteKind.REFUSED, NoteKind.LEFT):
                 common.on_note("g", Note(noted, f"member-{number} did it", number, reason.value))

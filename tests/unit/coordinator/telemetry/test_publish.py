@@ -42,10 +42,8 @@ class Counted(EventPublisher):
 
 def test_a_full_queue_drops_and_counts_at_once() -> None:
     publisher = Counted(NOBODY_LISTENS, queue_max=3)
-    began = time.monotonic()
     for _ in range(5_000):
-        publisher.offer("membership", RECORD)
-    assert time.monotonic() - began < 5
+        publisher.offer("membership", RECORD)  # one that waited for room would wait for ever: no thread takes any
     assert publisher.counts == {("membership", DROPPED): 4_997}
 
 
@@ -84,9 +82,7 @@ def test_an_absent_broker_and_a_bad_record_are_no_reason_to_stop() -> None:
         time.sleep(0.02)
     assert publisher.counts["membership", FAILED] == 1
     assert publisher.counts["membership", "sent"] == 1
-    began = time.monotonic()
-    publisher.close(0.5)
-    assert time.monotonic() - began < 10
+    publisher.close(0.5)  # without its limit it would not return before the time limit of this test
 
 
 def test_a_registry_that_does_not_answer_costs_events_and_nothing_else() -> None:

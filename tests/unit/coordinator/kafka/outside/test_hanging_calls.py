@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.membership.commands import Heartbeat
 from bellwether_kafka.coordinator.membership.events import Node, RequestFailed
 from tests.unit.coordinator.kafka.outside.brokers import Broker, Hanging, broker
 
-AT_ONCE_S = 1.0  # generous on a busy machine; what hangs, hangs for longer than any test
+NEVER_MS = 600_000  # longer than any test may take: what would wait so long fails it
 HEARTBEATS = 10
 
 
@@ -53,16 +53,13 @@ async def heartbeat(transport: Transport, node: Node, timeout_ms: int = 5_000) -
     return await transport.request(Heartbeat(1, node, "orders", timeout_ms, "m", None, 1))
 
 
-async def slowest(transport: Transport, node: Node) -> float:
-    """Of some heartbeats, in seconds."""
-    took = []
+async def is_answered(transport: Transport, node: Node) -> bool:
+    """Sends some heartbeats. Each has five seconds, and what hangs, hangs until it is released."""
     for _ in range(HEARTBEATS):
-        began = time.monotonic()
         answer = await heartbeat(transport, node)
         assert not isinstance(answer, RequestFailed), answer
-        took.append(time.monotonic() - began)
-        await asyncio.sleep(0.02)
-    return max(took)
+        await asyncio.sleep(0)
+    return True
 
 
 @pytest.fixture
@@ -82,7 +79,7 @@ def test_a_name_that_is_resolved_for_long_stops_no_other_heartbeat(slow_name: Ha
         async with connected(to) as transport:
             slow_name.hang()
             other = asyncio.create_task(heartbeat(transport, Node(2, "broker-2.kafka.test", to.port), 60_000))
-            assert await slowest(transport, Node(1, "127.0.0.1", to.port)) < AT_ONCE_S
+            assert await is_answered(transport, Node(1, "127.0.0.1", to.port))
             assert slow_name.waited == 1
             assert not other.done()
             slow_name.release()
@@ -98,7 +95,7 @@ def test_the_last_known_addresses_serve_while_a_name_is_resolved_for_long(slow_n
             node = Node(1, "broker-1.kafka.test", to.port)
             slow_name.hang()
             transport._soon(lambda: transport._connections.drop(_control_key(node)))
-            assert await slowest(transport, node) < AT_ONCE_S
+            assert await is_answered(transport, node)
             assert slow_name.waited == 1
 
     with broker() as to:
@@ -109,11 +106,9 @@ def test_a_name_that_is_never_found_fails_within_the_connection_timeout(slow_nam
     async def scenario(to: Broker) -> None:
         async with connected(to, socket_connection_setup_timeout_ms="500") as transport:
             slow_name.hang()
-            began = time.monotonic()
-            failed = await heartbeat(transport, Node(2, "broker-2.kafka.test", to.port), 60_000)
+            failed = await heartbeat(transport, Node(2, "broker-2.kafka.test", to.port), NEVER_MS)
             assert isinstance(failed, RequestFailed)
             assert "broker-2.kafka.test" in failed.reason
-            assert time.monotonic() - began < 0.5 + AT_ONCE_S
 
     with broker() as to:
         asyncio.run(scenario(to))
@@ -164,7 +159,7 @@ def test_a_token_endpoint_that_hangs_stops_no_connection_that_is_open(hanging: H
             hanging.hang()
             await asyncio.sleep(2.2)  # the token's life
             other = asyncio.create_task(heartbeat(transport, Node(2, "127.0.0.1", to.port), 60_000))
-            assert await slowest(transport, Node(1, "127.0.0.1", to.port)) < AT_ONCE_S
+            assert await is_answered(transport, Node(1, "127.0.0.1", to.port))
             assert not other.done()
             assert len(to.logins) == 1
             hanging.release()
@@ -186,13 +181,13 @@ def test_a_token_endpoint_that_hangs_stops_no_connection_whose_login_has_to_be_r
             hanging.hang()
             until = time.monotonic() + 4.0
             while time.monotonic() < until:
-                assert await slowest(transport, Node(1, "127.0.0.1", to.port)) < AT_ONCE_S
+                assert await is_answered(transport, Node(1, "127.0.0.1", to.port))
             assert hanging.waited
             assert len(to.logins) == 1
             hanging.release()
             until = time.monotonic() + 20.0
             while len(to.logins) < 2 and time.monotonic() < until:
-                assert await slowest(transport, Node(1, "127.0.0.1", to.port)) < AT_ONCE_S
+                assert await is_answered(transport, Node(1, "127.0.0.1", to.port))
             assert len(to.logins) == 2, "once the token is there, the login is repeated on the same connection"
 
     tokens._keeper.cache_clear()
@@ -234,7 +229,7 @@ def test_a_kdc_that_hangs_stops_no_connection_that_is_open(hanging: Hanging, mon
         async with connected(to, **properties) as transport:
             hanging.hang()
             other = asyncio.create_task(heartbeat(transport, Node(2, "127.0.0.1", to.port), 60_000))
-            assert await slowest(transport, Node(1, "127.0.0.1", to.port)) < AT_ONCE_S
+            assert await is_answered(transport, Node(1, "127.0.0.1", to.port))
             assert hanging.waited == 1
             assert not other.done()
             hanging.release()
@@ -261,7 +256,7 @@ def test_a_certificate_on_a_file_system_that_hangs_stops_nothing(tmp_path: Path)
             trusted.unlink()
             os.mkfifo(trusted)
             other = asyncio.create_task(heartbeat(transport, Node(2, "127.0.0.1", to.port)))
-            assert await slowest(transport, Node(1, "127.0.0.1", to.port)) < AT_ONCE_S
+            assert await is_answered(transport, Node(1, "127.0.0.1", to.port))
             assert not isinstance(await other, RequestFailed), "the certificates that were read last serve"
             trusted.write_bytes(certificate.read_bytes())  # what has waited for the pipe may end
 
@@ -274,9 +269,7 @@ def test_a_peer_that_never_shakes_hands_fails_within_the_connection_timeout() ->
         properties = {"bootstrap.servers": f"127.0.0.1:{port}", "security.protocol": "SSL"}
         transport = Transport({**properties, "socket.connection.setup.timeout.ms": "500"})
         transport._net.start()
-        began = time.monotonic()
-        assert isinstance(await heartbeat(transport, Node(1, "127.0.0.1", port), 60_000), RequestFailed)
-        assert time.monotonic() - began < 0.5 + AT_ONCE_S
+        assert isinstance(await heartbeat(transport, Node(1, "127.0.0.1", port), NEVER_MS), RequestFailed)
         await transport.close()
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
