@@ -170,6 +170,7 @@ def test_a_text_that_is_nonsense_or_a_bomb_ends_in_a_clause(read: object, text: 
         read(text)
 
 
+@pytest.mark.slow
 def test_the_key_that_is_there_twice_is_named_as_fast_in_a_large_object() -> None:
     keys = [*map(str, range(20_000)), "19999"]
     begun_s = time.thread_time()
@@ -230,6 +231,7 @@ def pages() -> Iterator[Pages]:
     thread.join()
 
 
+@pytest.mark.slow
 def test_answers_have_limits_of_bytes_and_time(pages: Pages) -> None:
     base = f"http://127.0.0.1:{pages.server_port}"
     assert bounded.fetched(f"{base}/", 10, 60) == b"x" * 10

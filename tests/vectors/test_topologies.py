@@ -263,6 +263,7 @@ def test_where_several_source_topics_may_serve_nothing_is_learned(case: Recorded
         learned(case)
 
 
+@pytest.mark.slow
 def test_how_many_files_work_unedited() -> None:
     """Of a hundred. A text alone shows neither windows nor logging, so that few are complete."""
 

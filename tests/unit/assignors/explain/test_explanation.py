@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,6 +114,7 @@ def test_only_subscribers_are_alternatives() -> None:
     assert set(nobody.plan.owner[:4].tolist()) <= {NOBODY}
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     racks=st.lists(st.sampled_from((*RACKS, None)), min_size=1, max_size=5),

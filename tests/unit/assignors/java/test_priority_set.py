@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from bellwether_kafka.assignors.java.priority_set import PrioritySet
 from bellwether_kafka.assignors.java.queue import JavaHeap, drain_order, hash_order, task_hash, uuid_hash
 from bellwether_kafka.assignors.streams.placing.placement import Placement
@@ -73,6 +75,7 @@ class Movements:
         return own, java, wanted
 
 
+@pytest.mark.slow
 def test_it_answers_as_the_heap_does() -> None:
     for seed in range(100):
         movements = Movements(Random(seed), Random(seed).randint(2, 14), share=seed % 10 / 10)
@@ -81,6 +84,7 @@ def test_it_answers_as_the_heap_does() -> None:
             assert own == java
 
 
+@pytest.mark.slow
 def test_the_heap_does_not_always_answer_with_the_lightest() -> None:
     """Otherwise nothing above would need a heap."""
     surprises = 0
@@ -103,6 +107,7 @@ def test_without_steps_left_it_takes_the_lightest() -> None:
             assert own == min(wanted, key=lambda p: (before[p], p))
 
 
+@pytest.mark.slow
 def test_steps_may_end_while_the_past_is_replayed() -> None:
     for steps in range(0, 400, 3):
         movements = Movements(Random(steps), 12, share=0.9)

@@ -64,6 +64,7 @@ def random_small(random: Random, *, limited: bool) -> FlowProblem:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limited", [False, True], ids=["quotas only", "limits per group"])
 def test_no_placement_is_cheaper(limited: bool) -> None:
     random = Random(7)
@@ -182,6 +183,7 @@ def test_as_many_as_possible_go_to_their_owners_among_equals() -> None:
     assert optimise(given).tolist() == [3, 2, 1, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_chain_of_limits_that_dealing_alone_cannot_follow() -> None:
     # Seeds on which the flow between racks does not fit the processes as it is: the full network must finish it.
     random = Random(11)

@@ -25,6 +25,7 @@ SHAPES = [  # strategy, instances and partitions; 67 tasks of each subtopology o
 BACK_MS = 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "instances", "partitions"), SHAPES)
 def test_others_take_its_tasks_over_and_do_nothing_else(strategy: str, instances: int, partitions: int) -> None:
     fleet, copies = seen(strategy, instances=instances, partitions=partitions)

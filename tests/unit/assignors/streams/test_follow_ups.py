@@ -84,6 +84,7 @@ class TestAnyLagIsAcceptable:
         assert [r.moved for r in rebalances[1:]] == [2, 0]
         assert not undone(rebalances)
 
+    @pytest.mark.slow
     def test_kafkas_standby_scenario_moves_less_in_a_rebalance_more_for_each_process_that_two_others_miss(self) -> None:
         """Two of four do not come back while two are left, and their copies are made once they are not expected."""
         own, kafka = standby_scenario(STREAMS_HA), standby_scenario(KAFKA)
@@ -128,6 +129,7 @@ class TestReturnWithEmptyStores:
         assert sum(r.at_ms < rebalances[0].at_ms + 4_000 for r in rebalances) <= 5, shown(rebalances)
 
 
+@pytest.mark.slow
 def test_kafkas_policy_gives_tasks_away_twice() -> None:
     """What the product is compared with is alive."""
     assert undone(returned(KAFKA)[1:])

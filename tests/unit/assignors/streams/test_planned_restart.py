@@ -41,6 +41,7 @@ def stop_evacuated(fleet: Fleet, process: int) -> None:
     fleet.rest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
 def test_nobody_closes_a_store_and_everything_returns(strategy: str) -> None:
     fleet, copies = seen(strategy)
@@ -81,6 +82,7 @@ def test_tasks_go_to_their_copies_although_small_ones_could_go_anywhere(strategy
     assert all(task in map(str, before[owner]) for task, owner in moved.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
 def test_one_that_is_back_has_all_its_copies_at_once_though_the_order_is_still_in_force(strategy: str) -> None:
     fleet, copies = seen(strategy)
@@ -100,6 +102,7 @@ def test_one_that_is_back_has_all_its_copies_at_once_though_the_order_is_still_i
     assert copies.given_up == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
 @pytest.mark.parametrize("acceptable_recovery_lag", [1_000, 100_000])
 def test_one_that_is_back_opens_its_stores_before_it_runs_their_tasks(
@@ -122,6 +125,7 @@ def test_one_that_is_back_opens_its_stores_before_it_runs_their_tasks(
     assert fleet.owners() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("partitions", "asked_ms"), SIZES)
 def test_one_that_is_back_is_left_alone_while_it_opens_its_stores(partitions: int, asked_ms: int) -> None:
     """Its threads join when they have opened them all, and the others commit nothing until then."""
@@ -195,6 +199,7 @@ def uneven(evacuated_one: int) -> Fleet:
     return fleet
 
 
+@pytest.mark.slow
 def test_nothing_moves_while_an_evacuated_member_closes_its_stores() -> None:
     """A rebalance would wait for it: its threads join no more."""
     fleet = uneven(2)
@@ -206,6 +211,7 @@ def test_nothing_moves_while_an_evacuated_member_closes_its_stores() -> None:
     assert fleet.owners() == before
 
 
+@pytest.mark.slow
 def test_tasks_are_evened_out_once_an_evacuated_member_has_stayed_too_long() -> None:
     fleet = uneven(2)
     before = fleet.owners()
@@ -234,6 +240,7 @@ def test_another_one_is_evacuated_although_the_first_one_still_closes() -> None:
     assert set(fleet.owners().values()) == {2}
 
 
+@pytest.mark.slow
 def test_nobody_waits_once_another_process_has_come_instead() -> None:
     fleet, copies = seen(NO_STRATEGY)
     stop_evacuated(fleet, 0)

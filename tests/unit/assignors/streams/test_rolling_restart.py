@@ -28,6 +28,7 @@ def pauses(fleet: Fleet, *, slow: bool = False) -> Counter[str]:
     return hit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
 def test_no_task_is_stopped_twice(strategy: str) -> None:
     fleet = Fleet(STREAMS_HA, strategy)
@@ -50,6 +51,7 @@ def test_nothing_moves_where_stores_are_durable(strategy: str) -> None:
     assert fleet.rebalances - rebalances == 6, "one to go on, one to ask"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
 def test_no_task_is_stopped_twice_where_instances_come_back_late(strategy: str, durable: bool) -> None:
@@ -64,6 +66,7 @@ def test_without_the_memory_some_are(strategy: str) -> None:
     assert max(pauses(fleet).values()) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
 def test_kafkas_policy_needs_more_rebalances_and_moves_more(strategy: str) -> None:
     """As Java leads: it has no memory of what it left pending."""

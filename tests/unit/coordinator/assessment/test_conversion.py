@@ -171,6 +171,7 @@ def test_the_way_back_follows_the_policy_of_the_brokers() -> None:
         assert planned(seen=converted, migration={1: policy}).way_back[0].startswith("Restart the members one after")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("when_empty", "how"), [(False, "one after another (bellwether doctor g"), (True, "all at once:")]
 )

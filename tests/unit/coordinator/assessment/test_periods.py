@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
 from bellwether_kafka.coordinator.assessment.model import Period
 from bellwether_kafka.coordinator.assessment.periods import STORM_MS, period_of_records, period_of_refreshes, storms
@@ -157,6 +159,7 @@ def test_a_period_takes_what_lies_in_it() -> None:
     assert period_of_records("g", history(decisions=6), 9_000, 10_000, None).rebalances is None
 
 
+@pytest.mark.slow
 def test_recorded_rebalances_are_priced_under_every_policy() -> None:
     reported = history(*led([3, 4, 4, 3], "sticky-min-churn"), traffic(LOADS))
     (group,) = reported.snapshots

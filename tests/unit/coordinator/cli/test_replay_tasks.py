@@ -92,6 +92,7 @@ def test_the_same_code_decides_the_same(tmp_path: Path, policy: str, rules: tupl
     assert sum(replay["recorded"]["moved"] for replay in replays) > 0  # type: ignore[index]  # JSON
 
 
+@pytest.mark.slow
 def test_another_policy_shows_what_it_would_place_otherwise(tmp_path: Path) -> None:
     """The operator's rules hold under `streams-ha` only, so `kafka` gives the banned process its tasks back."""
     write_history(tmp_path / "h", recorded("streams-ha", RULES))
@@ -103,6 +104,7 @@ def test_another_policy_shows_what_it_would_place_otherwise(tmp_path: Path) -> N
     assert "streams-ha then, kafka now" in reported.stdout
 
 
+@pytest.mark.slow
 def test_a_recording_without_plans_is_reported(tmp_path: Path) -> None:
     only = [value for value in recorded("kafka") if SCHEMAS.decode(value)[0] == "round"]
     write_history(tmp_path / "h", only)
@@ -149,6 +151,7 @@ def request() -> TaskRequest:
     return asked
 
 
+@pytest.mark.slow
 def test_a_rebalance_goes_there_and_back() -> None:
     asked = request()
     again = unpack(pack(asked))
@@ -158,6 +161,7 @@ def test_a_rebalance_goes_there_and_back() -> None:
     assert again.memory.plan.owner.tolist() == asked.memory.plan.owner.tolist()
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200), st.integers(0, 2_000))
 def test_what_is_no_rebalance_is_reported_so(junk: bytes, at: int) -> None:
     data = PACKED[:at] + junk + PACKED[at + len(junk) :]

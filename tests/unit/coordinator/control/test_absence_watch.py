@@ -438,6 +438,7 @@ def calls_in_a_turn(orders: int) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_turn_grows_with_the_number_of_evacuations_and_not_with_its_square() -> None:
     """Guards keep orders for ten minutes, so a rolling restart has hundreds: each was sorted again for each group."""
     assert calls_in_a_turn(200) < 9 * calls_in_a_turn(25)

@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from bellwether_kafka.coordinator.control.active_role import HEARTBEATS_MISSED, HEARTBEATS_TO_FORGET, Instances
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat
 
@@ -171,6 +173,7 @@ def test_heartbeats_of_the_dead_are_withdrawn_in_the_end() -> None:
     assert view.forgotten() == ["a"]
 
 
+@pytest.mark.slow
 def test_with_any_loss_of_instances_exactly_one_ends_up_leading() -> None:
     """Random crashes and starts; then calm: one leader, and nobody else claims."""
     for seed in range(200):

@@ -54,6 +54,7 @@ def test_a_schema_is_registered_under_topic_and_record(registry: HTTPServer) -> 
     assert subject("events", SCHEMA) == "events-bellwether.events.Decision"
 
 
+@pytest.mark.slow
 def test_readers_know_every_schema_by_its_id(registry: HTTPServer) -> None:
     Registry.answer = None
     schemas = SchemaSet.load()

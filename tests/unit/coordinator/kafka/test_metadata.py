@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import pytest
 
 from bellwether_kafka.assignors.shared.dense_views import NO_RACK, ClusterView
 from bellwether_kafka.coordinator.kafka.metadata import (
@@ -90,6 +91,7 @@ def test_a_topic_without_partitions_is_a_topic() -> None:
     assert view.counts.tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_million_partitions_become_a_view_in_a_moment() -> None:
     cache = MetadataCache()
     cache.see_brokers({b: f"az{b % 3}" for b in range(60)})

@@ -94,6 +94,7 @@ LARGE = batch(0, (b"pause/x", bytes(3_000_000)))
 ONE_OF_MANY = batch(0, (b"beat/x", bytes(100_000)), codec=GZIP)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bomb",
     [

@@ -41,6 +41,7 @@ def test_what_kafka_takes_is_a_name(name: str) -> None:
     assert is_topic_name(name)
 
 
+@pytest.mark.slow
 @given(st.lists(NAMES, max_size=6))
 @settings(deadline=None)
 def test_metadata_are_asked_for_names_only_and_the_others_are_absent(names: list[str]) -> None:
@@ -51,6 +52,7 @@ def test_metadata_are_asked_for_names_only_and_the_others_are_absent(names: list
     assert (read.absent, read.unreadable) == (wrong, frozenset(names) - wrong)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(NAMES, st.integers(1, 2), max_size=6))
 @settings(deadline=None)
 def test_offsets_are_asked_for_names_only(counts: dict[str, int]) -> None:

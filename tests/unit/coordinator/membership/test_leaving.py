@@ -64,6 +64,7 @@ def test_alone_for_too_long_it_leaves_and_waits_until_a_member_has_been_there() 
         assert play.described(state, *members).kinds() == expected
 
 
+@pytest.mark.slow
 def test_it_stays_for_ever_where_lingering_is_off() -> None:
     """By default: an application that comes after hours is led from its first rebalance."""
     play = Play(coalesce_ms=0).stable_alone()

@@ -92,6 +92,7 @@ def taken_over(ids: Sequence[str], draw: random.Random) -> tuple[bool, bool, int
 GROUPS = [200, pytest.param(1_000, marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", GROUPS)
 def test_of_random_groups_97_of_100_are_taken_over_and_none_in_vain(groups: int) -> None:
     draw = random.Random(7)

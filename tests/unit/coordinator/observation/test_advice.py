@@ -128,6 +128,7 @@ def test_what_doctor_advises_can_be_loaded_and_helps(case: str) -> None:
         assert after is None or after.verdict is CheckVerdict.PASS, (way, after)
 
 
+@pytest.mark.slow
 def test_every_setting_that_doctor_names_is_in_a_case() -> None:
     folder = Path(examine.__code__.co_filename).parent
     source = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
@@ -198,6 +199,7 @@ def _consumer_facts() -> Iterator[DoctorFacts]:
             yield replace(facts, seen=seen, heartbeat_error=30, limits={}, broker_racks=(None,), broker_version=())
 
 
+@pytest.mark.slow
 def test_no_sentence_for_streams_is_reported_of_consumers() -> None:
     message = {
         sentence

@@ -210,12 +210,14 @@ def verdicts_of(refreshes: Sequence[tuple[float, int, int]]) -> list[LagVerdict]
 class TestRhythm:
     """A group has the time for a commit that it usually takes."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("interval_s", [60, 240, 600, 900, 3600])
     def test_a_consumer_that_keeps_its_rhythm_is_never_stalled(self, interval_s: int) -> None:
         verdicts = verdicts_of(every(interval_s, 3 * interval_s + 1_800))
         assert V.STALLED not in verdicts
         assert {*verdicts[interval_s // 30 + 1 :]} == {V.OK}, "from the first commit on"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("interval_s", "stalled_after_s"), [(30, 300), (60, 300), (900, 2 * 870)])
     def test_one_that_stops_is_stalled_after_twice_the_usual_time(self, interval_s: int, stalled_after_s: int) -> None:
         refreshes = every(interval_s, 7_201)
@@ -223,6 +225,7 @@ class TestRhythm:
         late = verdicts_of(refreshes)[241:].index(V.STALLED) * 30 + 30
         assert late == pytest.approx(stalled_after_s, abs=60)
 
+    @pytest.mark.slow
     def test_one_outage_is_no_rhythm(self) -> None:
         refreshes = every(30, 1_801)
         refreshes += [(1_800 + late, 180_000, 180_000 + 100 * late) for late in range(30, 7_200, 30)]
@@ -235,6 +238,7 @@ class TestRhythm:
         owners = {TopicPartition("t", p): "a" for p in (0, 1)}
         assert group_lag(history(*refreshes), owners).summary().verdict is V.STALLED
 
+    @pytest.mark.slow
     def test_what_was_read_to_its_end_has_time_while_no_commit_was_seen(self) -> None:
         refreshes = [(at, 0, at) for at in range(0, 4_600, 20)]
         verdicts = verdicts_of(refreshes)

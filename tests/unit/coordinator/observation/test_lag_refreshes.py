@@ -131,11 +131,13 @@ class TestOpenTransaction:
             "t-0: an open transaction that begins at 200 holds back consumers that read committed records only",
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("stable", [201, 1_663, None], ids=["more to read", "no transaction", "not known"])
     def test_a_consumer_that_hangs_before_it_has_no_excuse(self, stable: int | None) -> None:
         lag, _ = self.last(200, 1_663, stable)
         assert (lag.summary().verdict, lag.notes) == (LagVerdict.STALLED, ())
 
+    @pytest.mark.slow
     def test_it_is_asked_for_each_minute_and_only_where_a_partition_is_stalled(self) -> None:
         assert self.last(200, 1_663, 200, refreshes=30)[1].reader.stable_asked == []
         _, watched = self.last(200, 1_663, 200, refreshes=31 + 11)
@@ -148,6 +150,7 @@ class TestOpenTransaction:
 
 
 class TestRetention:
+    @pytest.mark.slow
     def test_what_was_deleted_unread_is_no_lag_and_is_named(self) -> None:
         watched = Watched()
         lags = [watched.refresh(1_000, 50_000, 50_000) for _ in range(45)][-1]
@@ -157,6 +160,7 @@ class TestRetention:
         assert only.note == "49000 offsets from 1000 were deleted before the group read them"
         assert lags.notes == ("49000 offsets of t-0 were deleted before the group read them",)
 
+    @pytest.mark.slow
     def test_the_lag_is_behind_what_is_there(self) -> None:
         watched = Watched()
         lags = [watched.refresh(1_000, 50_000, 49_000) for _ in range(45)][-1]
@@ -171,6 +175,7 @@ class TestRetention:
         late = [watched.refresh(1_000, 50_005) for _ in range(32)][-1].summary()
         assert (late.lag, late.verdict) == (5, LagVerdict.STALLED)
 
+    @pytest.mark.slow
     def test_starts_are_asked_for_every_five_minutes_and_only_of_what_is_behind(self) -> None:
         watched = Watched()
         for _ in range(31):

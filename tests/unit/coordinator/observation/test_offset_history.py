@@ -86,6 +86,7 @@ def test_of_frequent_refreshes_few_are_kept_and_always_the_newest() -> None:
     assert offsets.at_ms.tolist() == [0, 30_000, 60_000, 90_000, 100_000]
 
 
+@pytest.mark.slow
 def test_the_past_is_thinned_out_in_proportion_to_its_age_and_ends_after_a_day() -> None:
     offsets = history(*(of_one_partition(at_s, at_s, at_s) for at_s in range(0, 100_000, 30)))
     newest, gaps = offsets.at_ms[-1], np.diff(offsets.at_ms)

@@ -140,6 +140,7 @@ def noisy(seconds: int, seed: int = 1) -> list[OffsetHistory]:
     return all_of_it
 
 
+@pytest.mark.slow
 def test_a_cold_group_becomes_even_within_three_minutes_and_noise_moves_nothing_afterwards() -> None:
     group, cluster = skewed()
     plan = LoadAware().assign(group, cluster)

@@ -44,11 +44,13 @@ def verdicts_after_a_restart(path: Path, every_s: int) -> set[LagVerdict]:
     return {group_lag(history, OWNERS).summary().verdict for history in lags}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every_s", [900, 3600])
 def test_a_group_that_commits_seldom_is_not_stalled_after_a_restart(tmp_path: Path, every_s: int) -> None:
     assert LagVerdict.STALLED not in verdicts_after_a_restart(tmp_path / "rhythms.json", every_s)
 
 
+@pytest.mark.slow
 def test_without_a_file_it_would_be_stalled(tmp_path: Path) -> None:
     """The file is what the test above is about."""
     (tmp_path / "file").write_text("no folder")

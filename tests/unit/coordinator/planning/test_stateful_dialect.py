@@ -129,6 +129,7 @@ def test_a_fresh_group_gets_every_task_once_with_all_its_partitions() -> None:
     run(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eager", [False, True])
 def test_a_cold_member_warms_up_before_it_works(eager: bool) -> None:
     async def scenario() -> None:
@@ -161,6 +162,7 @@ def test_a_task_goes_to_the_standby_of_a_member_that_died() -> None:
     run(scenario())
 
 
+@pytest.mark.slow
 def test_nothing_moves_where_nothing_has_changed() -> None:
     async def scenario() -> None:
         group = Group(num_standby_replicas=1)

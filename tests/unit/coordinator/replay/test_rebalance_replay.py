@@ -162,6 +162,7 @@ def document(path: Path, *more: str, code: int) -> Any:
     return json.loads(ended.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [write_history, write_json_lines])
 def test_the_command_ends_with_4_where_something_differs(tmp_path: Path, write: Any) -> None:
     path = tmp_path / "history.jsonl"

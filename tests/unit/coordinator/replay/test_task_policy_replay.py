@@ -5,6 +5,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from bellwether_kafka.assignors.shared.dense_views import ClusterView
 from bellwether_kafka.assignors.shared.weights import Weights
 from bellwether_kafka.coordinator.planning.recorded_rebalance import pack
@@ -52,6 +54,7 @@ def outcomes(records: list[dict[str, Any]], weights: Weights | None = None) -> d
     return by_policy
 
 
+@pytest.mark.slow
 def test_rebalances_of_the_same_members_are_one_and_each_policy_goes_on_from_its_own_plan() -> None:
     by_policy = outcomes(recorded((A, B), (A, B), (A, B, C), (A, B, C)))
     for policy, steps in by_policy.items():
@@ -69,6 +72,7 @@ def test_traffic_is_by_weight_and_only_what_is_read_across_racks() -> None:
         assert step.cross_share == step.cross_bytes_per_s / 4_000.0
 
 
+@pytest.mark.slow
 def test_a_rebalance_that_cannot_be_planned_is_a_failure_and_takes_nothing_away() -> None:
     broken = {"group": "shop", "generation": 2, "decided_at_ms": 2_000, "inputs": b"no inputs"}
     first, last = recorded((A, B), (A, B, C))

@@ -292,6 +292,7 @@ def test_a_group_that_is_forgotten_meanwhile_is_reported_as_well(tmp_path: Path)
     ]
 
 
+@pytest.mark.slow
 def test_another_order_is_tried_at_once_while_a_failed_one_waits(tmp_path: Path) -> None:
     """It waited with it for up to half a minute, and its command ended before that."""
     path = f"unix:{tmp_path}/a.sock"

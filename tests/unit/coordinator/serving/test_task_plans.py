@@ -291,6 +291,7 @@ def test_any_application_gets_a_valid_plan_with_as_many_standbys_as_processes_al
     assert valid(repeated, World().plan(repeated)).active == plan.active, "the plan settles"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(100))
 def test_the_plans_after_an_evacuation_move_nothing(seed: int) -> None:
     """The broker asks again when the temporary member leaves, and one or two tasks of other processes moved then."""

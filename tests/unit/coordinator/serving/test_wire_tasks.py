@@ -58,6 +58,7 @@ def test_a_kind_that_is_not_known_is_refused_by_its_number_so_that_the_jar_count
     assert wire.number_of(b"GET / HTTP/1.1") == wire.number_of(b"\x01") == wire.NUMBER_UNKNOWN
 
 
+@pytest.mark.slow
 def test_any_bytes_are_a_request_or_refused() -> None:
     source, whole = random.Random(7), ASKING.encode()
     accepted = 0

@@ -96,6 +96,7 @@ def test_without_weights_partitions_are_counted() -> None:
         assert samples(metrics, name) == {}
 
 
+@pytest.mark.slow
 def test_a_group_whose_cost_could_not_be_computed_once_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_cost, "INTERVAL_S", 0.01)
     metrics = Metrics()

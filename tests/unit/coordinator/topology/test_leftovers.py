@@ -186,6 +186,7 @@ def test_a_file_without_any_store_of_what_keeps_state_is_contradicted() -> None:
     assert f"has the changelog {NEW}" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["kafka", "streams-ha"])
 def test_an_application_with_a_leftover_grows_under_what_was_learned(policy: str) -> None:
     """With the leftover in its topology no copy ever caught up: a third instance never got a task, and probing never

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from bellwether_kafka.assignors.shared.decision import Decision
 from bellwether_kafka.assignors.shared.weights import Weights
@@ -67,6 +68,7 @@ def test_uneven_load_asks_for_a_rebalance_at_most_once_a_minute() -> None:
     run(scenario())
 
 
+@pytest.mark.slow
 def test_uneven_load_that_a_rebalance_leaves_as_it_was_asks_less_and_less_often() -> None:
     async def scenario() -> None:
         led = Weighed()
@@ -93,6 +95,7 @@ def test_a_request_that_led_to_no_rebalance_is_repeated_after_the_same_interval(
     run(scenario())
 
 
+@pytest.mark.slow
 def test_uneven_load_asks_after_a_minute_again_once_owners_have_changed() -> None:
     async def scenario() -> None:
         led = Weighed()

@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+import pytest
+
 from bellwether_kafka.coordinator.web.responses import HttpAnswers
 
 
@@ -38,6 +40,7 @@ def test_all_who_ask_at_a_time_share_one_answer_and_so_does_who_asks_soon_after(
     assert asked(making, 20, lambda: 0.0) == [1] * 21
 
 
+@pytest.mark.slow
 def test_a_costly_answer_is_made_again_when_its_time_is_over() -> None:
     clock = iter(range(0, 1_000, 10))
     making = Making(0.05)

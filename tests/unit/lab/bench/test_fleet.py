@@ -1,9 +1,12 @@
 """The simulated fleet does what its figures say: it leads, settles, heartbeats in time, and pays for its work with
 time."""
 
+import pytest
+
 from tests.lab.bench.fleet import Fleet
 
 
+@pytest.mark.slow
 def test_a_fleet_leads_all_its_groups_and_sends_heartbeats_in_time() -> None:
     fleet = Fleet(3, 3, 7)
     fleet.settle()

@@ -121,6 +121,7 @@ def test_a_name_of_negative_size_is_refused_even_where_the_bytes_are_there(membe
     assert columns.errors[0] == "negative length -25536 at byte 16"
 
 
+@pytest.mark.slow
 def test_more_names_than_fit_in_one_chunk() -> None:
     owned = tuple(TopicPartition(f"t{i}", i) for i in range(70_000))
     columns = read_subscriptions([ConsumerProtocolSubscription(1, (), None, owned).encode()])

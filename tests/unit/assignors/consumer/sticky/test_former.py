@@ -42,6 +42,7 @@ def test_with_racks_only_what_is_alike_is_exchanged() -> None:
     assert decide({"t": 6}, scene).kept == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [former.EXACT_MAX, 0], ids=["exact", "first come"])
 def test_numbers_stay_and_more_go_back(monkeypatch: pytest.MonkeyPatch, exact: int) -> None:
     """Random plans: each member has as many of each key as before, as many stay, and no fewer go back."""

@@ -219,6 +219,7 @@ def test_the_cheapest_of_equally_balanced_plans_is_found() -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_search_for_cheaper_plans_that_is_cut_short_leaves_a_plan_with_the_same_balance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

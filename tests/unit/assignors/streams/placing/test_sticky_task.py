@@ -106,6 +106,7 @@ def test_the_fallback_ignores_lags() -> None:
     assert (plan.standby_process == expected.standby_process).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preserve", [False, True])
 def test_any_plan_is_valid_and_keeps_what_it_must(preserve: bool) -> None:
     for seed in range(150):

@@ -176,6 +176,7 @@ class TestEvener:
         Evener(tasks, owners, view.tasks.subtopology, none, view.capacity, TaskLags.of(view, 100)).run()
         return owners
 
+    @pytest.mark.slow
     def test_equal_threads_end_within_one_task_in_total_and_per_subtopology(self) -> None:
         for seed in range(150):
             random = Random(seed)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
+import pytest
 
 from bellwether_kafka.assignors.java.sets import task_set_order
 from bellwether_kafka.assignors.shared.arrays import Ragged
@@ -121,6 +122,7 @@ def test_reports_decide_by_lag_then_task() -> None:
     assert dealt.standby[0].tolist() == []
 
 
+@pytest.mark.slow
 def test_many_processes_deal_everything_evenly() -> None:
     tasks, processes = 20_000, 400
     application = Application([(tasks, 100)], [Instance(process_id(n + 1), capacity=11) for n in range(processes)])

@@ -52,6 +52,7 @@ def test_an_example_agrees_with_its_schema(example: Path) -> None:
     assert not undocumented(example.stem, document)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", SchemaSet.load().events)
 def test_any_record_of_an_event_agrees_with_its_schema(event: str, tmp_path: Path) -> None:
     schemas = SchemaSet.load()

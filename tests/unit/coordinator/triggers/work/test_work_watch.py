@@ -223,6 +223,7 @@ def test_members_that_are_paused_while_they_restore_are_no_hand_back() -> None:
     assert life.live(STALL_MS // 2).handed_back_ms == []
 
 
+@pytest.mark.slow
 def test_an_outage_downstream_while_instances_restart_is_not_handed_back() -> None:
     """Five minutes without a commit, since the plan for members that had changed, were enough."""
     life = settled()
