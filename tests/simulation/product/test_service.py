@@ -16,6 +16,9 @@ from tests.simulation.product.scenes import VILLAINS, led, lived_through, suitab
 from tests.simulation.product.world import ServedWorld
 from tests.simulation.self_assigned import Mirror, to_lead
 
+# A process that is killed has work under way that nobody ever does.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
 SEEDS = max(10, int(os.environ.get("BELLWETHER_SIM_SEEDS", "200")) // 10)
 QUICK = 3  # a consumers' world of a second
 
