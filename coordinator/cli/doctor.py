@@ -24,6 +24,7 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     run_to_end,
 )
 from bellwether_kafka.coordinator.kafka import (
+    ClusterUnreachableError,
     SettingOfBroker,
     TransactionalIds,
     Transport,
@@ -147,7 +148,10 @@ async def _transactional_ids(sources: Sources, seen: Observation) -> frozenset[s
     may describe them."""
     if seen.protocol != membership.STREAMS_PROTOCOL:
         return NONE
-    nodes = await sources.reader.nodes()
+    try:
+        nodes = await sources.reader.nodes()
+    except ClusterUnreachableError:
+        return NONE
     asked = (sources.transport.ask(TransactionalIds(node, int(LIMIT_S * 1000))) for node in nodes)
     answers = await asyncio.gather(*asked, return_exceptions=True)
     if unexpected := [a for a in answers if isinstance(a, BaseException) and not isinstance(a, TransportError)]:

@@ -2,16 +2,17 @@
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 import typer
 
-from bellwether_kafka.coordinator.cli import read_groups
+from bellwether_kafka.coordinator.cli import doctor, read_groups
 from bellwether_kafka.coordinator.cli.groups import _assigned_by
-from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
-from bellwether_kafka.coordinator.membership import Failure, MembershipConfig
-from bellwether_kafka.coordinator.observation import GroupObserver, Observation, ObservedMember
+from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, ListedGroup, TransportError
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Failure, MembershipConfig
+from bellwether_kafka.coordinator.observation import GroupObserver, Observation, ObservedMember, Sources
 from bellwether_kafka.coordinator.observation.unknown import unknown_of
 
 BEHIND = Observation("g", "classic", "Empty", "", 0, lags={"t": (7,)})
@@ -77,3 +78,15 @@ def test_a_broker_that_does_not_answer_ends_with_what_to_do(
     message = capsys.readouterr().err
     assert "The group g cannot be described" in message
     assert remedy in " ".join(message.split())
+
+
+def test_doctor_keeps_what_it_knows_when_nobody_answers_for_transactional_ids() -> None:
+    """The brokers fell silent after all else had been read, and doctor ended with nothing but that."""
+
+    class Silent:
+        async def nodes(self) -> None:
+            raise ClusterUnreachableError("No broker answered.")
+
+    sources = cast("Sources", SimpleNamespace(reader=Silent()))
+    seen = replace(BEHIND, protocol=STREAMS_PROTOCOL)
+    assert asyncio.run(doctor._transactional_ids(sources, seen)) == frozenset()

@@ -50,7 +50,7 @@ def test_what_can_be_printed_is_printed_as_it_is_beside_what_cannot() -> None:
     assert for_terminal("Käse\n") == "Käse\\n"
 
 
-HIDDEN = ["\u3164", "\u2800", "\u115f", "\ufe0f", "\u034f", "\u200b", "\xa0", "\ufeff"]
+HIDDEN = ["\u3164", "\u2800", "\u115f", "\ufe0f", "\u034f", "\u200b", "\xa0", "\ufeff", "\u180b", "\u180f"]
 
 
 @pytest.mark.parametrize("hidden", HIDDEN, ids=ascii)
