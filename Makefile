@@ -245,7 +245,7 @@ docs: setup  ## the pages as a site in .cache/site; a broken link or anchor, or 
 SAMPLE ?= 300
 SEED ?= 1
 
-mutants: setup  ## do the unit tests notice small changes to the product? PARTS=folders for some of it; fails below 85 %
+mutants: setup  ## do the tests of rings 0 and 1 notice small changes to the product? PARTS=folders for some of it; fails below 85 %
 	$(BIN)/python -m tests.lab.mutants --sample $(SAMPLE) --seed $(SEED) $(PARTS)
 
 .PHONY: package

@@ -1,9 +1,10 @@
-"""Do the unit tests notice when the code is wrong? Each of many small changes to it should fail a test.
+"""Do the tests notice when the code is wrong? Each of many small changes to it should fail a test.
 
     python -m tests.lab.mutants --sample 300 --seed 1 [protocol assignors/shared ...]
 
-One run of the tests records which functions each test calls. Then each mutant meets the tests that call its function,
-those of its own directory first, in a forked process where the changed source is what Python imports: no file is
+One run of the tests records which functions each test calls: unit tests of all folders, vectors, properties, and the
+simulation with 20 seeds. Then each mutant meets the tests that call its function, those of its own directory first,
+then other unit tests, then the rest, in a forked process where the changed source is what Python imports: no file is
 written. Survivors are printed; equivalent_mutants.toml lists those that no test could notice, each with the reason.
 
 mutmut (3.8) and cosmic-ray (8.7) do not fit: mutmut takes the name of a module from the path of its file, which is not
@@ -14,17 +15,20 @@ place and starts the tests anew for each mutant. Neither draws a sample.
 import argparse
 import functools
 import gc
+import hashlib
 import importlib
+import json
 import multiprocessing
 import os
 import random
 import resource
 import signal
 import sys
+import threading
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -36,21 +40,15 @@ from tests.lab.mutations import MODULE, Mutant, mutants_of
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
-# Where mutants are drawn from, and the tests that should notice them: all folders of the product but `pipeline`, whose
-# jobs are tested with Spark.
-BESIDE = (  # packages of coordinator/ whose tests are in the folder of the same name
-    *("assessment", "cli", "control", "events", "ghosts", "guard", "kafka", "names", "observation", "planning"),
-    *("replay", "runtime", "serving", "settings", "telemetry", "topology", "triggers", "web"),
+# Where mutants are drawn from: all folders of the product but `pipeline`, whose jobs are tested with Spark.
+PARTS = ("protocol", "assignors", "coordinator")
+# The tests of rings 0 and 1, in shares of about the same work, each of which is recorded in a process of its own.
+SURVEYS = (
+    ("tests/unit/coordinator",),
+    ("tests/unit", "tests/vectors", "tests/properties", "tests/simulation", "--ignore=tests/unit/coordinator"),
 )
-TESTS = {
-    "protocol": ("tests/unit/protocol", "tests/vectors/test_vectors.py"),
-    "assignors": ("tests/unit/assignors", "tests/vectors/test_recorded_plans.py"),
-    "coordinator/membership": (
-        *("tests/unit/coordinator/membership", "tests/vectors/test_membership_scenarios.py"),
-        "tests/unit/test_docs.py",  # defaults are in docs/reference/configuration.md
-    ),
-    **{f"coordinator/{name}": (f"tests/unit/coordinator/{name}",) for name in BESIDE},
-}
+SIMULATED_SEEDS = 20
+RECORDED = ROOT / ".cache" / "mutants.json"  # which tests call what, until a file of the product or the tests changes
 QUIET = (
     *("-x", "-q", "--tb=no", "--no-header", "--no-summary", "-p", "no:cacheprovider"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # hypothesis is imported already
@@ -76,9 +74,8 @@ def main() -> int:
     options = _options()
     for name in THIRD_PARTIES:
         importlib.import_module(name)
-    packages = [top for top in TESTS if any(_within(top, part) or _within(part, top) for part in options.parts)]
-    with _forked(1) as survey:
-        called = survey.submit(_survey, [path for top in packages for path in TESTS[top]]).result()
+    os.environ["BELLWETHER_SIM_SEEDS"] = str(SIMULATED_SEEDS)
+    called = _called()
     paths = sorted(str(file.relative_to(ROOT)) for part in options.parts for file in (ROOT / part).rglob("*.py"))
     mutants = [mutant for path in paths for mutant in mutants_of(ROOT, path)]
     drawn = random.Random(options.seed).sample(mutants, min(options.sample, len(mutants)))
@@ -87,7 +84,7 @@ def main() -> int:
     for path, function, before, after in stale:
         print(f"listed as equivalent, but not there any more: {path} {function}: {before} {after}")
     tally: dict[str, Counter[str]] = defaultdict(Counter)
-    trials = [(mutant, _tests_of(mutant, called)) for mutant in drawn]
+    trials = [(mutant, callers_of(mutant.path, mutant.function, called)) for mutant in drawn]
     with _forked(os.cpu_count()) as pool:
         for mutant, result in zip(drawn, pool.map(_outcome, trials), strict=True):
             outcome = "equivalent" if result == "survived" and _met(equivalent, [mutant]) else result
@@ -104,14 +101,10 @@ def _forked(workers: int | None) -> ProcessPoolExecutor:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Small changes to the code that no test notices.")
-    parser.add_argument("parts", nargs="*", default=list(TESTS), help="directories of the product")
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help="directories of the product")
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
-
-
-def _within(path: str, folder: str) -> bool:
-    return Path(path).is_relative_to(folder)
 
 
 def _equivalents() -> set[Equivalent]:
@@ -164,11 +157,14 @@ class _Survey:
             cache.cache_clear()
         codes: set[CodeType] = set()
         begin = time.perf_counter()
-        sys.setprofile(lambda frame, _event, _argument: codes.add(frame.f_code))
+        profile: Callable[..., None] = lambda frame, _event, _argument: codes.add(frame.f_code)  # noqa: E731
+        threading.setprofile(profile)
+        sys.setprofile(profile)
         try:
             return (yield)
         finally:
             sys.setprofile(None)
+            threading.setprofile(None)
             taken_s = time.perf_counter() - begin
             self.calls[EVERYTHING][item.nodeid] = taken_s
             for code in codes:
@@ -180,6 +176,26 @@ class _Survey:
 def _path_in_product(file: str) -> str:
     path = Path(file).resolve()
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) and "tests" not in path.parts else ""
+
+
+def _called() -> Called:
+    """What was recorded of these very files, or else is recorded now, and takes minutes."""
+    files = sorted(file for folder in (*PARTS, "tests") for file in (ROOT / folder).rglob("*.py"))
+    state = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    if RECORDED.exists() and (kept := json.loads(RECORDED.read_text("utf-8")))["state"] == state:
+        times = [(test, taken_s) for test, taken_s in kept["tests"]]
+        return {(path, function): dict(times[n] for n in by) for path, function, by in kept["called"]}
+    called: Called = defaultdict(dict)
+    with _forked(len(SURVEYS)) as pool:
+        for part in pool.map(_survey, SURVEYS):
+            for function, tests in part.items():
+                called[function] |= tests
+    RECORDED.parent.mkdir(exist_ok=True)
+    number = {test: n for n, test in enumerate(called[EVERYTHING])}
+    by_number = [[*function, [number[test] for test in tests]] for function, tests in called.items()]
+    kept = {"state": state, "tests": list(called[EVERYTHING].items()), "called": by_number}
+    RECORDED.write_text(json.dumps(kept), "utf-8")
+    return called
 
 
 def _survey(tests: Sequence[str]) -> Called:
@@ -199,12 +215,15 @@ def _be_silent() -> None:
     os.dup2(nowhere, 1)
 
 
-def _tests_of(mutant: Mutant, called: Called) -> list[dict[str, float]]:
-    """Those beside it, then all others that call it. What runs when a module is imported may show anywhere."""
-    tests = called.get((mutant.path, mutant.function), called[EVERYTHING])
-    beside = f"tests/unit/{Path(mutant.path).parent}/"
-    near = {test: taken_s for test, taken_s in tests.items() if test.startswith(beside)}
-    return [stage for stage in (near, {t: s for t, s in tests.items() if t not in near}) if stage]
+def callers_of(path: str, function: str, called: Called) -> list[dict[str, float]]:
+    """Tests that call a function and the seconds of each, in stages: those beside it, other unit tests, all others.
+    What runs when a module is imported may show anywhere."""
+    tests = called.get((path, function), called[EVERYTHING])
+    folders = (f"tests/unit/{Path(path).parent}/", "tests/unit/", "tests/")
+    stages: dict[str, dict[str, float]] = {folder: {} for folder in folders}
+    for test, taken_s in tests.items():
+        stages[next(folder for folder in folders if test.startswith(folder))][test] = taken_s
+    return [stage for stage in stages.values() if stage]
 
 
 def _outcome(trial: tuple[Mutant, list[dict[str, float]]]) -> str:

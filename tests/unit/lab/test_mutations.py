@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.mutants import ROOT, TESTS
-from tests.lab.mutations import mutants_of
+from tests.lab.mutants import EVERYTHING, PARTS, ROOT, SURVEYS, callers_of
+from tests.lab.mutations import MODULE, mutants_of
 
 
 def after(tmp_path: Path, code: str) -> set[str]:
@@ -71,14 +71,24 @@ def test_a_mutant_knows_its_place(tmp_path: Path) -> None:
     assert {first.after, second.after} == {"return None", "return a + b"}
 
 
-def test_every_folder_with_unit_tests_is_sampled() -> None:
-    packages = [
-        *("protocol", "assignors"),
-        *(f"coordinator/{p.parent.name}" for p in folders("coordinator")),
-    ]
-    assert sorted(TESTS) == sorted(packages)
-    assert [path for paths in TESTS.values() for path in paths if not (ROOT / path).exists()] == []
+def test_everything_but_the_jobs_is_sampled_and_the_tests_are_there() -> None:
+    folders = {path.name for path in (ROOT / "bellwether_kafka").iterdir() if (path / "__init__.py").exists()}
+    assert {*PARTS, "pipeline"} == folders
+    paths = [path.removeprefix("--ignore=") for survey in SURVEYS for path in survey]
+    assert [path for path in paths if not (ROOT / path).is_dir()] == []
 
 
-def folders(top: str) -> list[Path]:
-    return sorted((ROOT / top).glob("*/__init__.py"))
+def test_a_mutant_meets_the_tests_of_every_ring_that_call_its_function_those_beside_it_first() -> None:
+    here = "tests/unit/coordinator/planning/test_solver.py::test_a"
+    there = "tests/unit/coordinator/runtime/test_process.py::test_b"
+    simulated, other = "tests/simulation/test_simulation.py::test_c[0]", "tests/unit/test_docs.py::test_d"
+    called = {
+        EVERYTHING: {here: 1.0, there: 1.0, simulated: 9.0, other: 1.0},
+        ("coordinator/planning/solver.py", "plan"): {simulated: 9.0, there: 1.0, here: 1.0},
+        ("coordinator/planning/solver.py", "seen_in_the_simulation_only"): {simulated: 9.0},
+    }
+    path = "coordinator/planning/solver.py"
+    assert callers_of(path, "plan", called) == [{here: 1.0}, {there: 1.0}, {simulated: 9.0}]
+    assert callers_of(path, "seen_in_the_simulation_only", called) == [{simulated: 9.0}]
+    at_import = callers_of(path, MODULE, called)
+    assert [set(stage) for stage in at_import] == [{here}, {there, other}, {simulated}]
