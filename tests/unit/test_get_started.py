@@ -23,6 +23,7 @@ from bellwether_kafka.coordinator.cli.orders.order_options import OrderTerms
 from bellwether_kafka.coordinator.cli.orders.write import OrderService
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control.topic import TopicChannel
+from bellwether_kafka.coordinator.membership import SizeLimit
 from bellwether_kafka.coordinator.observation.health import DoctorFacts, examine
 from bellwether_kafka.coordinator.observation.next_steps import next_steps
 from bellwether_kafka.coordinator.observation.observation import Observation, observation, shadow_of
@@ -159,7 +160,7 @@ def test_the_checks_of_the_page_are_what_doctor_prints(
     refreshed: Observation, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = GroupSettings(name="orders", mode="lead").membership("bellwether")
-    facts = DoctorFacts(refreshed, config, "lead", 25, ("az1", "az2"), LIMITS, (4, 3))
+    facts = DoctorFacts(refreshed, config, "lead", 25, ("az1", "az2"), LIMITS, (4, 3), size_limit=SizeLimit(100))
     checks = examine(facts)
     doctor._draw(checks, next_steps(facts, checks))
     assert capsys.readouterr().out == blocks("lead-a-consumer-group", "text")[0]

@@ -38,4 +38,5 @@ def test_a_member_that_no_rule_fits_has_no_rack(tmp_path: Path) -> None:
     assert settings(tmp_path).rules().rack_of("", "/192.168.0.1") == ConfiguredRack(None, RackSource.NONE, False)
     assert NO_RULES.rack_of("orders-1", "/10.1.0.1") == ConfiguredRack()
     assert not NO_RULES
-    assert not RackSettings(fetch_from_followers=("orders-*",)).rules(), "which gives nobody a rack"
+    with pytest.raises(ValueError, match="fetch_from_followers is for members whose rack is configured"):
+        RackSettings(fetch_from_followers=("orders-*",))
