@@ -1,6 +1,7 @@
 """Groups in every condition, on embedded brokers."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, ListedGroup
@@ -42,6 +43,16 @@ class Described(EmbeddedTransport):
 
     async def describe_groups(self, _node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
         return {group_id: await self.describe_group(group_id) for group_id in group_ids}
+
+    async def ask(self, request: Any) -> Any:
+        """What several groups share one request for."""
+        if isinstance(request, kafka.DescribeMany):
+            return await self.describe_groups(request.node, request.group_ids)
+        if isinstance(request, kafka.DescribeManyByBroker):
+            return {
+                group_id: await self.describe_by_broker(group_id, request.protocol) for group_id in request.group_ids
+            }
+        return await super().ask(request)
 
     async def describe_by_broker(self, group_id: str, protocol: kafka.BrokerProtocol) -> BrokerGroup:
         exists = group_id == "converted" and protocol == "consumer"
