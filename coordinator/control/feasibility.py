@@ -97,17 +97,6 @@ def _unpin(group: str, rule: "Rule") -> str:
     return f"'bellwether unpin {for_shell(group)} {for_shell(rule.where if rule.empties else rule.item)}'"
 
 
-def _clocks(records: Mapping[str, Record], now_ms: int, has: Callable[[InstanceHeartbeat], bool]) -> str:
-    reports = [each for each in records.values() if isinstance(each, InstanceHeartbeat) and has(each)]
-    last = max(reports, key=lambda heartbeat: heartbeat.at_ms, default=None)
-    if last is None or abs(last.at_ms - now_ms) <= HEARTBEAT_AGE_MS_MAX:
-        return ""
-    return (
-        f" {last.instance} has last reported at {utc_time(last.at_ms)} by its clock, and by this one it is"
-        f" {utc_time(now_ms)}: if it runs, synchronise the clocks."
-    )
-
-
 def _ended_there(order: AnyOrder, heartbeats: Iterable[InstanceHeartbeat], now_ms: int) -> str:
     """Returns a sentence if the order has ended by the clock of each of these instances, which ignore it then; "" if it
     has not."""

@@ -55,7 +55,7 @@ class CurrentRole:
         if sighting.existed and sighting.awaited:
             return self._awaiting()
         if self.core.state is State.WATCHING and not sighting.may_be_joined(self.core.now):
-            return Obstacle(NotLeading.EMPTY, f"no other member is in the group; {self._looking()}")
+            return Obstacle(NotLeading.EMPTY, f"no other member is in the group; {self._reading()}")
         if sighting.existed:
             return Obstacle(NotLeading.EMPTY, "no other member is in the group")
         return Obstacle(
@@ -85,7 +85,7 @@ class CurrentRole:
         hint = "" if joined_once else "; only such consumers have committed in it so far"
         return Obstacle(NotLeading.NO_SUBSCRIBERS, sentence + hint)
 
-    def _looking(self) -> str:
+    def _reading(self) -> str:
         """Returns what has to be seen before Bellwether joins the empty group."""
         sighting = self.core.sighting
         if sighting.offsets is None:
