@@ -132,10 +132,10 @@ class SharedGroups:
         def request(node: Node, ids: Sequence[str]) -> Any:
             return kafka.DescribeMany(node, ids, TIMEOUT_MS)
 
-        def told(position: int, answer: Any) -> None:
+        def received(position: int, answer: Any) -> None:
             give(position, DescribeAnswer(0, answer) if isinstance(answer, int) else answer)
 
-        await self._at_their_nodes(group_ids, request, told)
+        await self._at_their_nodes(group_ids, request, received)
 
     async def _describe_by_broker(
         self, protocol: BrokerProtocol, group_ids: Sequence[str], give: Give[BrokerGroup]
@@ -143,11 +143,11 @@ class SharedGroups:
         def request(node: Node, ids: Sequence[str]) -> Any:
             return kafka.DescribeManyByBroker(node, ids, protocol, TIMEOUT_MS)
 
-        def told(position: int, answer: Any) -> None:
+        def received(position: int, answer: Any) -> None:
             error = isinstance(answer, int)
             give(position, BrokerGroup(group_ids[position], protocol, answer) if error else answer)
 
-        await self._at_their_nodes(group_ids, request, told)
+        await self._at_their_nodes(group_ids, request, received)
 
     async def _fetch(self, asked: Sequence[tuple[str, Counts]], give: Give[FetchedOffsets]) -> None:
         """Fetches committed offsets. If a group is in the batch twice, its topics are merged into one request."""
@@ -166,14 +166,14 @@ class SharedGroups:
         def weight(group: str) -> int:
             return sum(topics[group].values())
 
-        def told(position: int, answer: Any) -> None:
+        def received(position: int, answer: Any) -> None:
             if isinstance(answer, TransportError) and answer.failure is Failure.UNSUPPORTED:
                 refused[position] = asked[position]
             else:
                 _, counts = asked[position]
                 give(position, FetchedOffsets({}, answer) if isinstance(answer, int) else _cut(answer, counts))
 
-        await self._at_their_nodes([group for group, _ in asked], request, told, weight)
+        await self._at_their_nodes([group for group, _ in asked], request, received, weight)
         if refused:
             # Some brokers support other requests of Kafka 3.0 but not this: Redpanda's OffsetFetch ends at version 7.
             self._several = False
@@ -202,7 +202,7 @@ class SharedGroups:
         for position, group_id in enumerate(group_ids):
             positions[group_id].append(position)
 
-        def told(group_id: str, answer: Any) -> None:
+        def received(group_id: str, answer: Any) -> None:
             if isinstance(answer, TransportError) or getattr(answer, "error", 0) in MOVED:
                 self.forget(group_id)
             for position in positions[group_id]:
@@ -210,7 +210,7 @@ class SharedGroups:
 
         async def ask(node: Node, chunk: Sequence[str]) -> None:
             for group_id, answer in (await self._ask(node, chunk, request)).items():
-                told(group_id, answer)
+                received(group_id, answer)
 
         async def ask_all(groups: Sequence[str]) -> None:
             at: dict[Node, list[str]] = defaultdict(list)
@@ -218,7 +218,7 @@ class SharedGroups:
                 if isinstance(node, Node):
                     at[node].append(group_id)
                 else:
-                    told(group_id, node)
+                    received(group_id, node)
             chunks = [(node, chunk) for node, ids in at.items() for chunk in _chunks(ids, weight)]
             await asyncio.gather(*(ask(node, chunk) for node, chunk in chunks))
 
