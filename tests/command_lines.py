@@ -10,7 +10,8 @@ import typer.main
 
 from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.lazy import HELP_OPTIONS
-from bellwether_kafka.coordinator.guard.arguments import GuardArguments, parsed
+from bellwether_kafka.coordinator.guard import GuardArguments
+from bellwether_kafka.coordinator.guard.arguments import parsed
 
 COMMANDS: Any = typer.main.get_command(app)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.coordinator.settings.process_settings import load
-from bellwether_kafka.coordinator.topology.file import load_topology
+from bellwether_kafka.assignors.streams.application import Topology
+from bellwether_kafka.coordinator.settings import load
+from bellwether_kafka.coordinator.topology import load_topology
 from tests.conftest import missing_tool
 from tests.deploy.smoke import smoke
 from tests.deploy.test_kubernetes import run

@@ -14,13 +14,15 @@ import pytest
 import yaml
 
 from bellwether_kafka.coordinator.runtime.events_out import events_counter, events_waiting
-from bellwether_kafka.coordinator.telemetry.metrics import Metrics
-from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
+from bellwether_kafka.coordinator.telemetry import (
+    ControlMetrics,
+    CostMetrics,
+    LagMetrics,
+    Metrics,
+    ObservedMetrics,
+    PauseMetrics,
+    StreamsMetrics,
+)
 from tests.hostile_names import NAMES
 from tests.module_files import module_at
 from tests.paths import DOCS, ROOT

@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
-from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
-from bellwether_kafka.coordinator.settings.process_settings import Settings, load
+from bellwether_kafka.coordinator.settings import (
+    CostSettings,
+    EventSettings,
+    GroupSettings,
+    Settings,
+    WeightSettings,
+    load,
+)
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from tests.module_files import module_at
 from tests.paths import ROOT

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.application import Topology
 from bellwether_kafka.coordinator.topology.file import read_topology
 from tests.interop.support.jvm import CURRENT, KAFKA_VERSION, Java, exporting, java
 from tests.vectors.topologies import PROGRAM as CORPUS

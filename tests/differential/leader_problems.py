@@ -8,14 +8,12 @@ from random import Random
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.members.process_map import SHUTDOWN_REQUESTED, future_process
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.assignors.shared import RawGroup, RawMember
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Subtopology, Topology
+from bellwether_kafka.assignors.streams.members import SHUTDOWN_REQUESTED
+from bellwether_kafka.assignors.streams.members.process_map import future_process
+from bellwether_kafka.protocol.messages import LATEST_OFFSET, ConsumerProtocolSubscription, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 
 APPLICATION = "app"
 OWN = "bellwether-1"

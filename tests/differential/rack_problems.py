@@ -5,16 +5,9 @@ from random import Random
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.dense_views import FOREIGN_RACK, NOBODY
-from bellwether_kafka.assignors.streams.application.task_views import (
-    ProcessView,
-    StreamsPlan,
-    StreamsView,
-    Subtopology,
-    TaskTable,
-)
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.assignors.shared import FOREIGN_RACK, NOBODY, Ragged
+from bellwether_kafka.assignors.streams.application import ProcessView, StreamsPlan, StreamsView, Subtopology, TaskTable
+from bellwether_kafka.protocol.primitives import ProcessId
 
 Racks = list[list[str]]
 

@@ -12,12 +12,8 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory
 from tests.differential.referees import TIMEOUT_S, ask
 from tests.interop.support.jvm import Java
 from tests.unit.assignors.consumer.wire import given, raw_group, sticky_v1, subscription

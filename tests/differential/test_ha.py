@@ -6,11 +6,10 @@ from random import Random
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability
-from bellwether_kafka.assignors.streams.placing.sticky_task import StickyTask
-from bellwether_kafka.assignors.streams.policies.assign import assign_fallback_prior
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.placing import StickyTask, assign_high_availability
+from bellwether_kafka.assignors.streams.policies import assign_fallback_prior
+from bellwether_kafka.assignors.streams.sending import validate_plan
 from tests.conftest import missing_tool
 from tests.interop.support.assignors.referee import Referee, referee
 from tests.interop.support.jvm import MissingToolError, java

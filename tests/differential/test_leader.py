@@ -10,15 +10,11 @@ from random import Random
 
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.refusal import Refusal
-from bellwether_kafka.assignors.streams.decide import decide_streams
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.members.process_map import SHUTDOWN_REQUESTED
+from bellwether_kafka.assignors.shared import Decision, Refusal
+from bellwether_kafka.assignors.streams import TaskPlan, decide_streams
+from bellwether_kafka.assignors.streams.members import SHUTDOWN_REQUESTED, StreamsMemory
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
+from bellwether_kafka.protocol.messages import NEVER_MS, AssignmentInfo, ConsumerProtocolAssignment
 from tests.differential.leader_problems import NOW_MS, LeaderProblem, random_leader
 from tests.differential.referees import TIMEOUT_S, ask
 from tests.interop.support.jvm import Java

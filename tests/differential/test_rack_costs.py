@@ -6,7 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.application import BALANCE_SUBTOPOLOGY
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, as_active, as_standby, random_problem
 from tests.differential.referees import TIMEOUT_S, ask

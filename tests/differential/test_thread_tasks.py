@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from bellwether_kafka.assignors.streams.threads.deal import assign_threads
+from bellwether_kafka.assignors.streams.threads import assign_threads
 from tests.differential.referees import TIMEOUT_S, ask
 from tests.differential.thread_problems import by_member, random_threads
 from tests.interop.support.jvm import Java

@@ -5,20 +5,18 @@ from random import Random
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.dense_views import NO_RACK, NOBODY
-from bellwether_kafka.assignors.streams.application.offsets import lags
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, Ragged
+from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
     ProcessView,
     StreamsPlan,
     StreamsView,
     Subtopology,
     TaskTable,
+    lags,
 )
 from bellwether_kafka.assignors.streams.threads.deal import ThreadTasks
-from bellwether_kafka.protocol.primitives.codec import java_sorted
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.protocol.primitives import ProcessId, java_sorted
 
 
 @dataclass(frozen=True, slots=True)

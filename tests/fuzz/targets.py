@@ -8,34 +8,32 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from bellwether_kafka.assignors.stateful.translate import read_member
-from bellwether_kafka.assignors.streams.application.topology import TopologyError
-from bellwether_kafka.assignors.streams.application.topology_text import parse_description
+from bellwether_kafka.assignors.stateful import read_member
+from bellwether_kafka.assignors.streams.application import TopologyError, parse_description
 from bellwether_kafka.bounded import OutsideTextError
 from bellwether_kafka.coordinator import control as orders
-from bellwether_kafka.coordinator.events.avro import EventError, SchemaSet
+from bellwether_kafka.coordinator.events import EventError, SchemaSet
 from bellwether_kafka.coordinator.planning.racks.rack_file import networks_of
 from bellwether_kafka.coordinator.settings import WeightSettings
-from bellwether_kafka.coordinator.telemetry.weight_reader import WeightReader
+from bellwether_kafka.coordinator.telemetry import WeightReader
 from bellwether_kafka.coordinator.topology.file import read_topology
-from bellwether_kafka.protocol.bulk.consumer_assignments import read_assignments
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_claims, read_subscriptions
-from bellwether_kafka.protocol.bulk.streams_assignments import read_assigned
-from bellwether_kafka.protocol.bulk.streams_subscriptions import read_infos
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.stateful import (
+from bellwether_kafka.protocol.bulk import read_assigned, read_assignments, read_claims, read_infos, read_subscriptions
+from bellwether_kafka.protocol.messages import (
     WARMUP,
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
     Copy,
     StatefulAssignment,
     StatefulSubscription,
     StatefulTaskState,
+    SubscriptionInfo,
     Task,
+    encode_sticky_user_data,
+    read_generation,
+    read_rack_affinity,
 )
-from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data, read_generation, read_rack_affinity
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
-from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
+from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TopicPartition
 from tests.vectors import VECTORS
 
 Seeds = tuple[bytes, ...]

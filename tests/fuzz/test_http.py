@@ -8,9 +8,8 @@ from random import Random
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
+from bellwether_kafka.coordinator.web import HttpServer, Web
 from bellwether_kafka.coordinator.web import server as http
-from bellwether_kafka.coordinator.web.app import Web
-from bellwether_kafka.coordinator.web.server import HttpServer
 from tests.fuzz.mutate import mutate
 
 REQUESTS = int(os.environ.get("BELLWETHER_HTTP_REQUESTS", "400"))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bellwether_kafka.coordinator.settings.process_settings import load
+from bellwether_kafka.coordinator.settings import load
 from bellwether_kafka.coordinator.topology.file import CHANGELOGS, ID, SUBTOPOLOGIES, UNDECIDED
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from tests.get_started_pages import PAGES

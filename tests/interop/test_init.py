@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
-from bellwether_kafka.coordinator.kafka.many_groups import GroupList
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
-from bellwether_kafka.coordinator.settings.process_settings import Settings, load
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Node
+from bellwether_kafka.coordinator.settings import Settings, load
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.paths import ROOT
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import EmbeddedTransport

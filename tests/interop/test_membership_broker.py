@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.commands import NoteKind
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.coordinator.runtime.service import ServiceOutcome
+from bellwether_kafka.coordinator.membership import MembershipConfig, NoteKind, State
+from bellwether_kafka.coordinator.runtime import ServiceOutcome
 from tests.interop.support.bellwether import run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.instance import InstanceHarness

@@ -12,10 +12,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from bellwether_kafka.coordinator.control.records import ControlSettings
-from bellwether_kafka.coordinator.membership.commands import Heartbeat, NoteKind, Request
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.control import ControlSettings
+from bellwether_kafka.coordinator.membership import Heartbeat, MembershipConfig, NoteKind, Request, State
 from bellwether_kafka.coordinator.runtime import Outside, ServiceOutcome
 from tests.interop.support.bellwether import run_to_end
 from tests.interop.support.instance import InstanceHarness

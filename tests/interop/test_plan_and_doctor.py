@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from bellwether_kafka.coordinator.events.avro import SchemaSet
+from bellwether_kafka.coordinator.events import SchemaSet
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import without_members_in_the_way

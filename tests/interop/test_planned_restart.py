@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.planning.causes import CauseKind
+from bellwether_kafka.coordinator.planning import CauseKind
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from tests.interop.support.bellwether import Bellwether, Ended, ordered, run_to_end
 from tests.interop.support.brokers import KafkaCluster

@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until

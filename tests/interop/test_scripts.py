@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, partitions_of, wait_settled
 from tests.interop.support.raw import RawMember, describe

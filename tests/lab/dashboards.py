@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
-from bellwether_kafka.coordinator.events.avro import SchemaSet
+from bellwether_kafka.coordinator.events import SchemaSet
 from tests.deploy.smoke import smoke
 from tests.interop.support.bellwether import COMMAND, Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster

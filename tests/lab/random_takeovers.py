@@ -24,15 +24,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
-from bellwether_kafka.coordinator.membership.broker_order import (
-    HashOrder,
-    MemberTable,
-    buckets_for,
-    spread_hash,
-    tables,
-)
-from bellwether_kafka.coordinator.membership.config import MembershipConfig, SizeLimit
-from bellwether_kafka.coordinator.membership.table_growth import Forecasts
+from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, SizeLimit, tables
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, buckets_for, spread_hash
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, partitions_of, wait_settled

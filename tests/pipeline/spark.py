@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bellwether_kafka.coordinator.events.avro import SchemaSet
+from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.pipeline.session import PARQUET, session
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from bellwether_kafka.coordinator.events.avro import HEADER_BYTES
+from bellwether_kafka.coordinator.events import HEADER_BYTES
 from bellwether_kafka.pipeline.source import AHEAD_MS_MAX, AMOUNT_MAX, LATE_MS_MAX, dead_letters
 from bellwether_kafka.pipeline.tables import TABLES, Options, weights
 from tests.pipeline.spark import (

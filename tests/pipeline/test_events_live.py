@@ -8,9 +8,9 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from bellwether_kafka.assignors.consumer.registry import POLICIES
-from bellwether_kafka.coordinator.events.avro import SchemaSet
-from bellwether_kafka.coordinator.replay.history import read_history
+from bellwether_kafka.assignors.consumer import POLICIES
+from bellwether_kafka.coordinator.events import SchemaSet
+from bellwether_kafka.coordinator.replay import read_history
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import create_local_topic

@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.streaming import StreamingQuery
 
-from bellwether_kafka.coordinator.events.avro import EventSchema, SchemaSet
+from bellwether_kafka.coordinator.events import EventSchema, SchemaSet
 from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, Pipeline, start
 from bellwether_kafka.pipeline.source import kafka_options
 from bellwether_kafka.pipeline.tables import TABLES, Options

@@ -7,11 +7,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
+from bellwether_kafka.coordinator.observation import Observation, Rebalances
 from bellwether_kafka.coordinator.observation.lag import group_lag
-from bellwether_kafka.coordinator.observation.observation import Observation
-from bellwether_kafka.coordinator.observation.rebalances import Rebalances
-from bellwether_kafka.coordinator.telemetry.observed_rebalances import ObservedRebalances
-from bellwether_kafka.coordinator.telemetry.observed_samples import ObservedSamples
+from bellwether_kafka.coordinator.telemetry import ObservedRebalances, ObservedSamples
 from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.pipeline.spark import NOW_MS, SCHEMAS, as_dicts, kafka_rows, local_spark
 from tests.unit.coordinator.observation.test_offset_history import history, sample

@@ -22,9 +22,9 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 from confluent_kafka import Consumer, Message, TopicPartition
 from fastavro import parse_schema, schemaless_reader
 
-from bellwether_kafka.coordinator.events.avro import SchemaSet, single_object
-from bellwether_kafka.coordinator.events.schema_registry import registered, subject
-from bellwether_kafka.coordinator.replay.history import read_history
+from bellwether_kafka.coordinator.events import SchemaSet, registered, single_object
+from bellwether_kafka.coordinator.events.schema_registry import subject
+from bellwether_kafka.coordinator.replay import read_history
 from bellwether_kafka.pipeline.source import dead_letters, kafka_options, single_objects
 from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.conftest import missing_tool

@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
-from bellwether_kafka.coordinator.events.avro import SchemaSet
+from bellwether_kafka.coordinator.events import SchemaSet
 from tests.interop.support.brokers import KafkaCluster
 from tests.patience import PATIENCE
 

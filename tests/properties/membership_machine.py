@@ -5,10 +5,9 @@ from collections import Counter
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from bellwether_kafka.coordinator.membership import GroupMembership, MembershipConfig
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR
 
 # ---- the membership --------------------------------------------------------------------------------------------------

@@ -6,15 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
+from bellwether_kafka.assignors.consumer import BUILT_IN, POLICIES, PartitionPlan, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Memory, RawGroup, RawMember
+from bellwether_kafka.protocol.bulk import owner_of
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from tests.support.decisions import decided
 from tests.unit.assignors.consumer.wire import kafka_go, sticky_v1, subscription
 

@@ -6,14 +6,12 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.explain.explanation import explain
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import stock
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.explain import explain
+from bellwether_kafka.assignors.shared import Decision, Rule
+from bellwether_kafka.assignors.streams import TaskPlan, stock
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 
 TASKS = 8  # 0_0 to 0_3 have no state, 1_0 to 1_3 have

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bellwether_kafka.coordinator.ghosts.proof import GhostFinder, Proof
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.ghosts import GhostFinder, Proof
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from tests.unit.coordinator.ghosts.test_proof import GROUP, subscribed, thread_id
 
 HOSTS = ("/10.0.0.1", "/10.0.0.2")

@@ -6,13 +6,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.streams.application.lags import is_caught_up
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, NO_STRATEGY, StreamsView
+from bellwether_kafka.assignors.shared import NOBODY, Decision
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams.application import NO_STRATEGY, StreamsView, is_caught_up
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.members.restarts import RETURNING_MS
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from tests.unit.assignors.streams.fleet import Fleet
 
 SEEDS = 12

@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts
+from bellwether_kafka.assignors.consumer import Load, LoadAware
+from bellwether_kafka.assignors.consumer.load_aware import by_counts
 from bellwether_kafka.assignors.consumer.validate import misplaced
-from bellwether_kafka.assignors.shared.decision import moves
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, GroupView, IntArray, MemberView
-from bellwether_kafka.assignors.shared.load_balance import Rules
-from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, MemberView, Rules, Weights, moves
+from bellwether_kafka.assignors.shared.dense_views import IntArray
 
 RACKS = (None, "a", "b", "c")
 TOPICS = ("t", "u", "v")

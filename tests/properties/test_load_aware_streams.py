@@ -9,21 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.consumer.load_aware import LoadAware
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.decide import STOCK, decide_streams
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.placing.sticky_task import previous_owners
-from bellwether_kafka.assignors.streams.policies.assign import LOAD_AWARE, assign_streams
+from bellwether_kafka.assignors.consumer import LoadAware
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Weights
+from bellwether_kafka.assignors.streams import STOCK, TaskPlan, decide_streams
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.assignors.streams.placing import previous_owners
+from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, assign_streams
 from bellwether_kafka.assignors.streams.policies.load_aware import Items, cores, task_weights, terms_of
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.streams.sending import validate_plan
 from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.seeds import seeds
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 from tests.unit.assignors.streams.world import NOW_MS, SHOP, Thread, group

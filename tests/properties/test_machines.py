@@ -13,19 +13,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
+from bellwether_kafka.assignors.consumer import BUILT_IN, POLICIES, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.streams.application.task_views import (
-    BALANCE_SUBTOPOLOGY,
-    MIN_TRAFFIC,
-    NO_STRATEGY,
-    AssignmentConfigs,
-)
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_POLICIES, assign_streams
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared import ClusterView, Memory
+from bellwether_kafka.assignors.streams.application import BALANCE_SUBTOPOLOGY, NO_STRATEGY, AssignmentConfigs
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES, assign_streams
+from bellwether_kafka.assignors.streams.sending import validate_plan
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.properties.membership_machine import Membership
 from tests.support.decisions import decided
 from tests.unit.assignors.consumer.wire import LiveMember, given, live_group

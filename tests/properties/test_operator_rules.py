@@ -6,17 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer import POLICIES, PartitionPlan, Policy, decide
 from bellwether_kafka.assignors.consumer.derived import subscriptions
 from bellwether_kafka.assignors.consumer.operator_rules import matches
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import POLICIES, Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import BoolArray, ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Rule, Weights
+from bellwether_kafka.assignors.shared.dense_views import BoolArray
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.seeds import seeds
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 

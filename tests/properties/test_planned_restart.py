@@ -11,18 +11,15 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.lags import is_caught_up
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.stages.rules import last_copies
-from bellwether_kafka.coordinator.control.absence import AbsenceUpdate, absence_update
-from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
-from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Stage, Until
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, is_caught_up
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.sending import validate_plan
+from bellwether_kafka.assignors.streams.stages import StageConfigs, last_copies
+from bellwether_kafka.coordinator.control import Absence, PlacementKind, PlacementOrder, Stage, Until, absence_update
+from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.streams.scenes import Application, Instance, random_process_id
 
 SEEDS = int(os.environ.get("BELLWETHER_SEEDS", "200"))

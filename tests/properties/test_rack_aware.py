@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.streams.application.task_views import BALANCE_SUBTOPOLOGY, MIN_TRAFFIC, StreamsPlan
-from bellwether_kafka.assignors.streams.threads.deal import assign_threads
+from bellwether_kafka.assignors.streams.application import BALANCE_SUBTOPOLOGY, StreamsPlan
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.threads import assign_threads
 from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, random_problem
 from tests.differential.thread_problems import ThreadProblem, by_member, random_threads

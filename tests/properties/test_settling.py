@@ -12,18 +12,28 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.broker_side import BROKER_SIDE, broker_side
+from bellwether_kafka.assignors.consumer import (
+    BROKER_SIDE,
+    BUILT_IN,
+    POLICIES,
+    LoadAware,
+    PartitionPlan,
+    Policy,
+    broker_side,
+)
 from bellwether_kafka.assignors.consumer.decide import UNRELEASED
-from bellwether_kafka.assignors.consumer.load_aware import LoadAware
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy
-from bellwether_kafka.assignors.shared.claims import REPEATS_MAX
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, GroupView, IntArray
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    REPEATS_MAX,
+    ClusterView,
+    Decision,
+    GroupView,
+    Memory,
+    Rule,
+    Weights,
+)
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.seeds import seeds
 from tests.support.decisions import decided
 from tests.unit.assignors.consumer.wire import LiveMember, given, live_group

@@ -6,9 +6,8 @@ import contextlib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.refusal import Refusal
-from bellwether_kafka.assignors.stateful.translate import (
+from bellwether_kafka.assignors.shared import RawGroup, RawMember, Refusal
+from bellwether_kafka.assignors.stateful import (
     as_streams,
     end_offsets,
     from_streams,
@@ -17,20 +16,20 @@ from bellwether_kafka.assignors.stateful.translate import (
     stateful_topology,
     topology_of,
 )
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import STOCK, decide_streams
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.stateful import (
+from bellwether_kafka.assignors.streams import STOCK, decide_streams
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.protocol.messages import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
     Copy,
     StatefulAssignment,
     StatefulSubscription,
     StatefulTaskState,
     Task,
 )
-from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
-from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
+from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TopicPartition
 from tests.properties.protocol.protocol_strategies import INT64, TEXT, mutated
 from tests.unit.assignors.consumer.scenes import cluster_of
 

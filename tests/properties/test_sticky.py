@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bellwether_kafka.assignors.consumer import Policy, planned_owners
 from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
-from bellwether_kafka.assignors.consumer.decide import planned_owners
 from bellwether_kafka.assignors.consumer.derived import current_owner
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import place
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, GroupView, IntArray, MemberView
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer.sticky import place
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, MemberView
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 RACKS = ("a", "b", "c")
 

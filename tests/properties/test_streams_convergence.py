@@ -11,15 +11,16 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.streams.application import (
     BALANCE_SUBTOPOLOGY,
-    MIN_TRAFFIC,
     NO_STRATEGY,
     AssignmentConfigs,
     StreamsPlan,
 )
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA
+from bellwether_kafka.assignors.streams.sending import validate_plan
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, random_process_id
 
 SEEDS = int(os.environ.get("BELLWETHER_SEEDS", "200"))

@@ -6,21 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.decide import decide_streams
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.members.process_map import decode_streams
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_POLICIES
-from bellwether_kafka.assignors.streams.sending.validate import validate_bytes, validate_plan
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared import ClusterView, Decision, RawGroup, RawMember, Refusal, RefusalCause
+from bellwether_kafka.assignors.streams import TaskPlan, decide_streams
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.members import StreamsMemory, decode_streams
+from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
+from bellwether_kafka.assignors.streams.sending import validate_bytes, validate_plan
+from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread, decided, ends_of, group, led
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bellwether_kafka.assignors.streams import STOCK, PluginHealth, run_plugin
 from bellwether_kafka.assignors.streams.api import (
     ApplicationState,
     AssignedTask,
@@ -18,16 +19,9 @@ from bellwether_kafka.assignors.streams.api import (
     TaskAssignment,
     TaskAssignor,
 )
-from bellwether_kafka.assignors.streams.application.task_views import (
-    PINNED,
-    AssignmentConfigs,
-    StreamsPlan,
-    StreamsView,
-)
-from bellwether_kafka.assignors.streams.decide import STOCK
+from bellwether_kafka.assignors.streams.application import PINNED, AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
-from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, STREAMS_POLICIES
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, STREAMS_POLICIES
 from tests.seeds import seeds
 from tests.unit.assignors.streams.restoring import Rebalance, RestoringApplication, shown
 

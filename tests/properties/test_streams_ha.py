@@ -5,10 +5,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.lags import TaskLags
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, STREAMS_POLICIES, assign_streams
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, STREAMS_POLICIES, assign_streams
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA
+from bellwether_kafka.assignors.streams.sending import validate_plan
 from tests.unit.assignors.streams.scenes import random_application
 
 SEEDS = range(300)

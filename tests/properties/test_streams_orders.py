@@ -10,12 +10,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.task_views import NO_STRATEGY, StreamsPlan
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.assignors.streams.application import NO_STRATEGY, StreamsPlan
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.sending import validate_plan
+from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.protocol.primitives import ProcessId
 from tests.properties.test_streams_convergence import STRATEGIES, History
 from tests.seeds import seeds
 

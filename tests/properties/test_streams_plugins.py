@@ -7,19 +7,20 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.streams.api.application_state import ApplicationState, TaskAssignmentError
-from bellwether_kafka.assignors.streams.api.assignment import (
+from bellwether_kafka.assignors.streams import PluginHealth, run_plugin
+from bellwether_kafka.assignors.streams.api import (
+    ApplicationState,
     AssignedTask,
+    AssignmentError,
     KafkaStreamsAssignment,
     TaskAssignment,
+    TaskAssignmentError,
     TaskType,
+    from_view,
 )
-from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
-from bellwether_kafka.assignors.streams.api.bridge import from_view
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsView
-from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
-from bellwether_kafka.protocol.primitives.types import TaskId
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsView
+from bellwether_kafka.assignors.streams.sending import validate_plan
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.api.api_scenes import Application, Process, process_id, validate_task_assignment
 
 ANYTHING: st.SearchStrategy[Any] = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2)

@@ -7,21 +7,20 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.shared import NOBODY, Rule
+from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
-    MIN_TRAFFIC,
     NO_STRATEGY,
     AssignmentConfigs,
     StreamsPlan,
     StreamsView,
 )
-from bellwether_kafka.assignors.streams.placing.sticky_task import previous_owners
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.placing import previous_owners
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.sending import validate_plan
+from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.assignors.streams.stages.colocation import anchors
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
 from tests.properties.test_streams_convergence import SEEDS as MANY
 from tests.properties.test_streams_convergence import STRATEGIES, History
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id, random_application, random_process_id

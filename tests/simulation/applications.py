@@ -5,13 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import stock
-from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES
-from bellwether_kafka.coordinator.planning.applications import Application as Led
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.assignors.streams import stock
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Subtopology, Topology
+from bellwether_kafka.assignors.streams.stages import NO_STAGES
+from bellwether_kafka.coordinator.planning import Application as Led
+from bellwether_kafka.coordinator.planning import StreamsConfig
 from tests.simulation.brokers.topics import Sizes
 
 INPUT, OTHER, MIDDLE = "t", "u", "g-mid-repartition"

@@ -4,16 +4,20 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.refusal import RefusalError
-from bellwether_kafka.coordinator.membership import changed_members, may_change
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import RefusalError
+from bellwether_kafka.coordinator.membership import (
+    GroupMembership,
+    NotShownError,
+    State,
+    changed_members,
+    may_change,
+    shown,
+)
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
-from bellwether_kafka.coordinator.membership.shown import NotShownError, shown
-from bellwether_kafka.coordinator.membership.transitions import State
 from bellwether_kafka.coordinator.planning.planner import raw_group
-from bellwether_kafka.coordinator.planning.racks.member_racks import MemberRacks
+from bellwether_kafka.coordinator.planning.racks import MemberRacks
 from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
 from bellwether_kafka.coordinator.runtime.recollection import AGAIN_S
 from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S

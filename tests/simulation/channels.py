@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.coordinator.control.controller import HEARTBEAT_S, STOP_POLL_S, Controller
-from bellwether_kafka.coordinator.control.records import ControlSettings, Record
+from bellwether_kafka.coordinator.control import Controller, ControlSettings, Record
+from bellwether_kafka.coordinator.control.controller import HEARTBEAT_S, STOP_POLL_S
 from bellwether_kafka.coordinator.control.topic import OnRecord
 
 if TYPE_CHECKING:

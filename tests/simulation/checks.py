@@ -4,8 +4,8 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.simulation.brokers.group_states import COMPLETING, STABLE
 from tests.simulation.brokers.topics import partitions_of
 from tests.simulation.hand_back_checks import HandBackChecks

@@ -8,11 +8,11 @@ import numpy as np
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.shared.claims import CheckedClaims
+from bellwether_kafka.coordinator.membership import Code
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.error_codes import Code
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.simulation.members import Member
 
 HUGE = 200_000  # bytes of userData; five of its joins fill a broker's record

@@ -7,18 +7,22 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bellwether_kafka.assignors.shared.group import RawGroup
-from bellwether_kafka.assignors.shared.refusal import RefusalError
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.membership import PROGRESS, NotLeading, Role
+from bellwether_kafka.assignors.shared import RawGroup, RefusalError, Rule
+from bellwether_kafka.coordinator.membership import (
+    PROGRESS,
+    GroupMembership,
+    MembershipConfig,
+    MembershipView,
+    NotLeading,
+    Role,
+    State,
+)
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
-from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
+from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge
 from bellwether_kafka.coordinator.observation import MemberlessCommits
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
-from bellwether_kafka.coordinator.planning.racks.member_racks import MemberRacks
+from bellwether_kafka.coordinator.planning.racks import MemberRacks
 from bellwether_kafka.coordinator.runtime.commit_watch import INTERVAL_S, TICK_S, read_of
 from tests.simulation.at_rest import CONTROL_LANE, compare_rebuilt, rebuild, watch_rest
 from tests.simulation.brokers.broker import addressed

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import Memory, RawGroup, RawMember
+from bellwether_kafka.coordinator.membership import Code
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.error_codes import Code
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.messages import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    encode_sticky_user_data,
+)
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.simulation.brokers.broker import NODES, node
 from tests.simulation.brokers.topics import Sizes
 from tests.support.decisions import decided

@@ -4,25 +4,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.consumer.views import recall, topics_wanted
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NO_RACK, ClusterView
-from bellwether_kafka.assignors.shared.frozen import extended
-from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.streams.members.checks import fatal_to_java
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory, recall_streams
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, recall, topics_wanted
+from bellwether_kafka.assignors.shared import NO_RACK, AssignedMember, ClusterView, Decision, Memory, RawGroup, extended
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams.members import StreamsMemory, fatal_to_java, recall_streams
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
-from bellwether_kafka.coordinator.membership.events import DescribedMember as Seen
-from bellwether_kafka.coordinator.planning import streams_kind
-from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind, PartitionRequest, make_partitions
+from bellwether_kafka.coordinator.membership import DescribedMember as Seen
+from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX, ConsumerKind, streams_kind
+from bellwether_kafka.coordinator.planning.consumer_kind import PartitionRequest, make_partitions
 from bellwether_kafka.coordinator.planning.fallback import previous_answer
-from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, inspect
+from bellwether_kafka.coordinator.planning.inspection import inspect
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals
-from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
+from bellwether_kafka.coordinator.triggers import ProbingFacts
+from bellwether_kafka.coordinator.triggers.probing import Prober
 from bellwether_kafka.coordinator.triggers.streams_watch import HELD_BACK_S
 from tests.simulation import streams
 from tests.simulation.brokers.topics import Sizes, partitions_of

@@ -8,10 +8,9 @@ leads.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bellwether_kafka.coordinator.membership import NotLeading
+from bellwether_kafka.coordinator.membership import Code, NotLeading, State
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.error_codes import Action, Code, action_for
-from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.membership.error_codes import Action, action_for
 from tests.simulation.brokers.group_states import PREPARING, STABLE
 
 if TYPE_CHECKING:

@@ -8,21 +8,23 @@ what its threads report. State is restored at a rate of the process; rejoins are
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.streams.decide import decide_streams, stock
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.shared import Decision, RawGroup, RawMember
+from bellwether_kafka.assignors.streams import TaskPlan, decide_streams, stock
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.assignors.streams.stages import NO_STAGES
+from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX, make_tasks
 from bellwether_kafka.coordinator.planning.group_kind import Proposal
-from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX
 from bellwether_kafka.coordinator.planning.streams_config import Arrivals, TaskRequest
 from bellwether_kafka.coordinator.planning.streams_config import World as Seen
-from bellwether_kafka.coordinator.planning.streams_request import make_tasks
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.messages import (
+    LATEST_OFFSET,
+    NEVER_MS,
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 from tests.simulation.applications import RACKS, RECORDS
 from tests.simulation.brokers.topics import partitions_of
 from tests.simulation.members import NO_GENERATION, Kind, Member

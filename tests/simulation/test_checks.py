@@ -10,8 +10,8 @@ from bellwether_kafka.coordinator.membership.adoption import Adoption
 from bellwether_kafka.coordinator.membership.current_role import CurrentRole
 from bellwether_kafka.coordinator.membership.lead_rules import HandBacks
 from bellwether_kafka.coordinator.membership.leading import Leading
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.simulation import planners
 from tests.simulation.checks import ViolationError
 from tests.simulation.role_checks import NOBODY

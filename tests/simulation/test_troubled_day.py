@@ -11,7 +11,7 @@ import pytest
 
 from bellwether_kafka.coordinator.planning import attestation
 from bellwether_kafka.coordinator.triggers.work import HandBack
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.simulation.applications import INPUT, RECORDS
 from tests.simulation.scenes.test_rolling import dynamic
 from tests.simulation.streams import Process

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.decision import Decision
+from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.shared.dense_views import LongArray
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.coordinator.planning.streams_config import TASK_STALL_MS
+from bellwether_kafka.coordinator.planning import TASK_STALL_MS
 from bellwether_kafka.coordinator.triggers.work import NOTHING_COMMITTED, HandBack, Verdict, WorkWatch
-from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
+from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
 from tests.simulation.applications import RECORDS
 from tests.simulation.instance import Instance
 from tests.simulation.streams import Process, Thread

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from bellwether_kafka.coordinator.membership import STOCK_PROTOCOLS, Failure, MembershipConfig, SizeLimit, check_timing
 from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS, MembershipConfig, SizeLimit, check_timing
-from bellwether_kafka.coordinator.membership.events import Failure
 from bellwether_kafka.coordinator.membership.transitions import Edge
 from tests.simulation.applications import Application
 from tests.simulation.brokers.broker import Broker

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.refusal import Refusal
+from bellwether_kafka.assignors.consumer import PartitionPlan, decide
+from bellwether_kafka.assignors.shared import Decision, Refusal
 
 
 def decided(*arguments: Any, **options: Any) -> Decision[PartitionPlan]:

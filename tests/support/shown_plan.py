@@ -8,7 +8,8 @@ import numpy as np
 
 from bellwether_kafka.assignors import consumer
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember, Refusal
-from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, cluster_view
+from bellwether_kafka.coordinator.kafka import MetadataRead
+from bellwether_kafka.coordinator.kafka.metadata import cluster_view
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 

@@ -12,17 +12,15 @@ from typing import Any
 import pytest
 import typer.main
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.streams.api.assignor import TaskAssignor
+from bellwether_kafka.assignors.consumer import Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Memory, RawGroup, RawMember
+from bellwether_kafka.assignors.streams.api import TaskAssignor
 from bellwether_kafka.coordinator.cli.command_table import app
-from bellwether_kafka.coordinator.settings.process_settings import load
-from bellwether_kafka.coordinator.topology.file import read_topology, write_topology
+from bellwether_kafka.coordinator.settings import load
+from bellwether_kafka.coordinator.topology import write_topology
+from bellwether_kafka.coordinator.topology.file import read_topology
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.module_files import module_at
 from tests.paths import DOCS, ROOT
 

@@ -12,23 +12,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.consumer import Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Memory, RawGroup, RawMember
 from bellwether_kafka.coordinator.cli import doctor, plan
 from bellwether_kafka.coordinator.cli.orders import group_orders, placement_orders, restart
 from bellwether_kafka.coordinator.cli.orders.order_options import OrderTerms
 from bellwether_kafka.coordinator.cli.orders.write import OrderService
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.control.topic import TopicChannel
+from bellwether_kafka.coordinator.control import TopicChannel
 from bellwether_kafka.coordinator.membership import SizeLimit
+from bellwether_kafka.coordinator.observation import Observation, next_steps, observation
 from bellwether_kafka.coordinator.observation.health import DoctorFacts, examine
-from bellwether_kafka.coordinator.observation.next_steps import next_steps
-from bellwether_kafka.coordinator.observation.observation import Observation, observation, shadow_of
-from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
-from bellwether_kafka.coordinator.settings.process_settings import Settings, load, named
+from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.settings import GroupSettings, Settings, load, named
 from tests.command_lines import bare, understood
 from tests.get_started_pages import FOLDER, PAGES, fenced
 from tests.paths import DOCS, ROOT

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka import health
-from bellwether_kafka.coordinator.settings.process_settings import Settings
+from bellwether_kafka.coordinator.settings import Settings
 from tests.paths import ROOT
 
 

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
+from bellwether_kafka.protocol.messages import (
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
 
 VECTORS: tuple[dict[str, Any], ...] = tuple(
     json.loads(line) for line in (Path(__file__).parent / "protocol-vectors.jsonl").read_text("utf-8").splitlines()

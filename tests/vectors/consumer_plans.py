@@ -13,18 +13,19 @@ from random import Random
 from string import ascii_lowercase, digits
 from typing import Any
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.load_aware import LoadAware
+from bellwether_kafka.assignors.consumer import (
+    KAFKA,
+    LOAD_AWARE,
+    STICKY_MIN_CHURN,
+    LoadAware,
+    PartitionPlan,
+    Policy,
+    decide,
+)
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import KAFKA, LOAD_AWARE, RACK_FIRST, STICKY_MIN_CHURN, Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.shared.stage_report import StageReport
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer.registry import RACK_FIRST
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Rule, StageReport, Weights
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, given, live_group
 
 FILE = Path(__file__).with_name("consumer-plans.jsonl")

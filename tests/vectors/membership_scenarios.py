@@ -13,10 +13,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, GroupMembership, MembershipConfig
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
 
 FILE = Path(__file__).with_name("membership-scenarios.jsonl")
 SEEDS = range(120)

@@ -16,29 +16,23 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.load_aware import LoadAware
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, IntArray
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.consumer import LoadAware
+from bellwether_kafka.assignors.shared import NOBODY, Rule, Weights
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.streams.application import (
     BALANCE_SUBTOPOLOGY,
-    MIN_TRAFFIC,
     NO_STRATEGY,
     AssignmentConfigs,
     StreamsPlan,
     StreamsView,
 )
-from bellwether_kafka.assignors.streams.policies.assign import (
-    KAFKA,
-    LOAD_AWARE,
-    STICKY,
-    STREAMS_HA,
-    assign_streams,
-)
-from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
-from bellwether_kafka.assignors.streams.threads.keep import spread
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STICKY
+from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
+from bellwether_kafka.assignors.streams.threads import spread
+from bellwether_kafka.protocol.messages import NEVER_MS
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.fleet import Fleet
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id, random_application

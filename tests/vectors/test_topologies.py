@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 import yaml
 
-from bellwether_kafka.assignors.shared.group import AssignedMember
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError
-from bellwether_kafka.assignors.streams.application.topology_text import parse_description
-from bellwether_kafka.coordinator.topology.existing import serving_candidates, with_existing
-from bellwether_kafka.coordinator.topology.file import read_topology, write_topology
-from bellwether_kafka.coordinator.topology.internal_topics import TopicDefaults, plan_internal_topics
+from bellwether_kafka.assignors.shared import AssignedMember
+from bellwether_kafka.assignors.streams.application import (
+    InternalTopic,
+    Subtopology,
+    Topology,
+    TopologyError,
+    parse_description,
+)
+from bellwether_kafka.coordinator.topology import TopicDefaults, serving_candidates, with_existing, write_topology
+from bellwether_kafka.coordinator.topology.file import read_topology
+from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from bellwether_kafka.coordinator.topology.learn import learn
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.vectors.topologies import APPLICATION, Recorded, recorded

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.protocol.describe import blob_to_json
+from bellwether_kafka.protocol import blob_to_json
 from tests.vectors import CLASSES, VECTORS
 
 NAMED = [pytest.param(v, id=f"{n}-{v['kind']}-v{v['version']}") for n, v in enumerate(VECTORS)]

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.commands import NoteKind
-from bellwether_kafka.coordinator.membership.config import Adopt, MembershipConfig
-from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.membership import Adopt, MembershipConfig, NoteKind, State
 from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import PATIENT, PATIENT_WITH_APPLICATIONS, without_members_in_the_way

@@ -4,7 +4,7 @@ bytes make no sense.
 
 import pytest
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until

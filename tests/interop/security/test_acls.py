@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from bellwether_kafka.coordinator.settings import WeightSettings
-from bellwether_kafka.coordinator.telemetry.weight_reader import WeightReader
-from bellwether_kafka.coordinator.topology.file import write_topology
+from bellwether_kafka.coordinator.telemetry import WeightReader
+from bellwether_kafka.coordinator.topology import write_topology
 from tests.conftest import missing_tool
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster

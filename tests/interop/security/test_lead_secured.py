@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.membership import MembershipConfig, State
 from tests.conftest import missing_tool
 from tests.interop.security.test_lead_refusals import keeps_trying, plain, refused, run
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml

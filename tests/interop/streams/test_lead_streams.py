@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.commands import NoteKind
-from bellwether_kafka.coordinator.planning.applications import load_application
-from bellwether_kafka.coordinator.settings.process_settings import load as load_settings
+from bellwether_kafka.coordinator.membership import NoteKind
+from bellwether_kafka.coordinator.planning import load_application
+from bellwether_kafka.coordinator.settings import load as load_settings
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.members import wait_until

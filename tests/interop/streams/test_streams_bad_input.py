@@ -10,10 +10,14 @@ import pytest
 from confluent_kafka.admin import ConfigResource, NewTopic
 
 from bellwether_kafka.coordinator.planning.attestation import RESTARTS_MAX
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.messages import (
+    LATEST_OFFSET,
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until

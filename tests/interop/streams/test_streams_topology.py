@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.application import Topology
 from bellwether_kafka.coordinator.cli.command_table import app as bellwether
-from bellwether_kafka.coordinator.topology.file import load_topology
+from bellwether_kafka.coordinator.topology import load_topology, topic_configs
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
-from bellwether_kafka.coordinator.topology.live import topic_configs
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_application import Application, describe

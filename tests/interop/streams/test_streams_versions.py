@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
-from bellwether_kafka.coordinator.topology.file import write_topology
+from bellwether_kafka.coordinator.topology import write_topology
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import PATIENT_WITH_APPLICATIONS

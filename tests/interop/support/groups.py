@@ -3,15 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.broker_order import (
-    HashOrder,
-    MemberTable,
-    buckets_for,
-    tables,
-    unavoidable,
-)
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.table_growth import Forecasts
+from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, tables
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, buckets_for, unavoidable
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, wait_settled, wait_until

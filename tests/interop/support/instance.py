@@ -7,14 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
-from bellwether_kafka.coordinator.runtime.observers import Observers
-from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
+from bellwether_kafka.coordinator.membership import MembershipConfig, Note, NoteKind, State
+from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.runtime import Observers, Service, ServiceOutcome
 from tests.patience import PATIENCE
 
 LIMIT_S = 40.0

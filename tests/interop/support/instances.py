@@ -8,9 +8,7 @@ from typing import Any, Self
 
 from confluent_kafka import Producer
 
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind
-from bellwether_kafka.coordinator.control.record_codec import encode
-from bellwether_kafka.coordinator.control.records import Order
+from bellwether_kafka.coordinator.control import Order, OrderKind, encode
 from tests.interop.support.bellwether import INSTANCE, WATCHED, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
-from bellwether_kafka.coordinator.topology.file import write_topology
+from bellwether_kafka.assignors.streams.application import InternalTopic, Subtopology, Topology
+from bellwether_kafka.coordinator.topology import write_topology
 from tests.interop.support.bellwether import INSTANCE, Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import until_led, until_unrivalled

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from bellwether_kafka.protocol.primitives.errors import ProtocolError
+from bellwether_kafka.protocol.primitives import ProtocolError
 from tests.lab.bench import streams
 from tests.lab.bench.jvm import run_franz, run_jvm
 from tests.lab.bench.outcome import CLOCK, Outcome

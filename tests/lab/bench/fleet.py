@@ -14,10 +14,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
+from bellwether_kafka.coordinator.membership import MembershipConfig
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, RECORD_SHARE
+from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX
+from bellwether_kafka.coordinator.planning.inspection import RECORD_SHARE
 from tests.lab.bench.report import Figures, figure, percentiles, print_and_save
 from tests.simulation.brokers.topics import Topics
 from tests.simulation.clock import Clock

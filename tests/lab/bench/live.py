@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.interop.support.bellwether import COMMAND, INSTANCE, Bellwether, cpu_s, resident_mb
 from tests.interop.support.brokers import KafkaCluster

@@ -7,15 +7,9 @@ beside it on the same data; what is left is called assigning.
 
 import gc
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import policy
-from bellwether_kafka.assignors.consumer.views import decode_group
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.refusal import Refusal
-from bellwether_kafka.protocol.bulk.consumer_assignments import write_assignments
+from bellwether_kafka.assignors.consumer import PartitionPlan, decide, decode_group, policy
+from bellwether_kafka.assignors.shared import Decision, Memory, RawGroup, RawMember, Refusal
+from bellwether_kafka.protocol.bulk import write_assignments
 from tests.lab.bench.outcome import LEAST_RUNS, LEAST_WARM_RUNS, MOST_RUNS, Outcome, Phases, timed, timed_runs
 from tests.lab.bench.scenario import SETTLED_GENERATION, Scenario
 

@@ -9,22 +9,13 @@ import argparse
 import sys
 import zlib
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import decide_streams
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.slimming import without_host_maps
-from bellwether_kafka.coordinator.planning.inspection import (
-    MESSAGE_BYTES_MAX,
-    RECORD_SHARE,
-    Assignments,
-    oversized,
-    record_bytes,
-)
+from bellwether_kafka.assignors.consumer import decide, policy
+from bellwether_kafka.assignors.shared import Decision, Memory, RawGroup, RawMember
+from bellwether_kafka.assignors.streams import decide_streams, without_host_maps
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX, record_bytes
+from bellwether_kafka.coordinator.planning.inspection import RECORD_SHARE, Assignments, oversized
 from tests.lab.bench.own import run_own
 from tests.lab.bench.report import Figures, figure, print_and_save
 from tests.lab.bench.scenario import Shape, disturbed, fresh

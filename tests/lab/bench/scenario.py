@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, IntArray
-from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of, write_assignments
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.protocol.bulk import owner_of, write_assignments
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 
 RACKS = ("az1", "az2", "az3")
 SETTLED_GENERATION = 7

@@ -14,17 +14,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.arrays import Ragged
+from bellwether_kafka.assignors.shared import Ragged
 from bellwether_kafka.assignors.shared.dense_views import IntArray
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.streams.application import (
     BALANCE_SUBTOPOLOGY,
-    MIN_TRAFFIC,
     AssignmentConfigs,
     StreamsPlan,
     StreamsView,
 )
-from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability
-from bellwether_kafka.assignors.streams.threads.deal import assign_threads
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.placing import assign_high_availability
+from bellwether_kafka.assignors.streams.threads import assign_threads
 from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, as_active
 from tests.differential.thread_problems import ThreadProblem

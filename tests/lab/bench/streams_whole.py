@@ -11,18 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup
-from bellwether_kafka.assignors.shared.refusal import Refusal
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, AssignmentConfigs, Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import decide_streams
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared import ClusterView, Decision, RawGroup, Refusal
+from bellwether_kafka.assignors.streams import TaskPlan, decide_streams
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Subtopology, Topology
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.protocol.messages import LATEST_OFFSET
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.lab.bench.outcome import timed_runs
 from tests.unit.assignors.streams.world import Thread, ends_of, group
 

@@ -8,9 +8,8 @@ import time
 from typing import Any
 
 from bellwether_kafka.coordinator.cli.command_table import app
-from bellwether_kafka.coordinator.kafka import tokens
-from bellwether_kafka.coordinator.kafka.transport import Transport
-from bellwether_kafka.coordinator.membership.commands import Heartbeat
+from bellwether_kafka.coordinator.kafka import Transport, tokens
+from bellwether_kafka.coordinator.membership import Heartbeat
 
 
 def install() -> None:

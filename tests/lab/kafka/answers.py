@@ -12,12 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.consumer import Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, RawGroup, RawMember
 from bellwether_kafka.protocol.messages import AssignmentInfo, SubscriptionInfo
 from tests.lab.kafka import api_answers, task_answers
 from tests.lab.kafka.views import GENERATION, Question

@@ -3,10 +3,9 @@
 from typing import Any
 
 from bellwether_kafka.assignors.streams import api
-from bellwether_kafka.assignors.streams.api import utils
-from bellwether_kafka.assignors.streams.api.validation import snapshot
-from bellwether_kafka.assignors.streams.policies.assign import assign_streams
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId
+from bellwether_kafka.assignors.streams.api import snapshot, utils
+from bellwether_kafka.assignors.streams.policies import assign_streams
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 from tests.lab.kafka.views import Question, configs_of, process_id, streams_view
 from tests.unit.assignors.streams.scenes import actives, standbys
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.streams.application.lags import TaskLags
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.placing import (
     LabelRule,
     Movements,
@@ -20,7 +19,7 @@ from bellwether_kafka.assignors.streams.placing import (
     previous_owners,
     task_hashes,
 )
-from bellwether_kafka.assignors.streams.policies.assign import assign_fallback_prior, assign_streams
+from bellwether_kafka.assignors.streams.policies import assign_fallback_prior, assign_streams
 from tests.lab.kafka.views import Question, configs_of, placed, streams_view
 from tests.unit.assignors.streams.scenes import actives, standbys
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.arrays import LongArray, Ragged
-from bellwether_kafka.assignors.shared.dense_views import FOREIGN_RACK, NO_RACK, NOBODY
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.shared import FOREIGN_RACK, NO_RACK, NOBODY, LongArray, Ragged
+from bellwether_kafka.assignors.streams.application import (
     NO_STRATEGY,
     AssignmentConfigs,
     ProcessView,
@@ -16,7 +15,7 @@ from bellwether_kafka.assignors.streams.application.task_views import (
     TaskTable,
 )
 from bellwether_kafka.assignors.streams.placing import Placement
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.protocol.primitives import ProcessId
 from tests.differential.rack_problems import remote
 
 Question = Mapping[str, Any]

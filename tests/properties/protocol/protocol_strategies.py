@@ -4,11 +4,16 @@ import struct
 
 from hypothesis import strategies as st
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.messages import (
+    LATEST_OFFSET,
+    UNKNOWN_OFFSET_SUM,
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+    encode_sticky_user_data,
+)
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -6,14 +6,18 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.protocol.describe import KINDS, blob_to_json
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.sticky import read_generation, read_rack_affinity
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.codec import Reader, Writer
-from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
+from bellwether_kafka.assignors.shared import Memory
+from bellwether_kafka.protocol import blob_to_json
+from bellwether_kafka.protocol.describe import KINDS
+from bellwether_kafka.protocol.messages import (
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+    read_generation,
+    read_rack_affinity,
+)
+from bellwether_kafka.protocol.primitives import Reader, RemoteProtocolError, Writer
 from tests.properties.protocol.protocol_strategies import (
     ASSIGNMENTS,
     SUBSCRIPTIONS,

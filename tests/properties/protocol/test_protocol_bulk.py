@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of, write_assignments
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import SubscriptionColumns, read_many, read_subscriptions
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.bulk import SubscriptionColumns, owner_of, read_subscriptions, write_assignments
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.properties.protocol.protocol_strategies import ASSIGNMENTS, SUBSCRIPTIONS, TOPICS, mutated
 from tests.unit.protocol.bulk.agreement import assignments_agree, claims_agree, subscriptions_agree
 

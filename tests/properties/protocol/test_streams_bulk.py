@@ -3,10 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.protocol.bulk.streams_assignments import read_assigned
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.bulk import read_assigned
+from bellwether_kafka.protocol.messages import AssignmentInfo, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 from tests.unit.protocol.bulk.agreement import assigned_agree, infos_agree, is_named
 
 int32s = st.integers(-(2**31), 2**31 - 1)

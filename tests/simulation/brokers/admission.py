@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.coordinator.membership.commands import Join
-from bellwether_kafka.coordinator.membership.error_codes import Code
+from bellwether_kafka.coordinator.membership import Code, Join
 from tests.simulation.brokers.group_states import EMPTY, PREPARING
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership.error_codes import Code
-from bellwether_kafka.coordinator.membership.events import (
+from bellwether_kafka.coordinator.membership import (
+    Code,
     CoordinatorAnswer,
     DescribeAnswer,
     HeartbeatAnswer,
@@ -16,6 +15,7 @@ from bellwether_kafka.coordinator.membership.events import (
     Node,
     SyncAnswer,
 )
+from bellwether_kafka.coordinator.membership import commands as c
 from tests.simulation.brokers.group_model import Group
 from tests.simulation.brokers.hooks import Hooks
 from tests.simulation.brokers.member_entries import Record, Reply

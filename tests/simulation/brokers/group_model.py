@@ -7,17 +7,19 @@ the nodes and what is persisted.
 from collections.abc import Callable
 from dataclasses import replace
 
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder
-from bellwether_kafka.coordinator.membership.commands import Join, Leave, Sync
-from bellwether_kafka.coordinator.membership.error_codes import Code
-from bellwether_kafka.coordinator.membership.events import (
+from bellwether_kafka.coordinator.membership import (
+    Code,
     DescribeAnswer,
     HeartbeatAnswer,
+    Join,
     JoinAnswer,
     JoinedMember,
+    Leave,
     LeaveAnswer,
+    Sync,
     SyncAnswer,
 )
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from tests.simulation.brokers.admission import join_error
 from tests.simulation.brokers.group_states import COMPLETING, EMPTY, PREPARING, STABLE
 from tests.simulation.brokers.hooks import Hooks

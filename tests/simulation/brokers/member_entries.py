@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from bellwether_kafka.coordinator.membership import DescribedMember, Join, JoinAnswer, SyncAnswer
 from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, HashOrder, buckets_for, spread_hash
-from bellwether_kafka.coordinator.membership.commands import Join
-from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinAnswer, SyncAnswer
 from tests.simulation.clock import Handle
 
 Reply = Callable[[Any], None]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from bellwether_kafka.coordinator.membership.events import Failure
+from bellwether_kafka.coordinator.membership import Failure
 from tests.simulation.clock import Clock, Handle
 
 Reply = Callable[[Any], None]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, HashOrder, spread_hash
-from bellwether_kafka.protocol.primitives.codec import java_string_hash
+from bellwether_kafka.protocol.primitives import java_string_hash
 from tests.simulation.brokers.member_entries import GroupMember
 
 

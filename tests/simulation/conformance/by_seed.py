@@ -5,7 +5,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.simulation.brokers.group_states import COMPLETING, EMPTY, PREPARING, STABLE
 from tests.simulation.conformance.duel import Duel, Person
 

@@ -20,10 +20,10 @@ from kafka.protocol.admin.groups import DescribeGroupsResponse
 from kafka.protocol.consumer.group import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
 
 from bellwether_kafka.coordinator.kafka.group_messages import answer, message
+from bellwether_kafka.coordinator.membership import Code
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.broker_order import HashOrder
-from bellwether_kafka.coordinator.membership.error_codes import Code
 from tests.interop.support.raw import find_coordinator
 from tests.simulation.brokers.broker import serve
 from tests.simulation.brokers.group_model import Group

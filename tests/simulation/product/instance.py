@@ -22,7 +22,8 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR
 from bellwether_kafka.coordinator.runtime import Observers, Outside, Service
-from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
+from bellwether_kafka.coordinator.triggers import ProbingFacts
+from bellwether_kafka.coordinator.triggers.probing import Prober
 from tests.simulation.product.control_log import ControlTopic
 from tests.simulation.product.kafka import Offsets, Reader, SharedReader, Transport
 from tests.simulation.product.loop import Process

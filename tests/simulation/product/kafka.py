@@ -17,11 +17,12 @@ from bellwether_kafka.coordinator.kafka import (
     FetchedOffsets,
     GroupList,
     ListedGroup,
+    MetadataRead,
     RemovedMembers,
     TransportError,
     node_requests,
 )
-from bellwether_kafka.coordinator.kafka.metadata import ABSENT, MetadataCache, MetadataRead
+from bellwether_kafka.coordinator.kafka.metadata import ABSENT, MetadataCache
 from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
 from tests.simulation.brokers.broker import NODES, addressed, node, refusal
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.coordinator.membership import core
-from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.triggers.streams_watch import StreamsWatch
+from bellwether_kafka.coordinator.planning import Planner
+from bellwether_kafka.coordinator.triggers import StreamsWatch
 from tests.simulation.checks import ViolationError
 from tests.simulation.product.run import run_seed
 from tests.simulation.product.scenes import VILLAINS, led, lived_through, suitable

@@ -11,7 +11,7 @@ from typing import Self
 
 import structlog
 
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.simulation.brokers.topics import Sizes, partitions_of
 from tests.simulation.checks import ViolationError
 from tests.simulation.product.clock import LoopClock

@@ -12,14 +12,13 @@ before. What the order does to plans, and how far an absence has come, the produ
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.control.absence import absence_update, left_behind
-from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
-from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Stage, Until
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator.control import Absence, PlacementKind, PlacementOrder, Stage, Until, absence_update
+from bellwether_kafka.coordinator.control.absence import left_behind
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.protocol.primitives.types import TaskId
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.simulation.applications import RECORDS
 from tests.simulation.faults import Faults
 from tests.simulation.instance import Instance

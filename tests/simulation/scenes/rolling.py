@@ -8,10 +8,8 @@ simulated is the order: Bellwether comes into the rebalance, then ghosts are rem
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bellwether_kafka.coordinator.membership import Adopt, NotLeading, Obstacle, State
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.config import Adopt
-from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
-from bellwether_kafka.coordinator.membership.transitions import State
 from tests.simulation.instance import Instance
 from tests.simulation.scenes.absences import remove
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.error_codes import Code
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.coordinator.membership import Code
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.simulation.members import Member
 from tests.simulation.world import World
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import GroupMembership
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
 from tests.simulation.scenes.storm import Storm, line
 
 

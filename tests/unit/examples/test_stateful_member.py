@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as KafkaSubscription
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.stateful import (
+from bellwether_kafka.protocol.messages import (
+    ConsumerProtocolSubscription,
     StatefulAssignment,
     StatefulSubscription,
     StatefulTaskState,
     Task,
 )
-from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
+from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
 from tests.module_files import module_at
 from tests.paths import ROOT
 

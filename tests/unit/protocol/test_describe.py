@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from bellwether_kafka.protocol.describe import KINDS, blob_to_json
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, RemoteProtocolError
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol import blob_to_json
+from bellwether_kafka.protocol.describe import KINDS
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError, TopicPartition
 from tests.vectors import CLASSES, VECTORS
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import numpy as np
 
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsView
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsView
 from tests.interop.support.jvm import Java
 
 

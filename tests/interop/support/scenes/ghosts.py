@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.interop.support.bellwether import Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until

@@ -15,9 +15,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from bellwether_kafka.coordinator.cli.command_table import app
-from bellwether_kafka.coordinator.membership.commands import Command, Decide, Heartbeat, Join, Leave, Request, Sync
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
-from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.membership import (
+    Command,
+    Decide,
+    GroupMembership,
+    Heartbeat,
+    Join,
+    Leave,
+    Request,
+    State,
+    Sync,
+)
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 

@@ -11,8 +11,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder, sorts_first, spread_hash, tables
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.coordinator.membership import tables
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder, sorts_first, spread_hash
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.interop.support.jvm import BROKER_39, CURRENT
 from tests.interop.support.raw import (
     DESCRIBE,

@@ -4,9 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.commands import NoteKind
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.membership import MembershipConfig, NoteKind, State
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import without_members_in_the_way
 from tests.interop.support.instance import InstanceHarness

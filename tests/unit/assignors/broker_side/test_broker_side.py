@@ -10,8 +10,7 @@ from bellwether_kafka.assignors.broker_side import (
     assign_uniform,
     modelled,
 )
-from bellwether_kafka.assignors.consumer import POLICIES, broker_side
-from bellwether_kafka.assignors.consumer.whatif import changed, rebalances
+from bellwether_kafka.assignors.consumer import POLICIES, broker_side, changed, rebalances
 from bellwether_kafka.assignors.java import computed_map_order, hash_map_order, string_hash
 from bellwether_kafka.assignors.shared import Change, Memory
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray, MemberView
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import ClusterView, GroupView, MemberView
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 
 def cluster_of(counts: Mapping[str, int], replicas: int = 1, racks: Sequence[str | None] = (None,)) -> ClusterView:

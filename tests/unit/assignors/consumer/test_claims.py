@@ -7,16 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import POLICIES, Policy
-from bellwether_kafka.assignors.consumer.views import recall
+from bellwether_kafka.assignors.consumer import POLICIES, PartitionPlan, Policy, decide, recall
+from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, Decision, GroupView, Memory, RawGroup
 from bellwether_kafka.assignors.shared.claims import AHEAD, IGNORED, UNGIVEN
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray
-from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.consumer.test_decide import settle
 from tests.unit.assignors.consumer.wire import (

@@ -5,15 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.consumer.whatif import changed, rebalances
-from bellwether_kafka.assignors.shared.change import Change
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NO_RACK, ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup
-from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, changed, decide, rebalances
+from bellwether_kafka.assignors.shared import NO_RACK, Change, ClusterView, Decision, Memory, RawGroup
 from tests.unit.assignors.consumer.wire import raw_group, subscription
 
 RACKS = ("az1", "az2", "az3")

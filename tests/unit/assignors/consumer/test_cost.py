@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.plan_cost import imbalance, score
-from bellwether_kafka.assignors.shared.decision import Cost, Moves, moves
-from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, MemberView
+from bellwether_kafka.assignors.consumer import score
+from bellwether_kafka.assignors.consumer.plan_cost import imbalance
+from bellwether_kafka.assignors.shared import ClusterView, Cost, GroupView, MemberView, Moves, moves
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of
 
 

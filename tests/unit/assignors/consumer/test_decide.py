@@ -6,14 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import Decision, decide
-from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.consumer import Policy, decide
+from bellwether_kafka.assignors.consumer.decide import Decision
 from bellwether_kafka.assignors.consumer.validate import validate
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared import ClusterView, Memory
+from bellwether_kafka.protocol.bulk import owner_of
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import KAFKA, T6, claimed_by, cluster_of, tps
 from tests.unit.assignors.consumer.wire import (
     EMPTY_ASSIGNMENT,

@@ -6,13 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.consumer.decide import UNRELEASED
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Rule
 from tests.support.decisions import decided
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.consumer.wire import LiveMember, live_group

@@ -6,13 +6,22 @@ from typing import Never
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts
-from bellwether_kafka.assignors.shared import load_balance
-from bellwether_kafka.assignors.shared.decision import moves
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, GroupView, IntArray, MemberView
-from bellwether_kafka.assignors.shared.load_balance import Rules
-from bellwether_kafka.assignors.shared.weights import RATIO_MAX, SKEW_MS_MAX, Weight, Weights
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import Load, LoadAware
+from bellwether_kafka.assignors.consumer.load_aware import by_counts
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    ClusterView,
+    GroupView,
+    MemberView,
+    Rules,
+    Weight,
+    Weights,
+    load_balance,
+    moves,
+)
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared.weights import RATIO_MAX, SKEW_MS_MAX
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import members_of
 
 RACKS = ("az1", "az2", "az3")

@@ -4,18 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
 from bellwether_kafka.assignors.consumer.chain import Problem
-from bellwether_kafka.assignors.consumer.decide import decide
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules, infeasible, matches
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.explain.explanation import explain
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.assignors.explain import explain
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Memory, RawGroup, RawMember, Rule
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 
 UUID = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
 CLUSTER = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"]] * 4, "users": [["az1"], ["az2"]]})

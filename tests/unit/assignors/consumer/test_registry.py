@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from bellwether_kafka.assignors.consumer import BUILT_IN, POLICIES, Policy, load_policies, policy
 from bellwether_kafka.assignors.consumer.chain import Balance
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
-from bellwether_kafka.assignors.consumer.registry import BUILT_IN, POLICIES, Policy, assignor, load_policies, policy
-from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP, UnknownNameError, load_plugins
+from bellwether_kafka.assignors.consumer.registry import assignor
+from bellwether_kafka.assignors.shared import UnknownNameError, load_plugins
+from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
 
 
 class Mine(RangeAssignor):

@@ -5,10 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.registry import TOPIC_BALANCE, Policy
+from bellwether_kafka.assignors.consumer import TOPIC_BALANCE, Policy
 from bellwether_kafka.assignors.consumer.topic_spread import spread_topics, unevenness
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, GroupView
-from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.shared import NOBODY, GroupView, Memory
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of
 from tests.unit.assignors.consumer.test_decide import settle
 from tests.unit.assignors.consumer.wire import LiveMember

@@ -6,13 +6,10 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.refusal import Refusal, RefusalCause
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.assignors.consumer import Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, GroupView, Memory, RawGroup, RawMember, Refusal, RefusalCause
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.assignors.consumer.scenes import KAFKA, T6, cluster_of, tps
 from tests.unit.assignors.consumer.wire import (
     given,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.validate import MAX_FINDINGS, validate
-from bellwether_kafka.assignors.shared.dense_views import GroupView, MemberView, Plan
+from bellwether_kafka.assignors.shared import GroupView, MemberView, Plan
 from tests.unit.assignors.consumer.scenes import cluster_of
 
 CLUSTER = cluster_of({"t": 2, "u": 1, "nobody's": 1})  # flat: nobody's-0 = 0, t-0 = 1, t-1 = 2, u-0 = 3

@@ -2,13 +2,20 @@
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.derived.claims import current_owner
-from bellwether_kafka.assignors.consumer.views import recall, topics_wanted
-from bellwether_kafka.assignors.shared.dense_views import FOREIGN_RACK, NO_RACK, NOBODY, GroupView, MemberView
-from bellwether_kafka.assignors.shared.group import AssignedMember, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import recall, topics_wanted
+from bellwether_kafka.assignors.consumer.derived import current_owner
+from bellwether_kafka.assignors.shared import (
+    FOREIGN_RACK,
+    NO_RACK,
+    NOBODY,
+    AssignedMember,
+    GroupView,
+    MemberView,
+    Memory,
+    RawMember,
+)
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of, racked
 from tests.unit.assignors.consumer.wire import java, kafka_go, raw_group, read_group, sticky_v1, subscription
 

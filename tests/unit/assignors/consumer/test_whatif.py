@@ -2,15 +2,9 @@
 
 import pytest
 
-from bellwether_kafka.assignors.consumer import whatif
-from bellwether_kafka.assignors.consumer.plan_cost import score
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.consumer.whatif import changed, rebalances
-from bellwether_kafka.assignors.shared.change import Change, WhatIfError
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.assignors.consumer import Policy, changed, rebalances, score, whatif
+from bellwether_kafka.assignors.shared import NOBODY, Change, ClusterView, Memory, RawGroup, RawMember, WhatIfError
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.assignors.consumer.scenes import cluster_of
 
 CLUSTER = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"]] * 4, "users": [["az1"], ["az2"]]})

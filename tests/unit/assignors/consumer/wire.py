@@ -5,15 +5,10 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.consumer.views import decode_group, group_view
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decode_group, group_view
+from bellwether_kafka.assignors.shared import ClusterView, Decision, GroupView, Memory, RawGroup, RawMember
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 EMPTY_ASSIGNMENT = bytes.fromhex("000100000000ffffffff")
 

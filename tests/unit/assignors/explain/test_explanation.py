@@ -8,19 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.plan_cost import score
-from bellwether_kafka.assignors.consumer.registry import POLICIES, Policy
-from bellwether_kafka.assignors.explain.explanation import explain
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import POLICIES, PartitionPlan, Policy, decide, score
+from bellwether_kafka.assignors.explain import explain
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Memory, RawGroup, RawMember, Weights
+from bellwether_kafka.assignors.streams.application import EndOffsets
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, SHOP_COUNTS, Thread, always, group, led, placed
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY

@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.explain.gain import FARTHER, NEARER, gains
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
+from bellwether_kafka.assignors.explain import FARTHER, gains
+from bellwether_kafka.assignors.explain.gain import NEARER
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 
 CLUSTER = ClusterView.of({"t": [["az1"], ["az1"], ["az2"], ["az2"]]})

@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.explain.traffic import Traffic, cost_per_hour, flows, traffic_of
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import Policy, decide
+from bellwether_kafka.assignors.explain import Traffic, cost_per_hour, flows, traffic_of
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Memory, Weights
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.assignors.streams.world import Thread, group, led
 

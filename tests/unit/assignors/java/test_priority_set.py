@@ -4,10 +4,9 @@ from random import Random
 
 import pytest
 
-from bellwether_kafka.assignors.java.priority_set import PrioritySet
-from bellwether_kafka.assignors.java.queue import JavaHeap, drain_order, hash_order, task_hash, uuid_hash
-from bellwether_kafka.assignors.streams.placing.placement import Placement
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.assignors.java import JavaHeap, PrioritySet, drain_order, hash_order, task_hash, uuid_hash
+from bellwether_kafka.assignors.streams.placing import Placement
+from bellwether_kafka.protocol.primitives import ProcessId
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id, random_process_id
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.assignors.java.sets import task_set_order
+from bellwether_kafka.assignors.java import task_set_order
 
 GROWS_EARLY = [19, 51, 83, 115, 147, 3, 35, 67, 99, 131]
 ONE_TREE = [

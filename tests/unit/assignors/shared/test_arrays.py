@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.arrays import Ragged, lookup, offsets, ordinals, task_code
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
+from bellwether_kafka.assignors.shared import NOBODY, Ragged, lookup, offsets, ordinals, task_code
 
 
 def test_codes_of_pairs_ascend_by_process_then_task_and_come_apart_again() -> None:

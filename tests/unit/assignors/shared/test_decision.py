@@ -2,7 +2,7 @@ from random import Random
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.decision import Moves, Words, moves
+from bellwether_kafka.assignors.shared import Moves, Words, moves
 
 
 def test_every_partition_is_kept_moved_new_lost_or_never_owned() -> None:

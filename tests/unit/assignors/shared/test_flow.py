@@ -7,10 +7,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared import flow
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.shared.flow import FlowProblem, _stable_order, optimise
-from bellwether_kafka.assignors.shared.mincost import Network
+from bellwether_kafka.assignors.shared import NOBODY, FlowProblem, Network, flow, optimise
+from bellwether_kafka.assignors.shared.flow import _stable_order
 
 
 def problem(

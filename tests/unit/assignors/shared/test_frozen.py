@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import NO_RACK, ClusterView
-from bellwether_kafka.assignors.shared.frozen import (
-    MAX_CLAIMED_PARTITIONS,
+from bellwether_kafka.assignors.shared import (
+    NO_RACK,
+    ClusterView,
+    Memory,
     claimed_sizes,
     extended,
     freeze,
     known_cluster,
 )
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import ClaimColumns
+from bellwether_kafka.assignors.shared.frozen import MAX_CLAIMED_PARTITIONS
+from bellwether_kafka.protocol.bulk import ClaimColumns
 
 CLUSTER = ClusterView.of({"a": [["r1"], ["r2", "r1"]], "c": [["r2"], [None]]}, read_at=7.5, unreadable=frozenset("bc"))
 

@@ -5,7 +5,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.load_balance import Balancer, Rules, Targets, Terms, excess
+from bellwether_kafka.assignors.shared import Balancer, Rules, Terms, excess
+from bellwether_kafka.assignors.shared.load_balance import Targets
 from tests.seeds import seeds
 
 HERE, ACROSS, CLOSED = 0, 1, None

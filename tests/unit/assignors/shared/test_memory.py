@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import ClusterView, MemberView
-from bellwether_kafka.assignors.shared.memory import Memory, digest
+from bellwether_kafka.assignors.shared import ClusterView, MemberView, Memory, digest
 from tests.unit.assignors.consumer.scenes import cluster_of
 
 MEMBERS = (MemberView("a-1", "a"), MemberView("b"), MemberView("c"))

@@ -2,16 +2,8 @@
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.dense_views import (
-    FOREIGN_RACK,
-    NO_RACK,
-    ClusterView,
-    GroupView,
-    Members,
-    MemberView,
-    Plan,
-)
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared import FOREIGN_RACK, NO_RACK, ClusterView, GroupView, Members, MemberView, Plan
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import claimed_by
 
 CLUSTER = ClusterView.of(

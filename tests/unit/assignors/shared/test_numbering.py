@@ -6,8 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared import arrays
-from bellwether_kafka.assignors.shared.arrays import among, distinct, numbered, starts
+from bellwether_kafka.assignors.shared import among, arrays, distinct, numbered, starts
 
 
 def random_codes(seed: int) -> list[int]:

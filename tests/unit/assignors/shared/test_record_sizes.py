@@ -3,13 +3,8 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.record_sizes import (
-    INTERVALS_KEPT,
-    UNKNOWN,
-    LogSample,
-    RecordSizes,
-    SizesOfTopics,
-)
+from bellwether_kafka.assignors.shared import LogSample, RecordSizes, SizesOfTopics
+from bellwether_kafka.assignors.shared.record_sizes import INTERVALS_KEPT, UNKNOWN
 
 KIB = 1_024
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.assignors.shared.group import RawMember
-from bellwether_kafka.assignors.shared.rules import Rule, applicable, changed, yielding_last
+from bellwether_kafka.assignors.shared import RawMember, Rule, applicable, changed, yielding_last
 
 EXPECTED = frozenset({"a-1", "static"})
 A, STATIC, NEW = RawMember("a-1", None, b""), RawMember("static-2", "static", b""), RawMember("b-1", None, b"")

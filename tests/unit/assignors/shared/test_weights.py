@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.weights import RATE_MAX, SKEW_MS_MAX, Weight, Weights, heaviest
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
+from bellwether_kafka.assignors.shared.weights import RATE_MAX, SKEW_MS_MAX
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 
 CLUSTER = cluster_of({"a": 3, "b": 3, "c": 2})

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.stateful.translate import (
+from bellwether_kafka.assignors.shared import Decision
+from bellwether_kafka.assignors.stateful import (
     as_streams,
     end_offsets,
     from_streams,
@@ -14,19 +14,21 @@ from bellwether_kafka.assignors.stateful.translate import (
     stateful_topology,
     topology_of,
 )
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.stateful import (
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
+from bellwether_kafka.protocol.messages import (
+    LATEST_OFFSET,
+    UNKNOWN_OFFSET_SUM,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
     Copy,
     StatefulAssignment,
     StatefulSubscription,
     StatefulTaskState,
+    SubscriptionInfo,
     Task,
 )
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 from tests.unit.assignors.streams.world import Thread, group, led
 
 

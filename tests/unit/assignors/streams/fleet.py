@@ -9,17 +9,19 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, AssignmentConfigs, Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import STOCK
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.shared import ClusterView, Decision
+from bellwether_kafka.assignors.streams import STOCK, TaskPlan
+from bellwether_kafka.assignors.streams.application import (
+    LATEST_OFFSET,
+    AssignmentConfigs,
+    EndOffsets,
+    Subtopology,
+    Topology,
+)
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.triggers.probing import QUIET_MS
-from bellwether_kafka.protocol.primitives.types import TaskId
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
 
 RACKS = ("az1", "az2", "az3")

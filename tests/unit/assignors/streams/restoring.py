@@ -12,16 +12,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import STOCK
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.triggers.probing import Prober, ProbingFacts
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
-from bellwether_kafka.protocol.primitives.types import TaskId
+from bellwether_kafka.assignors.shared import Decision
+from bellwether_kafka.assignors.streams import STOCK, TaskPlan
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Subtopology, Topology
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.coordinator.triggers import ProbingFacts
+from bellwether_kafka.coordinator.triggers.probing import Prober
+from bellwether_kafka.protocol.messages import LATEST_OFFSET
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
 
 TICK_MS = 50

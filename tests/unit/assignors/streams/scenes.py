@@ -6,9 +6,8 @@ from random import Random
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.dense_views import NO_RACK
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.shared import NO_RACK, Ragged
+from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
     AssignmentConfigs,
     ProcessView,
@@ -17,7 +16,7 @@ from bellwether_kafka.assignors.streams.application.task_views import (
     Subtopology,
     TaskTable,
 )
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.protocol.primitives import ProcessId
 
 RACKS = ("a", "b", "c", "d")
 

@@ -6,20 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import AssignedMember, RawMember
-from bellwether_kafka.assignors.shared.refusal import RefusalCause
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawMember, RefusalCause
+from bellwether_kafka.assignors.streams.application import (
     UNKNOWN_OFFSET_SUM,
     AssignmentConfigs,
+    EndOffsets,
     StreamsPlan,
     StreamsView,
 )
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory, recall_streams
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.assignors.streams.members import StreamsMemory, recall_streams
+from bellwether_kafka.protocol.messages import LATEST_OFFSET, AssignmentInfo, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import (
     CHANGELOG,

@@ -5,15 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.refusal import RefusalCause
-from bellwether_kafka.assignors.streams.application.task_views import (
-    Subtopology,
-)
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.members.checks import fatal_to_java
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.assignors.shared import ClusterView, RefusalCause
+from bellwether_kafka.assignors.streams.application import Subtopology, Topology
+from bellwether_kafka.assignors.streams.members import fatal_to_java
+from bellwether_kafka.protocol.messages import SubscriptionInfo
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import (
     CHANGELOG,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import PINNED, AssignmentConfigError, AssignmentConfigs
+from bellwether_kafka.assignors.streams.application import PINNED, AssignmentConfigError, AssignmentConfigs
 
 
 def test_defaults_are_kafkas() -> None:

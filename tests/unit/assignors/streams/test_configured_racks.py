@@ -4,14 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.shared.change import Change
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import STOCK
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.assignors.streams.whatif import HeldTasks, rebalances_of_tasks
+from bellwether_kafka.assignors.shared import Change, ClusterView, Decision, RawGroup
+from bellwether_kafka.assignors.streams import STOCK, HeldTasks, TaskPlan, rebalances_of_tasks
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from tests.unit.assignors.streams.world import Thread, group, led
 
 TOPICS = ("orders", "shop-by-user-repartition", "shop-totals-changelog")

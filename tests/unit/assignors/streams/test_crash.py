@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, NO_STRATEGY
+from bellwether_kafka.assignors.streams.application import NO_STRATEGY
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.protocol.messages import NEVER_MS
 from tests.unit.assignors.streams.fleet import Fleet, seen
 
 STRATEGIES = (NO_STRATEGY, MIN_TRAFFIC)

@@ -5,21 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.streams import sending
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.shared import NOBODY
+from bellwether_kafka.assignors.streams import Assignors, sending
+from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
     StreamsPlan,
     Subtopology,
     ThreadPlan,
+    Topology,
 )
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import Assignors
 from bellwether_kafka.assignors.streams.report import process_summaries
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.messages import NEVER_MS, AssignmentInfo, ConsumerProtocolAssignment, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import (
     NOW_MS,

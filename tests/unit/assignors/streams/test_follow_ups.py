@@ -10,10 +10,11 @@ from itertools import pairwise
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import PINNED, AssignmentConfigs
+from bellwether_kafka.assignors.streams.application import PINNED, AssignmentConfigs
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from tests.unit.assignors.streams.restoring import Rebalance, RestoringApplication, path, shown
 
 ANY_LAG = AssignmentConfigs(acceptable_recovery_lag=PINNED, num_standby_replicas=1)

@@ -5,17 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.application.task_views import (
-    AssignmentConfigs,
-    Subtopology,
-)
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import Assignors
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS
-from bellwether_kafka.protocol.primitives.types import HostInfo, TaskId, TopicPartition
+from bellwether_kafka.assignors.shared import Decision
+from bellwether_kafka.assignors.streams import Assignors, TaskPlan
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.protocol.messages import NEVER_MS
+from bellwether_kafka.protocol.primitives import HostInfo, TaskId, TopicPartition
 from tests.unit.assignors.streams.world import (
     NOW_MS,
     REPARTITION,

@@ -9,15 +9,16 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, NO_STRATEGY
-from bellwether_kafka.assignors.streams.decide import Assignors, stock
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.assignors.streams import Assignors, stock
+from bellwether_kafka.assignors.streams.application import NO_STRATEGY
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS, EXPECTED_MS
 from bellwether_kafka.assignors.streams.members.hidden_state import OPENING_MS, REJOIN_MS
 from bellwether_kafka.assignors.streams.members.restarts import RETURNING_MS
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.protocol.primitives import ProcessId
 from tests.unit.assignors.streams.fleet import PATIENCE_MS, Fleet, seen
 
 AWAY_MS = 20_000

@@ -6,20 +6,23 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.streams.api.application_state import ApplicationState, TaskAssignmentError
-from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
-from bellwether_kafka.assignors.streams.api.assignor import (
+from bellwether_kafka.assignors.shared import NOBODY
+from bellwether_kafka.assignors.streams import PluginHealth, run_plugin
+from bellwether_kafka.assignors.streams.api import (
+    ApplicationState,
+    AssignedTask,
     AssignmentError,
     GroupAssignment,
     GroupSubscription,
+    KafkaStreamsAssignment,
+    TaskAssignment,
+    TaskAssignmentError,
     TaskAssignor,
 )
 from bellwether_kafka.assignors.streams.api.utils import identity_assignment
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.plugin_runner import PluginHealth, run_plugin
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
-from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.sending import validate_plan
+from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
 from tests.unit.assignors.streams.api.api_scenes import (
     Application,
     Process,

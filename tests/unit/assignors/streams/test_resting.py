@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision, Moves
-from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.members.memory import recall_streams
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.shared import AssignedMember, Decision, Moves, RawGroup
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams.application import EndOffsets
+from bellwether_kafka.assignors.streams.members import recall_streams
 from tests.unit.assignors.streams.fleet import PARTITIONS, TOPOLOGY, Fleet
 from tests.unit.assignors.streams.world import OWN, led
 

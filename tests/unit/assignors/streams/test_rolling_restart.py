@@ -7,8 +7,10 @@ from collections import Counter
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, NO_STRATEGY
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA
+from bellwether_kafka.assignors.streams.application import NO_STRATEGY
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from tests.unit.assignors.streams.fleet import Fleet
 
 

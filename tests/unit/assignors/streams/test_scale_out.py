@@ -10,14 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import (
-    MIN_TRAFFIC,
-    AssignmentConfigs,
-    StreamsPlan,
-    StreamsView,
-)
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, assign_streams
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA
+from bellwether_kafka.protocol.primitives import ProcessId
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(

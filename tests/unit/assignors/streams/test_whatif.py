@@ -7,17 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.change import Change, WhatIfError
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.streams import whatif
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import STOCK
-from bellwether_kafka.assignors.streams.members.memory import assignment_info
-from bellwether_kafka.assignors.streams.policies.broker_side import BROKER_STICKY, assign_broker_sticky
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.assignors.streams.whatif import HeldTasks, StreamsRebalance, rebalances_of_tasks
+from bellwether_kafka.assignors.shared import NOBODY, Change, Decision, WhatIfError
+from bellwether_kafka.assignors.streams import STOCK, HeldTasks, TaskPlan, rebalances_of_tasks, whatif
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets
+from bellwether_kafka.assignors.streams.members import assignment_info
+from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, assign_broker_sticky
+from bellwether_kafka.assignors.streams.whatif import StreamsRebalance
 from tests.unit.assignors.streams.world import SHOP, Thread, ends_of, group, led
 
 TWO = (Thread("a", 1), Thread("b", 2))

@@ -6,26 +6,26 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.refusal import Refusal
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.shared import ClusterView, Decision, RawGroup, RawMember, Refusal
+from bellwether_kafka.assignors.streams import Assignors, TaskPlan, decide_streams
+from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
+    EndOffsets,
     StreamsPlan,
     StreamsView,
     Subtopology,
     ThreadPlan,
+    Topology,
 )
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import Assignors, decide_streams
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.protocol.messages import (
+    LATEST_OFFSET,
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 
 OWN = "bellwether-1"

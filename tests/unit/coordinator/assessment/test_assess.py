@@ -10,22 +10,33 @@ from typing import cast
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.assessment.from_refreshes import assess_refreshes, configuration_to_lead
-from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
-from bellwether_kafka.coordinator.assessment.grids import grids, lines
-from bellwether_kafka.coordinator.assessment.model import NOW, Assessment, PolicyRow, Prices
-from bellwether_kafka.coordinator.assessment.page import page
+from bellwether_kafka.assignors.consumer import Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Memory, Weights
+from bellwether_kafka.coordinator.assessment import (
+    Assessment,
+    GhostRefreshes,
+    Prices,
+    assess_refreshes,
+    configuration_to_lead,
+    grids,
+    lines,
+    page,
+)
+from bellwether_kafka.coordinator.assessment.model import NOW, PolicyRow
 from bellwether_kafka.coordinator.assessment.policies import rows_of
-from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagReport, LagSummary, LagVerdict
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, anomalies_of, shadow_of
-from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
-from bellwether_kafka.coordinator.settings.process_settings import load
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.coordinator.observation import (
+    SELF_ASSIGNED,
+    VERDICTS,
+    GroupLag,
+    LagReport,
+    LagSummary,
+    LagVerdict,
+    Observation,
+    ObservedMember,
+)
+from bellwether_kafka.coordinator.observation.observation import anomalies_of, shadow_of
+from bellwether_kafka.coordinator.settings import load
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.assignors.streams.test_whatif import application
 

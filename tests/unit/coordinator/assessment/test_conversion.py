@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from bellwether_kafka.coordinator.assessment.conversion import ConversionPlan, plan_conversion
+from bellwether_kafka.coordinator.assessment import ConversionFacts, ConversionPlan, plan_conversion
 from bellwether_kafka.coordinator.assessment.conversion_checks import STOP_FIRST
-from bellwether_kafka.coordinator.assessment.conversion_facts import ConversionFacts
 from bellwether_kafka.coordinator.assessment.model import PolicyRow
+from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
-from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
+from bellwether_kafka.coordinator.observation.observation import shadow_of
 from tests.unit.assignors.streams.test_whatif import application
 from tests.unit.coordinator.assessment.test_assess import PRICES, crossed
 

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.assessment.conversion_watch import (
-    SETTLED_REFRESHES,
+from bellwether_kafka.coordinator.assessment import (
     ConversionFollower,
     ConversionProgress,
     ConversionStart,
     PlacementCounts,
 )
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.assessment.conversion_watch import SETTLED_REFRESHES
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.unknown import unknown_of
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.assessment.test_assess import crossed
 from tests.unit.coordinator.assessment.test_conversion import READY
 

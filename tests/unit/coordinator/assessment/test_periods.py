@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.assessment.ghosts import GhostRefreshes
+from bellwether_kafka.coordinator.assessment import GhostRefreshes, period_of_records
 from bellwether_kafka.coordinator.assessment.model import Period
-from bellwether_kafka.coordinator.assessment.periods import STORM_MS, period_of_records, period_of_refreshes, storms
-from bellwether_kafka.coordinator.events.avro import SchemaSet
-from bellwether_kafka.coordinator.observation.observation import Observation
-from bellwether_kafka.coordinator.replay.history import History
+from bellwether_kafka.coordinator.assessment.periods import STORM_MS, period_of_refreshes, storms
+from bellwether_kafka.coordinator.events import SchemaSet
+from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.replay import History
 from tests.unit.coordinator.observation.test_rebalances import observed_member, refresh
 from tests.unit.coordinator.replay.test_policy_replay import LOADS, recorded, traffic
 from tests.unit.coordinator.replay.test_rebalance_replay import recorded as led

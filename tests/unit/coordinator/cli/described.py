@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, ListedGroup
-from bellwether_kafka.coordinator.kafka.many_groups import GroupList
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, GroupList, ListedGroup
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Node
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.support.embedded_transport import EmbeddedTransport
 
 SUBSCRIPTION = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode()

@@ -23,8 +23,8 @@ from bellwether_kafka.coordinator.cli.plan_file import (
     PlannedMember,
     write_plan_file,
 )
-from bellwether_kafka.coordinator.replay.history import write_history
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.coordinator.replay import write_history
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.replay.test_rebalance_replay import recorded
 

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import GROUPS, Described
 from tests.unit.coordinator.cli.in_process import bellwether

@@ -13,11 +13,11 @@ import pytest
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure
-from bellwether_kafka.coordinator.replay.history import write_history
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure
+from bellwether_kafka.coordinator.replay import write_history
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import Described
 from tests.unit.coordinator.cli.in_process import bellwether

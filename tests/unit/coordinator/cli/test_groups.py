@@ -17,23 +17,23 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_groups
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.cli.read_groups import BELLWETHER, BROKER, MEMBER, NOBODY, UNKNOWN, answer_time_ms
-from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
-from bellwether_kafka.coordinator.kafka.many_groups import GroupList
-from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import (
     Answer,
     CoordinatorAnswer,
+    DescribeAnswer,
+    DescribedMember,
+    Failure,
     FindCoordinator,
+    MembershipConfig,
+    Node,
     Request,
     RequestFailed,
 )
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure, Node
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
-from bellwether_kafka.coordinator.observation import LagRefreshes
-from bellwether_kafka.coordinator.observation.group_reader import Sources
+from bellwether_kafka.coordinator.observation import LagRefreshes, Sources
 from bellwether_kafka.coordinator.observation.observation import shadow_of
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import GROUPS, Described
 from tests.unit.coordinator.cli.in_process import bellwether

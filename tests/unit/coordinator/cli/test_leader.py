@@ -5,23 +5,23 @@ from typing import Any, cast
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.entry_points import UnknownNameError
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.consumer import PartitionPlan, decide
+from bellwether_kafka.assignors.shared import Decision, Memory, Rule, UnknownNameError, Weights
 from bellwether_kafka.coordinator.cli import leader as leader_module
 from bellwether_kafka.coordinator.cli.leader import configured, given_orders, rules_in_force, rules_of
+from bellwether_kafka.coordinator.control import (
+    InstanceHeartbeat,
+    NoControlTopicError,
+    Order,
+    OrderKind,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+)
 from bellwether_kafka.coordinator.control.local import LocalProcess
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
-from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, PlacementOrder, Record
-from bellwether_kafka.coordinator.control.topic import NoControlTopicError
-from bellwether_kafka.coordinator.settings.leaders import Leader
-from bellwether_kafka.coordinator.settings.process_settings import Settings, load
-from bellwether_kafka.coordinator.topology.file import write_topology
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.coordinator.settings import Leader, Settings, load
+from bellwether_kafka.coordinator.topology import write_topology
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.streams.world import SHOP, Thread, group, led
 from tests.unit.coordinator.web.test_picture import CLUSTER, decided, member
 

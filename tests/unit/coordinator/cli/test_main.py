@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.in_process import bellwether
 

@@ -12,8 +12,8 @@ import typer
 from bellwether_kafka.coordinator.cli.cost import RATE, rate_in, restore_rate
 from bellwether_kafka.coordinator.cli.plan import crash_in_words, plan_head
 from bellwether_kafka.coordinator.cli.read_groups import warn_hypothetical
-from bellwether_kafka.coordinator.observation.absence_cost import Pace
-from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
+from bellwether_kafka.coordinator.observation import Observation, Pace
+from bellwether_kafka.coordinator.observation.observation import shadow_of
 from tests.unit.coordinator.observation.test_absence_cost import application
 from tests.unit.coordinator.web.test_picture import decided, member
 

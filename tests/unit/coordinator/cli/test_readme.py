@@ -9,12 +9,11 @@ import pytest
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.lazy import Exit
-from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
-from bellwether_kafka.coordinator.kafka.many_groups import GroupList
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
+from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Node
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.paths import ROOT
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import Described

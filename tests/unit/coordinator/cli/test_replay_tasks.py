@@ -12,20 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import stock
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.assignors.streams import TaskPlan, stock
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator.cli.command_table import app as command
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.events.avro import SchemaSet
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
-from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.planning.recorded_rebalance import UnreadableRebalanceError, pack, unpack
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig, TaskRequest
-from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
-from bellwether_kafka.coordinator.replay.history import write_history, write_json_lines
+from bellwether_kafka.coordinator.events import SchemaSet
+from bellwether_kafka.coordinator.planning import (
+    PlannedRebalance,
+    Planner,
+    StreamsConfig,
+    StreamsKind,
+    UnreadableRebalanceError,
+    pack,
+    unpack,
+)
+from bellwether_kafka.coordinator.planning.streams_config import TaskRequest
+from bellwether_kafka.coordinator.replay import write_history, write_json_lines
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events
 from tests.unit.assignors.streams.world import NOW_MS, Thread
 from tests.unit.coordinator.planning.applications import App

@@ -7,23 +7,16 @@ import re
 import pytest
 import typer
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.consumer.whatif import changed, rebalances
-from bellwether_kafka.assignors.shared.change import Change
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, changed, decide, rebalances
+from bellwether_kafka.assignors.shared import Change, ClusterView, Decision, Memory, Weights
 from bellwether_kafka.coordinator.cli.cost import Scales, costs_of
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.cli.simulate import SimulatedRebalance, draw_rebalances, print_absences, task_bytes
-from bellwether_kafka.coordinator.observation.absence_cost import Ending, Pace
-from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
-from bellwether_kafka.coordinator.settings.pipeline import CostSettings
-from bellwether_kafka.coordinator.web.picture import picture_of
-from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
+from bellwether_kafka.coordinator.observation import Ending, Observation, Pace
+from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.settings import CostSettings
+from bellwether_kafka.coordinator.web import picture_of
+from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.assignors.streams.world import Thread, group, led
 

@@ -17,8 +17,8 @@ from bellwether_kafka.coordinator.cli.top import (
     row_of,
     unanswered,
 )
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.lag import group_lag
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
 from tests.unit.coordinator.observation.test_offset_history import history, sample
 
 LED = {"reason": "", "detail": "", "remedy": "", "since_ms": 1, "next_attempt_ms": None}

@@ -4,14 +4,26 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.control.absence import AbsenceUpdate, absence_update, left_behind, owned
-from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
-from bellwether_kafka.coordinator.control.record_codec import decode, encode
-from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Stage, Until
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.stateful import PROTOCOL, StatefulSubscription
-from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
+from bellwether_kafka.coordinator.control import (
+    Absence,
+    PlacementKind,
+    PlacementOrder,
+    Stage,
+    Until,
+    absence_update,
+    decode,
+    encode,
+    owned,
+)
+from bellwether_kafka.coordinator.control.absence import AbsenceUpdate, left_behind
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+from bellwether_kafka.protocol.messages import (
+    PROTOCOL,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    StatefulSubscription,
+)
+from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread
 
 WORK = ConsumerProtocolAssignment(0, (TopicPartition("in", 0), TopicPartition("in", 1))).encode()

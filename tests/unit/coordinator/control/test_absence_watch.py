@@ -10,23 +10,23 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator.control import absence_watch
-from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
-from bellwether_kafka.coordinator.control.absence_watch import MOVING_POLL_S, POLL_S, AbsenceWatch
-from bellwether_kafka.coordinator.control.controller import Controller
-from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
-from bellwether_kafka.coordinator.control.records import (
+from bellwether_kafka.coordinator.control import (
     Absence,
+    AbsenceWatch,
+    Controller,
     ControlSettings,
     InstanceHeartbeat,
+    PlacementKind,
     PlacementOrder,
     Record,
     Stage,
     Until,
+    absence_watch,
 )
-from bellwether_kafka.coordinator.kafka.node_requests import RemovedMembers
-from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure
+from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
+from bellwether_kafka.coordinator.control.absence_watch import MOVING_POLL_S, POLL_S
+from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure
 from tests.unit.coordinator.control.test_absence import OTHER, named, working
 from tests.unit.coordinator.control.test_controller import Group
 from tests.unit.coordinator.ghosts.test_proof import plain

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from bellwether_kafka.coordinator.control import InstanceHeartbeat
 from bellwether_kafka.coordinator.control.active_role import HEARTBEATS_MISSED, HEARTBEATS_TO_FORGET, Instances
-from bellwether_kafka.coordinator.control.records import InstanceHeartbeat
 
 GROUP = "orders"
 

@@ -6,14 +6,19 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
-from bellwether_kafka.coordinator.control.controller import Controller
-from bellwether_kafka.coordinator.control.fields import RecordError
-from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
-from bellwether_kafka.coordinator.control.order_state import OrderState
-from bellwether_kafka.coordinator.control.record_codec import decode, encode
-from bellwether_kafka.coordinator.control.records import NO_END_MS, ControlSettings, PlacementOrder
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator.control import (
+    NO_END_MS,
+    AppliedPlan,
+    Controller,
+    ControlSettings,
+    OrderState,
+    PlacementKind,
+    PlacementOrder,
+    RecordError,
+    decode,
+    encode,
+)
 from tests.unit.coordinator.control.test_controller import Group
 from tests.unit.coordinator.control.test_release import Kept
 from tests.unit.coordinator.membership.playbook import ME, Play, member

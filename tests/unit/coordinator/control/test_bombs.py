@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from confluent_kafka import Producer
 
-from bellwether_kafka.coordinator.control.record_codec import encode
-from bellwether_kafka.coordinator.control.records import InstanceHeartbeat
+from bellwether_kafka.coordinator.control import InstanceHeartbeat, encode
 from tests.paths import ROOT
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import API_VERSION

@@ -6,17 +6,23 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
-from bellwether_kafka.coordinator.control.feasibility import (
-    HEARTBEAT_AGE_MS_MAX,
+from bellwether_kafka.coordinator.control import (
+    NO_END_MS,
+    AppliedPlan,
+    InstanceHeartbeat,
+    Order,
+    OrderKind,
+    PlacementKind,
+    PlacementOrder,
+    Record,
     contradicting,
+    decode,
+    encode,
     objection,
     policy_of,
     unfollowed,
 )
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
-from bellwether_kafka.coordinator.control.record_codec import decode, encode
-from bellwether_kafka.coordinator.control.records import NO_END_MS, InstanceHeartbeat, Order, PlacementOrder, Record
+from bellwether_kafka.coordinator.control.feasibility import HEARTBEAT_AGE_MS_MAX
 
 NOW_MS = 1_000_000
 LEADER = InstanceHeartbeat(

@@ -12,37 +12,42 @@ import pytest
 from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
 
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.control import topic as control_topic
-from bellwether_kafka.coordinator.control.active_role import HEARTBEATS_MISSED, Instances
-from bellwether_kafka.coordinator.control.controller import Controller, ControlReport
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
-from bellwether_kafka.coordinator.control.record_codec import encode
-from bellwether_kafka.coordinator.control.records import (
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator.control import (
     EVERYBODY,
     Absence,
+    Controller,
+    ControlReport,
     ControlSettings,
+    ControlTopic,
+    ControlTopicError,
     InstanceHeartbeat,
     Order,
+    OrderKind,
+    PlacementKind,
     PlacementOrder,
     Record,
     Stage,
     Stopped,
     Until,
-    heartbeat_key,
+    encode,
 )
-from bellwether_kafka.coordinator.control.topic import (
-    ControlTopic,
-    ControlTopicError,
-    ensure_topic,
-    read_all,
-    write_now,
+from bellwether_kafka.coordinator.control import topic as control_topic
+from bellwether_kafka.coordinator.control.active_role import HEARTBEATS_MISSED, Instances
+from bellwether_kafka.coordinator.control.records import heartbeat_key
+from bellwether_kafka.coordinator.control.topic import ensure_topic, read_all, write_now
+from bellwether_kafka.coordinator.membership import (
+    ActiveRoleChanged,
+    Event,
+    Fatal,
+    GroupMembership,
+    MembershipConfig,
+    MembershipView,
+    Note,
+    NoteKind,
+    OrdersInForce,
 )
-from bellwether_kafka.coordinator.membership.commands import Fatal, Note, NoteKind
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, Event, OrdersInForce
-from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
-from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
+from bellwether_kafka.coordinator.telemetry import ControlMetrics
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import API_VERSION
 from tests.unit.coordinator.membership.playbook import Play

@@ -4,10 +4,10 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
+from bellwether_kafka.coordinator.control import InstanceHeartbeat
 from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.control.controlled_groups import ControlledGroup
 from bellwether_kafka.coordinator.control.group_roles import HAND_OVER_S, GroupRoles
-from bellwether_kafka.coordinator.control.records import InstanceHeartbeat
 from bellwether_kafka.coordinator.membership import ActiveRoleChanged
 from tests.unit.coordinator.control.test_controller import Group
 

@@ -10,13 +10,19 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.coordinator.control.controller import Controller, OrderSource
-from bellwether_kafka.coordinator.control.fields import RecordError
+from bellwether_kafka.coordinator.control import (
+    Controller,
+    ControlSettings,
+    LocalOrders,
+    OrderSource,
+    OrderState,
+    Record,
+    RecordError,
+    decode,
+    encode,
+)
 from bellwether_kafka.coordinator.control.handed_back import LIMIT_MS, HandedBack, renewed
-from bellwether_kafka.coordinator.control.local import HandBackFile, LocalOrders, state_folder
-from bellwether_kafka.coordinator.control.order_state import OrderState
-from bellwether_kafka.coordinator.control.record_codec import decode, encode
-from bellwether_kafka.coordinator.control.records import ControlSettings, Record
+from bellwether_kafka.coordinator.control.local import HandBackFile, state_folder
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import HandBackRemembered, State, StepAsideWanted
 from tests.unit.coordinator.control.test_controller import Group, until

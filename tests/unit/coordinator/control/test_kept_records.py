@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
+from bellwether_kafka.coordinator.control import InstanceHeartbeat, Order, OrderKind, Record
 from bellwether_kafka.coordinator.control.kept_records import AGAIN_MS, KeptRecords
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind
-from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, Record
 
 LEAVE = Order(OrderKind.LEAVE, "orders", "eve", 0, 1_000)
 PAUSE = Order(OrderKind.PAUSE, "clicks", "eve", 0, 500)

@@ -12,26 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.control import local
-from bellwether_kafka.coordinator.control.controller import Controller
-from bellwether_kafka.coordinator.control.local import (
+from bellwether_kafka.coordinator.control import (
+    Controller,
+    ControlSettings,
+    ControlTopicError,
+    InstanceHeartbeat,
     LocalChannel,
     LocalOrders,
-    LocalProcess,
+    Order,
+    OrderKind,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+    encode,
+    local,
     local_processes,
     write_state,
 )
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
-from bellwether_kafka.coordinator.control.record_codec import encode
-from bellwether_kafka.coordinator.control.records import (
-    ControlSettings,
-    InstanceHeartbeat,
-    Order,
-    PlacementOrder,
-    Record,
-)
-from bellwether_kafka.coordinator.control.topic import ControlTopicError
-from bellwether_kafka.coordinator.membership.events import OrdersInForce
+from bellwether_kafka.coordinator.control.local import LocalProcess
+from bellwether_kafka.coordinator.membership import OrdersInForce
 from tests.unit.coordinator.control.test_controller import Group
 
 LIMIT_S = 30.0

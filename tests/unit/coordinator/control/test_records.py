@@ -7,20 +7,23 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.control.fields import MS_MAX, RecordError
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
-from bellwether_kafka.coordinator.control.order_state import OrderState
-from bellwether_kafka.coordinator.control.record_codec import decode, encode
-from bellwether_kafka.coordinator.control.records import (
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator.control import (
     Absence,
     InstanceHeartbeat,
     Order,
+    OrderKind,
+    OrderState,
+    PlacementKind,
     PlacementOrder,
     Record,
+    RecordError,
     Stage,
     Until,
+    decode,
+    encode,
 )
+from bellwether_kafka.coordinator.control.fields import MS_MAX
 
 ORDER = Order(OrderKind.LEAVE, "orders/of/today", "eve@desk", 1_000, 5_000, "offset reset")
 HEARTBEAT = InstanceHeartbeat("pod-1", leads=("a",), claims=("b",), standby_for=("c",), hands_over=("a",), at_ms=7)

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bellwether_kafka.coordinator.control.controller import RELEASE_MS_MIN, Controller
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind
-from bellwether_kafka.coordinator.control.records import NO_END_MS, ControlSettings, Order, Record
+from bellwether_kafka.coordinator.control import NO_END_MS, Controller, ControlSettings, Order, OrderKind, Record
+from bellwether_kafka.coordinator.control.controller import RELEASE_MS_MIN
 from bellwether_kafka.coordinator.control.topic import OnRecord
-from bellwether_kafka.coordinator.membership.events import OrdersInForce
-from bellwether_kafka.coordinator.membership.role import NotLeading
+from bellwether_kafka.coordinator.membership import NotLeading, OrdersInForce
 from tests.unit.coordinator.control.test_controller import Group
 from tests.unit.coordinator.membership.playbook import Play, seen
 

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator.control.controller import UNOBSERVED_S, UNREAD_S, Controller
-from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
-from bellwether_kafka.coordinator.control.records import ControlSettings, PlacementOrder, Record
+from bellwether_kafka.coordinator.control import Controller, ControlSettings, PlacementKind, PlacementOrder, Record
+from bellwether_kafka.coordinator.control.controller import UNOBSERVED_S, UNREAD_S
 from tests.unit.coordinator.control.test_controller import Group
 
 NOW_S = 1_000.0

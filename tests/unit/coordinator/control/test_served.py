@@ -6,19 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
-from bellwether_kafka.coordinator.control.controller import Controller
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
-from bellwether_kafka.coordinator.control.records import (
+from bellwether_kafka.coordinator.control import (
     Absence,
+    Controller,
     ControlSettings,
     InstanceHeartbeat,
     Order,
+    OrderKind,
+    PlacementKind,
     PlacementOrder,
     Record,
     Stage,
     Until,
 )
+from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 
 NOW_MS = int(time.time() * 1000)
 BAN = PlacementOrder(PlacementKind.EVACUATE, "served", "*", "member:m0", "eve", NOW_MS, NOW_MS + 600_000)

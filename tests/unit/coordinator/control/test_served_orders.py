@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator.control import (
+    InstanceHeartbeat,
+    Order,
+    OrderKind,
+    OrderState,
+    PlacementKind,
+    PlacementOrder,
+)
 from bellwether_kafka.coordinator.control.active_role import HEARTBEATS_MISSED, Instances
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
-from bellwether_kafka.coordinator.control.order_state import OrderState
-from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, PlacementOrder
 from bellwether_kafka.coordinator.control.served_orders import CHANGED, ServedOrders
 
 GROUP = "orders"

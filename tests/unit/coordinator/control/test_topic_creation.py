@@ -8,8 +8,9 @@ import pytest
 from kafka.protocol.admin.topics import CreateTopicsRequest
 from kafka.protocol.metadata import ApiVersionsResponse
 
+from bellwether_kafka.coordinator.control import ControlTopicError
 from bellwether_kafka.coordinator.control import topic as control_topic
-from bellwether_kafka.coordinator.control.topic import ControlTopicError, ensure_topic
+from bellwether_kafka.coordinator.control.topic import ensure_topic
 from tests.support.answering_brokers import LOOPBACK, Brokers, Size
 
 pytestmark = pytest.mark.embedded

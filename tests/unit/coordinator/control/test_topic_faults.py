@@ -9,14 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.coordinator.control import topic
-from bellwether_kafka.coordinator.control.topic import (
-    ControlTopicError,
-    NoControlTopicError,
-    SilentTopicError,
-    require_topic,
-    write_now,
-)
+from bellwether_kafka.coordinator.control import ControlTopicError, NoControlTopicError, SilentTopicError, topic
+from bellwether_kafka.coordinator.control.topic import require_topic, write_now
 from bellwether_kafka.coordinator.control.topic_faults import forgetful
 from tests.support.embedded_brokers import EmbeddedCluster
 

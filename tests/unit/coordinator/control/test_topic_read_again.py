@@ -8,11 +8,9 @@ import pytest
 from confluent_kafka import KafkaError
 from structlog.testing import capture_logs
 
+from bellwether_kafka.coordinator.control import ControlTopic, InstanceHeartbeat, Order, OrderKind, Record, encode
 from bellwether_kafka.coordinator.control import topic as topic_module
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind
-from bellwether_kafka.coordinator.control.record_codec import encode
-from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, Record
-from bellwether_kafka.coordinator.control.topic import ControlTopic, write_now
+from bellwether_kafka.coordinator.control.topic import write_now
 from bellwether_kafka.coordinator.kafka import UnreachableError
 from bellwether_kafka.coordinator.membership import Failure
 from tests.support.embedded_brokers import EmbeddedCluster

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from bellwether_kafka.coordinator.events.avro import EventSchema
+from bellwether_kafka.coordinator.events import EventSchema
 
 
 def evolution_findings(old: EventSchema, new: EventSchema) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.bounded import VALUES_MAX
-from bellwether_kafka.coordinator.events.avro import MARKER, EventError, EventSchema, SchemaSet, confluent
+from bellwether_kafka.coordinator.events import MARKER, EventError, EventSchema, SchemaSet, confluent
 from tests.unit.coordinator.events.evolution import evolution_findings
 
 LAG = {

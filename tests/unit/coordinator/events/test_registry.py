@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.events.avro import EventError, SchemaSet, confluent, single_object
-from bellwether_kafka.coordinator.events.schema_registry import RegistryError, register, registered, subject
+from bellwether_kafka.coordinator.events import (
+    EventError,
+    RegistryError,
+    SchemaSet,
+    confluent,
+    register,
+    registered,
+    single_object,
+)
+from bellwether_kafka.coordinator.events.schema_registry import subject
 
 SCHEMA = SchemaSet.load().latest("decision")
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.ghosts.assist import RESTING_INTERVAL_S, TROUBLE_INTERVAL_S, GhostWatch
-from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
+from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch
+from bellwether_kafka.coordinator.ghosts.assist import RESTING_INTERVAL_S, TROUBLE_INTERVAL_S
 from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo

@@ -5,17 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.ghosts.coexistence import (
-    WEDGED_S,
-    Conversion,
-    ConversionWatch,
-    WedgeFinder,
-    conversion,
-)
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.ghosts import Conversion, ConversionWatch, conversion
+from bellwether_kafka.coordinator.ghosts.coexistence import WEDGED_S, WedgeFinder
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, MembershipConfig
 from bellwether_kafka.coordinator.membership.lead_rules import NOT_TO_BE_CONVERTED, with_own
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 SUBSCRIBED = ConsumerProtocolSubscription(topics=("orders",)).encode()

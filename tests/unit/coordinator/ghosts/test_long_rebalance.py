@@ -1,7 +1,7 @@
 """Rebalances under exactly-once that wait for half of the transaction timeout."""
 
 from bellwether_kafka.coordinator.ghosts.long_rebalance import LongRebalance, LongRebalances
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from tests.unit.coordinator.ghosts.test_proof import plain
 
 A, B = plain("a-1", "a", "/10.0.0.1"), plain("b-1", "b", "/10.0.0.2")

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.ghosts.proof import RETURN_S, Ghost, GhostFinder, Proof, process_of
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.coordinator.ghosts import GhostFinder, Proof, process_of
+from bellwether_kafka.coordinator.ghosts.proof import RETURN_S, Ghost
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import ProcessId
 
 GROUP = "wordcount"
 P1 = "00112233-4455-6677-8899-aabbccddeeff"

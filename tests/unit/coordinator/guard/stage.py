@@ -9,9 +9,9 @@ from typing import Any
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard.attend import Attendance
 from bellwether_kafka.coordinator.guard.guard_options import GuardOptions
-from bellwether_kafka.coordinator.membership.events import DescribedMember
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.coordinator.membership import DescribedMember
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.ghosts.test_proof import GROUP
 from tests.unit.coordinator.guard.world import Brokers, Process
 

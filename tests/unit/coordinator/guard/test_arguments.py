@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.guard import arguments
-from bellwether_kafka.coordinator.guard.arguments import GuardArguments, parsed
-from bellwether_kafka.coordinator.guard.guard_options import GRACE_S, GuardOptions
+from bellwether_kafka.coordinator.guard import GRACE_S, GuardArguments, arguments
+from bellwether_kafka.coordinator.guard.arguments import parsed
+from bellwether_kafka.coordinator.guard.guard_options import GuardOptions
 from bellwether_kafka.coordinator.guard.settings import GuardSettingsError, broker_settings
 from tests.unit.coordinator.cli.every_command import ALL
 from tests.unit.coordinator.cli.in_process import bellwether

@@ -6,8 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator.guard import attend
 from bellwether_kafka.coordinator.guard.member_removal import BETWEEN_FROM_S, BETWEEN_TO_S, until_between_heartbeats_s
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, RemoveStreamsMember
-from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, RemoveMembers, RemoveStreamsMember
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from tests.unit.coordinator.ghosts.test_proof import GROUP, plain
 from tests.unit.coordinator.guard.stage import NAMED, Stage, killed, stage

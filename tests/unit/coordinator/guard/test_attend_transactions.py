@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
-from bellwether_kafka.coordinator.kafka.producer_requests import (
-    DescribedTransaction,
+from bellwether_kafka.coordinator.kafka import (
     DescribeTransaction,
     FenceProducer,
     FindTransactionCoordinator,
+    TransportError,
 )
-from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.events import DescribedMember, Failure
+from bellwether_kafka.coordinator.kafka.producer_requests import DescribedTransaction
+from bellwether_kafka.coordinator.membership import DescribedMember, Failure
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread
 from tests.unit.coordinator.guard.stage import (
     NAMED,

@@ -11,8 +11,8 @@ from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import control_log, evacuation
 from bellwether_kafka.coordinator.guard.control_log import ControlLog, NotOrderedError
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
-from bellwether_kafka.coordinator.kafka.log_requests import ReadLog, ReadRecords
-from bellwether_kafka.coordinator.kafka.record_batches import Unread
+from bellwether_kafka.coordinator.kafka import ReadRecords, Unread
+from bellwether_kafka.coordinator.kafka.log_requests import ReadLog
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1
 from tests.unit.coordinator.guard.stage import heartbeat, orders
 from tests.unit.coordinator.guard.world import Brokers

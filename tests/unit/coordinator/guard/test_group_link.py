@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
-from bellwether_kafka.coordinator.kafka.describe_groups import DescribeByBroker, RemoveStreamsMember
-from bellwether_kafka.coordinator.kafka.node_requests import RemoveMembers
+from bellwether_kafka.coordinator.kafka import DescribeByBroker, RemoveMembers, RemoveStreamsMember
 from tests.unit.coordinator.ghosts.test_proof import GROUP
 from tests.unit.coordinator.guard.test_attend import of_consumer_protocol
 from tests.unit.coordinator.guard.world import Brokers

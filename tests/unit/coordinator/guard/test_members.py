@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.guard.members import (
     belonging,
     updated,
 )
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread, thread_id
 
 LONG_S = 60.0

@@ -8,9 +8,9 @@ import pytest
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard.evacuation import REASON
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerProtocol
-from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord, FindLeader
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.kafka import BrokerProtocol, FindLeader
+from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, plain, thread
 from tests.unit.coordinator.guard.stage import (
     NAMED,

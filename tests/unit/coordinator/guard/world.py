@@ -7,28 +7,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bellwether_kafka.coordinator import control, membership
-from bellwether_kafka.coordinator.control.records import Record
+from bellwether_kafka.coordinator.control import Record
 from bellwether_kafka.coordinator.guard.guarded import Guarded
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, DescribeByBroker, RemoveStreamsMember
+from bellwether_kafka.coordinator.kafka import (
+    BrokerGroup,
+    DescribeByBroker,
+    DescribeTransaction,
+    FenceProducer,
+    FindLeader,
+    FindTransactionCoordinator,
+    ReadRecords,
+    RemovedMembers,
+    RemoveMembers,
+    RemoveStreamsMember,
+    TransportError,
+)
 from bellwether_kafka.coordinator.kafka.log_requests import (
     AppendedRecord,
     AppendRecord,
-    FindLeader,
     FindStart,
     LeaderFound,
     ReadLog,
-    ReadRecords,
     StartFound,
 )
-from bellwether_kafka.coordinator.kafka.node_requests import RemovedMembers, RemoveMembers
-from bellwether_kafka.coordinator.kafka.producer_requests import (
-    DescribedTransaction,
-    DescribeTransaction,
-    FenceProducer,
-    FindTransactionCoordinator,
-)
-from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.events import (
+from bellwether_kafka.coordinator.kafka.producer_requests import DescribedTransaction
+from bellwether_kafka.coordinator.membership import (
     CoordinatorAnswer,
     DescribeAnswer,
     DescribedMember,

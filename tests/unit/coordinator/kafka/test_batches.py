@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka.many_groups import WAIT_S, Batches
+from bellwether_kafka.coordinator.kafka import Batches
+from bellwether_kafka.coordinator.kafka.many_groups import WAIT_S
 
 pytestmark = pytest.mark.virtual_time
 

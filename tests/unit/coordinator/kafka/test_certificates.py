@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from bellwether_kafka.coordinator.kafka.certificates import GRACE_S, CertificateFiles, Delegate, Renewed
+from bellwether_kafka.coordinator.kafka import Renewed
+from bellwether_kafka.coordinator.kafka.certificates import GRACE_S, CertificateFiles, Delegate
 
 
 @pytest.fixture

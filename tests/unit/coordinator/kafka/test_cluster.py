@@ -9,13 +9,9 @@ from typing import Any, TypeVar
 import pytest
 from confluent_kafka import KafkaError
 
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.coordinator.kafka.cluster import (
-    ClusterReader,
-    ClusterUnreachableError,
-    MetadataWatch,
-    unreachable_sentence,
-)
+from bellwether_kafka.assignors.shared import ClusterView
+from bellwether_kafka.coordinator.kafka import ClusterReader, ClusterUnreachableError, MetadataWatch
+from bellwether_kafka.coordinator.kafka.cluster import unreachable_sentence
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules
 from tests.support.embedded_brokers import EmbeddedCluster
 

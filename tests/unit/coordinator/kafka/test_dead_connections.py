@@ -17,10 +17,8 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_properties
-from bellwether_kafka.coordinator.kafka.transport import Transport
-from bellwether_kafka.coordinator.membership.commands import Join
-from bellwether_kafka.coordinator.membership.events import Node, RequestFailed
+from bellwether_kafka.coordinator.kafka import Transport, librdkafka_properties
+from bellwether_kafka.coordinator.membership import Join, Node, RequestFailed
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.kafka.test_transport import Mute
 

@@ -6,15 +6,12 @@ from typing import Any
 import pytest
 from kafka.protocol.admin.groups import DescribeGroupsResponse
 
+from bellwether_kafka.coordinator.kafka import DescribeByBroker, DescribeMany, RemoveStreamsMember, asks_bellwether
 from bellwether_kafka.coordinator.kafka.describe_groups import (
     ConsumerGroupDescribeResponse,
-    DescribeByBroker,
-    RemoveStreamsMember,
     StreamsGroupDescribeResponse,
-    asks_bellwether,
 )
-from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Node
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Node
 
 NODE = Node(1, "b", 9092)
 

@@ -9,17 +9,15 @@ from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import InitProducerIdResponse, ProduceRequest, ProduceResponse
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
+from bellwether_kafka.coordinator.kafka import FenceProducer, FindLeader, FindTransactionCoordinator, ReadRecords
 from bellwether_kafka.coordinator.kafka.log_requests import (
     AppendedRecord,
     AppendRecord,
-    FindLeader,
     FindStart,
     LeaderFound,
     ReadLog,
-    ReadRecords,
 )
-from bellwether_kafka.coordinator.kafka.producer_requests import FenceProducer, FindTransactionCoordinator
-from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Node
+from bellwether_kafka.coordinator.membership import CoordinatorAnswer, Node
 
 NODE = Node(1, "broker", 9092)
 GZIP, NO_CODEC = 1, 5

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import NO_RACK, ClusterView
+from bellwether_kafka.assignors.shared import NO_RACK, ClusterView
 from bellwether_kafka.coordinator.kafka.metadata import (
     ABSENT,
     MetadataCache,

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from bellwether_kafka.coordinator.kafka import MetadataRead
 from bellwether_kafka.coordinator.kafka.metadata import (
     ABSENT,
     MetadataCache,
-    MetadataRead,
     ReplicaSet,
     cluster_view,
     distinct_placements,

@@ -6,11 +6,8 @@ from typing import Any
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
-from bellwether_kafka.coordinator.kafka.broker_configs import oldest_release
-from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_properties
-from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
-from bellwether_kafka.coordinator.kafka.transport import Transport
-from bellwether_kafka.coordinator.membership.events import Node
+from bellwether_kafka.coordinator.kafka import ClusterReader, Transport, librdkafka_properties, oldest_release
+from bellwether_kafka.coordinator.membership import Node
 from tests.support.answering_brokers import LOOPBACK, Brokers, Size
 
 OLD, NEW = 0, 1

@@ -10,11 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import tokens
-from bellwether_kafka.coordinator.kafka.client_properties import (
-    client_config,
-    librdkafka_properties,
-)
+from bellwether_kafka.coordinator.kafka import client_config, librdkafka_properties, tokens
 from bellwether_kafka.coordinator.kafka.tokens import TokenError, TokenKeeper
 from tests.unit.coordinator.kafka.token_endpoint import LOGIN, Endpoint
 

@@ -5,8 +5,8 @@ import uuid
 import pytest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from bellwether_kafka.coordinator.kafka.node_requests import TopicIds
-from bellwether_kafka.coordinator.membership.events import Node
+from bellwether_kafka.coordinator.kafka import TopicIds
+from bellwether_kafka.coordinator.membership import Node
 
 FIRST, SECOND = uuid.UUID(int=1), uuid.UUID(int=2)
 ASKED = TopicIds(Node(1, "127.0.0.1", 9092), (FIRST.bytes,), ("orders", "not a topic"), 1_000)

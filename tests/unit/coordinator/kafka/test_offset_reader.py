@@ -12,17 +12,16 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
 
-from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
-from bellwether_kafka.coordinator.kafka.node_requests import (
+from bellwether_kafka.coordinator.kafka import (
     AnyCommitted,
+    ClusterReader,
     FetchedOffsets,
-    FetchOffsets,
-    FindAnyOffset,
+    LogPlace,
+    OffsetReader,
+    TransportError,
 )
-from bellwether_kafka.coordinator.kafka.offset_messages import LogPlace
-from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
-from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.events import Failure, Node
+from bellwether_kafka.coordinator.kafka.node_requests import FetchOffsets, FindAnyOffset
+from bellwether_kafka.coordinator.membership import Failure, Node
 from bellwether_kafka.protocol.primitives import TopicPartition as PrimitivePartition
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import EmbeddedTransport

@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka.cluster import (
-    FAILED_AGAIN_S,
-    SHARED_AGE_MS,
-    ClusterUnreachableError,
-    SharedReader,
-)
+from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, SharedReader
+from bellwether_kafka.coordinator.kafka.cluster import FAILED_AGAIN_S, SHARED_AGE_MS
 from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
 
 

@@ -2,21 +2,15 @@
 
 from typing import Any
 
+from bellwether_kafka.coordinator.kafka import BrokerGroup, DescribeByBroker, SentTopology, possible_topologies
 from bellwether_kafka.coordinator.kafka.describe_groups import (
-    BrokerGroup,
-    DescribeByBroker,
     SentSubtopology,
     SentTopic,
-    SentTopology,
     StreamsGroupDescribeResponse,
     StreamsGroupHeartbeatRequest,
 )
-from bellwether_kafka.coordinator.kafka.temporary_members import (
-    TOPOLOGIES_MAX,
-    TemporaryStreamsMember,
-    possible_topologies,
-)
-from bellwether_kafka.coordinator.membership.events import Node
+from bellwether_kafka.coordinator.kafka.temporary_members import TOPOLOGIES_MAX, TemporaryStreamsMember
+from bellwether_kafka.coordinator.membership import Node
 
 NODE = Node(1, "b", 9092)
 DELETED, COMPACTED = (("cleanup.policy", "delete"),), (("cleanup.policy", "compact"), ("retention.ms", "7"))

@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import kerberos, tokens
-from bellwether_kafka.coordinator.kafka.client_properties import (
-    KEEPER,
-    KEYTAB,
-    LIBRDKAFKA_DEFAULTS,
+from bellwether_kafka.coordinator.kafka import (
     ClientConfigError,
     check_kerberos,
     client_config,
+    kerberos,
     librdkafka_properties,
+    tokens,
 )
+from bellwether_kafka.coordinator.kafka.client_properties import KEEPER, KEYTAB, LIBRDKAFKA_DEFAULTS
 from bellwether_kafka.coordinator.kafka.tokens import Token, TokenError, TokenKeeper
 from tests.unit.coordinator.kafka.token_endpoint import LOGIN, SECRET, Endpoint
 

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether_kafka.coordinator.kafka import metadata
-from bellwether_kafka.coordinator.kafka.cluster import ClusterReader, SharedReader
-from bellwether_kafka.coordinator.kafka.many_groups import FetchOffsetsOfMany, LatestOffsets
+from bellwether_kafka.coordinator.kafka import ClusterReader, FetchOffsetsOfMany, LatestOffsets, SharedReader, metadata
 from bellwether_kafka.coordinator.kafka.node_requests import FetchOffsets
-from bellwether_kafka.coordinator.membership.events import Node
-from bellwether_kafka.coordinator.topology.internal_topics import TopicCreationError, TopicPlan, create_topics
+from bellwether_kafka.coordinator.membership import Node
+from bellwether_kafka.coordinator.topology import TopicCreationError
+from bellwether_kafka.coordinator.topology.internal_topics import TopicPlan, create_topics
 from bellwether_kafka.protocol.primitives import is_topic_name
 from tests.paths import ROOT
 

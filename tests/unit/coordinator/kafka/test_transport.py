@@ -17,11 +17,21 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer.group import JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
+from bellwether_kafka.coordinator.kafka import Transport, TransportError, UnreachableError
 from bellwether_kafka.coordinator.kafka.connections import Connections, release_of
 from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message, reason_of, unreachable
-from bellwether_kafka.coordinator.kafka.transport import Transport, TransportError, UnreachableError
-from bellwether_kafka.coordinator.membership.commands import Describe, FindCoordinator, Heartbeat, Join, Leave
-from bellwether_kafka.coordinator.membership.events import CoordinatorAnswer, Failure, JoinedMember, Node, RequestFailed
+from bellwether_kafka.coordinator.membership import (
+    CoordinatorAnswer,
+    Describe,
+    Failure,
+    FindCoordinator,
+    Heartbeat,
+    Join,
+    JoinedMember,
+    Leave,
+    Node,
+    RequestFailed,
+)
 
 NODE = Node(1, "127.0.0.1", 9092)
 JOIN = Join(1, NODE, "orders", 305_000, "bw-1", "bw", (("range", b"me"), ("sticky", b"me")), "why", 10_000, 15_000)

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.takeover.own_id import BATCH
-from bellwether_kafka.coordinator.membership.transitions import (
-    State,
-    Step,
-)
+from bellwether_kafka.coordinator.membership.transitions import Step
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     BAD,

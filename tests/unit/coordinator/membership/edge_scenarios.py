@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.requests import Timer
-from bellwether_kafka.coordinator.membership.transitions import (
-    State,
-    Step,
-)
+from bellwether_kafka.coordinator.membership.transitions import Step
 from tests.unit.coordinator.membership.beginnings import (
     IMPATIENT,
     INVALID,

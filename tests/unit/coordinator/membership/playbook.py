@@ -7,12 +7,10 @@ another reading, or None for none.
 
 from typing import Any, TypeVar
 
+from bellwether_kafka.coordinator.membership import GroupMembership, MembershipConfig, SearchTurns, State
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.machine import GroupMembership
-from bellwether_kafka.coordinator.membership.takeover_policy import SearchTurns
-from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge, State
+from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge
 
 NODE = e.Node(1, "broker1", 9092)
 OTHER_NODE = e.Node(2, "broker2", 9092)

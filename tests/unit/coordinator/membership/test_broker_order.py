@@ -5,6 +5,7 @@ import uuid
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import tables
 from bellwether_kafka.coordinator.membership.broker_order import (
     HashOrder,
     MemberTable,
@@ -12,7 +13,6 @@ from bellwether_kafka.coordinator.membership.broker_order import (
     sorting_before,
     sorts_first,
     spread_hash,
-    tables,
     unavoidable,
 )
 

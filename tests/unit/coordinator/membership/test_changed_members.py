@@ -2,11 +2,16 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.changed_members import changed_members, may_change, sentence
-from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.membership.shown import ShownGroup
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.coordinator.membership import (
+    DescribedMember,
+    JoinedMember,
+    ShownGroup,
+    changed_members,
+    may_change,
+    sentence,
+)
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 OWN = "bellwether-1"
 

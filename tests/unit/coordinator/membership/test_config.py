@@ -2,7 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.config import MembershipConfig, check_timing
+from bellwether_kafka.coordinator.membership import MembershipConfig, check_timing
 
 
 def test_the_defaults_keep_the_promise() -> None:

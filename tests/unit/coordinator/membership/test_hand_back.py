@@ -1,11 +1,9 @@
 """Handing the lead back because members do not work: once in a day, and back only with a proof."""
 
+from bellwether_kafka.coordinator.membership import Decide, Join, Leave, NoteKind, NotLeading, State
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from bellwether_kafka.coordinator.membership.commands import Decide, Join, Leave, NoteKind
 from bellwether_kafka.coordinator.membership.lead_rules import DAY_S
-from bellwether_kafka.coordinator.membership.role import NotLeading
-from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
 HARM = e.StepAsideWanted("the topology is not the application's")

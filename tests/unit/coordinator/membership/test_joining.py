@@ -2,24 +2,26 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.commands import (
+from bellwether_kafka.coordinator.membership import (
+    STOCK_PROTOCOLS,
+    ActiveRoleChanged,
+    ComparisonReady,
     Decide,
     Describe,
+    DescribedMember,
     Join,
     Leave,
     NoteKind,
+    NotLeading,
     PlanDelivered,
     RebuildMemory,
+    State,
     Sync,
 )
-from bellwether_kafka.coordinator.membership.config import STOCK_PROTOCOLS
-from bellwether_kafka.coordinator.membership.events import ActiveRoleChanged, ComparisonReady, DescribedMember
 from bellwether_kafka.coordinator.membership.lead_rules import empty_assignment
 from bellwether_kafka.coordinator.membership.lead_rules import subscription as own_subscription
-from bellwether_kafka.coordinator.membership.role import NotLeading
-from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
 UUID = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"

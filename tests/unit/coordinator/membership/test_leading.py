@@ -2,9 +2,18 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.commands import Abandon, Decide, Heartbeat, Join, Leave, NoteKind
-from bellwether_kafka.coordinator.membership.events import DecisionFailed, RebalanceWanted, Wake
-from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.membership import (
+    Abandon,
+    Decide,
+    DecisionFailed,
+    Heartbeat,
+    Join,
+    Leave,
+    NoteKind,
+    RebalanceWanted,
+    State,
+    Wake,
+)
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 
 UNKNOWN_MEMBER_ID = 25

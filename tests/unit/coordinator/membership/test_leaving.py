@@ -2,10 +2,17 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.commands import FindCoordinator, Heartbeat, Join, Leave, Note
-from bellwether_kafka.coordinator.membership.events import DecisionReady, StopRequested
-from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.coordinator.membership import (
+    DecisionReady,
+    FindCoordinator,
+    Heartbeat,
+    Join,
+    Leave,
+    Note,
+    State,
+    StopRequested,
+)
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
 REBALANCE_IN_PROGRESS = 27

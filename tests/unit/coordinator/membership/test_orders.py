@@ -2,9 +2,9 @@
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
 LEAVE = e.OrdersInForce("eve has ordered leave", "")
@@ -139,7 +139,7 @@ def test_without_a_set_a_fenced_instance_ends_with_its_own_code() -> None:
 
 
 def test_a_standby_without_an_instance_id_is_refused() -> None:
-    from bellwether_kafka.coordinator.membership.config import MembershipConfig, check_timing
+    from bellwether_kafka.coordinator.membership import MembershipConfig, check_timing
 
     assert "standby needs an instance_id" in (check_timing(MembershipConfig("orders", standby=True)) or "")
 

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import PROGRESS, NoteKind, Reactions
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.commands import NoteKind
-from bellwether_kafka.coordinator.membership.reactions import DAMPED_S_MAX, PROGRESS, QUIET_S, Reactions
+from bellwether_kafka.coordinator.membership.reactions import DAMPED_S_MAX, QUIET_S
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 
 INTERVAL_S = 10.0

@@ -3,27 +3,26 @@
 import pytest
 from kafka.errors import for_code
 
-from bellwether_kafka.coordinator.membership.commands import (
+from bellwether_kafka.coordinator.membership import (
+    Code,
     Describe,
+    Failure,
     Fatal,
     FindCoordinator,
     Heartbeat,
+    HeartbeatAnswer,
     Join,
+    JoinAnswer,
     Leave,
     NoteKind,
-    Sync,
-)
-from bellwether_kafka.coordinator.membership.error_codes import Code, name_of
-from bellwether_kafka.coordinator.membership.events import (
-    Failure,
-    HeartbeatAnswer,
-    JoinAnswer,
+    NotLeading,
     RequestFailed,
+    State,
     StopRequested,
+    Sync,
     SyncAnswer,
+    name_of,
 )
-from bellwether_kafka.coordinator.membership.role import NotLeading
-from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import ME, NODE, OTHER_NODE, Play, member, seen
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16

@@ -5,26 +5,25 @@ from itertools import pairwise
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.commands import (
+from bellwether_kafka.coordinator.membership import (
+    Code,
+    CoordinatorAnswer,
     Describe,
+    DescribeAnswer,
     Fatal,
     FindCoordinator,
     Heartbeat,
-    Join,
-    Leave,
-    Sync,
-)
-from bellwether_kafka.coordinator.membership.error_codes import Action, Code, action_for
-from bellwether_kafka.coordinator.membership.events import (
-    CoordinatorAnswer,
-    DescribeAnswer,
     HeartbeatAnswer,
+    Join,
     JoinAnswer,
+    Leave,
     LeaveAnswer,
+    NotLeading,
+    State,
+    Sync,
     SyncAnswer,
 )
-from bellwether_kafka.coordinator.membership.role import NotLeading
-from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.membership.error_codes import Action, action_for
 from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.test_recovery import UNNAMED_ERROR, alerts, fatal_of
 

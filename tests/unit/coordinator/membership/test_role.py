@@ -2,10 +2,10 @@
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import REMEDIES, NotLeading, Obstacle
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle
 from tests.paths import ROOT
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (

@@ -2,18 +2,20 @@
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import MembershipConfig, is_bellwether
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.lead_rules import (
     NOT_TO_BE_CONVERTED,
     empty_assignment,
-    is_bellwether,
     subscription,
     with_own,
 )
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
+from bellwether_kafka.protocol.messages import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
 from tests.unit.coordinator.membership.playbook import ME
 
 

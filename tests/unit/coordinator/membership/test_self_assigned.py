@@ -3,11 +3,11 @@ broker refuse their commits (docs/reference/broker-behaviour.md#commits-without-
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import NotLeading as R
+from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.leading import REMOVED_BACK_MS_MAX
-from bellwether_kafka.coordinator.membership.role import NotLeading as R
-from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
 REBALANCE_IN_PROGRESS = 27

@@ -2,13 +2,23 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.commands import Decide, Join, Leave, NoteKind, Sync
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL
-from bellwether_kafka.coordinator.membership.events import RebalanceWanted, StepAsideWanted
-from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
+from bellwether_kafka.coordinator.membership import (
+    STREAMS_PROTOCOL,
+    Decide,
+    Join,
+    Leave,
+    NoteKind,
+    RebalanceWanted,
+    State,
+    StepAsideWanted,
+    Sync,
+)
+from bellwether_kafka.protocol.messages import (
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import NotLeading, Obstacle, State
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
-from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play, seen
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,

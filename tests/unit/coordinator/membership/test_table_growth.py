@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, tables
 from bellwether_kafka.coordinator.membership.broker_order import (
     BUCKETS_MIN,
     HashOrder,
@@ -17,17 +18,9 @@ from bellwether_kafka.coordinator.membership.broker_order import (
     sorting_before,
     sorts_first,
     spread_hash,
-    tables,
     unavoidable,
 )
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.table_growth import (
-    OWN_MEMBERS,
-    TEMPORARY_MAX,
-    Forecasts,
-    growths,
-    removals_allowed,
-)
+from bellwether_kafka.coordinator.membership.table_growth import OWN_MEMBERS, TEMPORARY_MAX, growths, removals_allowed
 from tests.seeds import seeds
 
 SIZE_MAX = 2**31 - 1

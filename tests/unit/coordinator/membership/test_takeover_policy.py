@@ -4,18 +4,23 @@ from dataclasses import replace
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import (
+    MembershipConfig,
+    NoteKind,
+    NotLeading,
+    Obstacle,
+    SearchTurns,
+    State,
+    proven,
+)
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from bellwether_kafka.coordinator.membership.commands import NoteKind
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.lead_rules import (
     subscription,
 )
-from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
-from bellwether_kafka.coordinator.membership.takeover_policy import TURN_S, SearchTurns, proven
-from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.coordinator.membership.takeover_policy import TURN_S
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,

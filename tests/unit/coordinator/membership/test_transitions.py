@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import NotLeading, State
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.role import NotLeading
 from bellwether_kafka.coordinator.membership.transitions import (
     INTERNAL_ERROR,
     MEMBERSHIP,
     TAKEOVER,
     Edge,
-    State,
     edges,
     trigger_name,
 )

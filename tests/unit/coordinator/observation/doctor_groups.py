@@ -3,11 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.health import Check, DoctorFacts, examine
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.planning import StreamsConfig
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.web.test_picture import decided, member
 

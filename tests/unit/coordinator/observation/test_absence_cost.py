@@ -5,18 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.group import RawMember
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.observation.absence_cost import (
-    EVACUATION,
-    GUARD,
-    Ending,
-    Pace,
-    absence_cost,
-    costliest_crash,
-)
+from bellwether_kafka.assignors.shared import Decision, RawMember
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.coordinator.observation import GUARD, Ending, Pace, absence_cost, costliest_crash
+from bellwether_kafka.coordinator.observation.absence_cost import EVACUATION
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 from tests.unit.coordinator.web.test_picture import decided, member
 

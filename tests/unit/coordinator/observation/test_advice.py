@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.registry import POLICIES
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.assignors.consumer import POLICIES
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, next_steps
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, DoctorFacts, examine
-from bellwether_kafka.coordinator.observation.next_steps import next_steps
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
-from bellwether_kafka.coordinator.settings.leaders import policies_of
-from bellwether_kafka.coordinator.settings.process_settings import Settings, load
-from bellwether_kafka.protocol.messages.stateful import PROTOCOL as STATEFUL_PROTOCOL
+from bellwether_kafka.coordinator.settings import GroupSettings, Settings, load, policies_of
+from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 from tests.unit.coordinator.observation.doctor_groups import LIMITS, application, consumers, thread
 
 Entry = dict[str, Any]

@@ -3,19 +3,12 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.coordinator.observation.anomalies import (
-    BY_TOPIC,
-    Anomaly,
-    AnomalyKind,
-    of_applications,
-    of_assignment,
-    of_shares,
-)
+from bellwether_kafka.assignors.consumer import Policy, decide
+from bellwether_kafka.assignors.shared import Memory
+from bellwether_kafka.coordinator.observation import BY_TOPIC, Anomaly, AnomalyKind
+from bellwether_kafka.coordinator.observation.anomalies import of_applications, of_assignment, of_shares
 from bellwether_kafka.coordinator.observation.observation import anomalies_of
-from bellwether_kafka.coordinator.telemetry.metrics import Metrics
+from bellwether_kafka.coordinator.telemetry import Metrics
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.coordinator.observation.test_observer import Shared, of_fleet, refreshed

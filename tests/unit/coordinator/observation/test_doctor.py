@@ -8,20 +8,24 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError
 
-from bellwether_kafka.assignors.consumer.registry import LOAD_AWARE, Policy
-from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
-from bellwether_kafka.coordinator.kafka.broker_configs import SettingOfBroker
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
-from bellwether_kafka.coordinator.membership.error_codes import Code
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.membership.lead_rules import is_bellwether, subscription
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
+from bellwether_kafka.coordinator.ghosts import GhostOptions
+from bellwether_kafka.coordinator.kafka import SettingOfBroker
+from bellwether_kafka.coordinator.membership import (
+    STREAMS_PROTOCOL,
+    Code,
+    DescribeAnswer,
+    DescribedMember,
+    MembershipConfig,
+    SizeLimit,
+    is_bellwether,
+)
+from bellwether_kafka.coordinator.membership.lead_rules import subscription
+from bellwether_kafka.coordinator.observation import GroupLag, Observation, ObservedMember, next_steps, observation
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, examine, worst
-from bellwether_kafka.coordinator.observation.lag import GroupLag
 from bellwether_kafka.coordinator.observation.log_bounds import NO_REQUEST
-from bellwether_kafka.coordinator.observation.next_steps import next_steps
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation
 from bellwether_kafka.coordinator.observation.unknown import unknown_of
-from bellwether_kafka.coordinator.planning.racks.rack_rules import RackSource
+from bellwether_kafka.coordinator.planning import RackSource
 from tests.unit.assignors.streams.world import Thread, group
 from tests.unit.coordinator.membership.takeover.takeover_scenes import GROUP
 from tests.unit.coordinator.observation.doctor_groups import (

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.assignors.streams.application import Subtopology, Topology
+from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, MembershipConfig
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, next_steps
 from bellwether_kafka.coordinator.observation.health import CheckVerdict, DoctorFacts, examine
-from bellwether_kafka.coordinator.observation.next_steps import next_steps
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
-from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
-from bellwether_kafka.coordinator.topology.upgrade import upgrade
+from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.settings import GroupSettings
+from bellwether_kafka.coordinator.topology import upgrade
 from tests.unit.assignors.streams.world import SHOP as SHOP_TOPOLOGY
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.membership.takeover.takeover_scenes import ids

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from bellwether_kafka.coordinator.observation.lag import GroupLag, LagVerdict, PartitionLag, group_lag
+from bellwether_kafka.coordinator.observation import GroupLag, LagVerdict, PartitionLag
+from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_offset_history import history, of_one_partition, sample
 
 OWNED = {TopicPartition("t", 0): "a-1"}

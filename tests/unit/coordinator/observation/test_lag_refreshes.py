@@ -9,26 +9,24 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.coordinator.kafka.metadata import (
-    ABSENT,
-    MetadataCache,
-    MetadataRead,
-    cluster_view,
-    distinct_placements,
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import ClusterView
+from bellwether_kafka.coordinator.kafka import NO_END, AnyCommitted, Ends, MetadataRead, Offsets, OffsetsError
+from bellwether_kafka.coordinator.kafka.metadata import ABSENT, MetadataCache, cluster_view, distinct_placements
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, MembershipConfig
+from bellwether_kafka.coordinator.observation import (
+    SELF_ASSIGNED,
+    VERDICTS,
+    GroupLag,
+    GroupObserver,
+    LagRefreshes,
+    LagVerdict,
+    Observation,
+    Sources,
+    as_document,
+    lag_refreshes,
 )
-from bellwether_kafka.coordinator.kafka.node_requests import AnyCommitted
-from bellwether_kafka.coordinator.kafka.offset_reader import NO_END, Ends, Offsets, OffsetsError
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.observation import lag_refreshes
-from bellwether_kafka.coordinator.observation.group_reader import Sources
-from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
-from bellwether_kafka.coordinator.observation.lag_refreshes import ASK_AGAIN_MS, LagRefreshes
-from bellwether_kafka.coordinator.observation.observation import Observation, as_document
-from bellwether_kafka.coordinator.observation.observer import GroupObserver
-from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED
+from bellwether_kafka.coordinator.observation.lag_refreshes import ASK_AGAIN_MS
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_observation import classic
 

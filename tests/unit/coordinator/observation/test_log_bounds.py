@@ -6,10 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.events import Failure
-from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
-from bellwether_kafka.coordinator.observation.log_bounds import read_logs
+from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.membership import Failure
+from bellwether_kafka.coordinator.observation import LagRefreshes, read_logs
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.kafka.test_transport import (
     FOLLOWER,

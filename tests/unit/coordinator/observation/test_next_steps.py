@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from bellwether_kafka.coordinator.observation import next_steps
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
-from bellwether_kafka.coordinator.observation.next_steps import STEPS_MAX, next_steps
+from bellwether_kafka.coordinator.observation.next_steps import STEPS_MAX
 from tests.unit.coordinator.observation.test_doctor import consumers
 
 OK = Check("racks", CheckVerdict.PASS, "Well.")

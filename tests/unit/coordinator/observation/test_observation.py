@@ -9,35 +9,34 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.consumer.views import recall
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import AssignedMember as Stored
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerMember, BrokerSubtopology
-from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.membership.lead_rules import subscription
-from bellwether_kafka.coordinator.membership.shown import shown
-from bellwether_kafka.coordinator.observation.lag import group_lag
-from bellwether_kafka.coordinator.observation.observation import (
-    Observation,
-    Shadow,
-    as_document,
-    observation,
-    shadow_of,
+from bellwether_kafka.assignors.consumer import Policy, decide, recall
+from bellwether_kafka.assignors.shared import AssignedMember as Stored
+from bellwether_kafka.assignors.shared import ClusterView, Memory, RawGroup, RawMember
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology
+from bellwether_kafka.coordinator.membership import (
+    Decide,
+    DescribeAnswer,
+    DescribedMember,
+    JoinedMember,
+    RebuildMemory,
+    shown,
 )
+from bellwether_kafka.coordinator.membership.lead_rules import subscription
+from bellwether_kafka.coordinator.observation import Observation, Shadow, as_document, observation
+from bellwether_kafka.coordinator.observation.lag import group_lag
+from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
-from bellwether_kafka.coordinator.planning.broker_assigned import classic_view, topology_of
+from bellwether_kafka.coordinator.planning import classic_view, topology_of
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
-from bellwether_kafka.coordinator.telemetry.metrics import Metrics
-from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
+from bellwether_kafka.coordinator.telemetry import Metrics, ObservedMetrics
+from bellwether_kafka.protocol.messages import (
+    LATEST_OFFSET,
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
 from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.planning.applications import App
 

@@ -10,33 +10,23 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Rule, Weights
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams.application import EndOffsets
 from bellwether_kafka.coordinator.kafka import (
     AnyCommitted,
     BrokerGroup,
     BrokerMember,
     BrokerProtocol,
     Ends,
+    MetadataRead,
     TransportError,
 )
-from bellwether_kafka.coordinator.kafka.metadata import (
-    MetadataCache,
-    MetadataRead,
-    cluster_view,
-    distinct_placements,
-)
-from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, DescribedMember, Failure
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.observation.group_reader import Sources
-from bellwether_kafka.coordinator.observation.kept import Kept
-from bellwether_kafka.coordinator.observation.lag_refreshes import LagRefreshes
-from bellwether_kafka.coordinator.observation.observation import Observation
-from bellwether_kafka.coordinator.observation.observer import GroupObserver
-from bellwether_kafka.coordinator.observation.unknown import Unknown
-from bellwether_kafka.coordinator.planning.applications import load_application
+from bellwether_kafka.coordinator.kafka.metadata import MetadataCache, cluster_view, distinct_placements
+from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, DescribedMember, Failure, MembershipConfig
+from bellwether_kafka.coordinator.observation import GroupObserver, Kept, LagRefreshes, Observation, Sources, Unknown
+from bellwether_kafka.coordinator.planning import load_application
 from bellwether_kafka.coordinator.runtime.process import present_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition

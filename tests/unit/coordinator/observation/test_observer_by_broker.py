@@ -7,17 +7,16 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.registry import Policy
+from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import EVERYTHING, ClusterView, GroupView, IntArray, Rule, Weights
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology, Counts
 from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
-from bellwether_kafka.coordinator.membership import DescribeAnswer
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
+from bellwether_kafka.coordinator.membership import DescribeAnswer, MembershipConfig
+from bellwether_kafka.coordinator.observation import GroupObserver
 from bellwether_kafka.coordinator.observation import observer as observing
 from bellwether_kafka.coordinator.observation.log_bounds import LogBytes
-from bellwether_kafka.coordinator.observation.observer import GroupObserver
-from bellwether_kafka.coordinator.planning.applications import load_application
+from bellwether_kafka.coordinator.planning import load_application
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_observer import Shared, SharedApplication, of_fleet, refreshed
 from tests.unit.coordinator.planning.applications import App

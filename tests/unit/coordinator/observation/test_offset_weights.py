@@ -3,13 +3,21 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.load_aware import Load, LoadAware, by_counts, holding
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, moves
-from bellwether_kafka.assignors.shared.record_sizes import LogSample, RecordSizes, SizesOfTopics
-from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.consumer import Load, LoadAware, holding
+from bellwether_kafka.assignors.consumer.load_aware import by_counts
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    ClusterView,
+    GroupView,
+    LogSample,
+    RecordSizes,
+    SizesOfTopics,
+    Weights,
+    moves,
+)
 from bellwether_kafka.coordinator.observation.lag_refreshes import heavy_partitions, weights_of
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of
 from tests.unit.coordinator.observation.test_offset_history import history, of_one_partition, sample
 

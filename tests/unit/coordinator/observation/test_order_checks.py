@@ -3,8 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
-from bellwether_kafka.coordinator.control.records import NO_END_MS, InstanceHeartbeat, Order, PlacementOrder, Record
+from bellwether_kafka.coordinator.control import (
+    NO_END_MS,
+    InstanceHeartbeat,
+    Order,
+    OrderKind,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+)
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, DoctorFacts, GivenOrders, examine
 from tests.unit.coordinator.observation.doctor_groups import check, consumers
 

@@ -5,14 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.shared.decision import Decision, Moves
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.coordinator.observation.observation import Observation
-from bellwether_kafka.coordinator.observation.pauses import Pause, Pauses, seen_pause
-from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
-from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings
+from bellwether_kafka.assignors.consumer import PartitionPlan
+from bellwether_kafka.assignors.shared import NOBODY, Decision, Moves
+from bellwether_kafka.coordinator.observation import Observation, Pause, Pauses, SeenRebalance, seen_pause
+from bellwether_kafka.coordinator.planning import Cause, CauseKind, PlannedRebalance, Timings
 from tests.unit.coordinator.web.test_picture import decided, member, planned
 
 A, B = member("a-1", None), member("b-1", None)

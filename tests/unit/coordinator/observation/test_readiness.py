@@ -4,13 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.decision import Decision, GroupPlan
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
-from bellwether_kafka.coordinator.observation.readiness import unready
-from bellwether_kafka.coordinator.observation.unknown import Unknown
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, Rule
+from bellwether_kafka.coordinator.observation import Observation, Unknown, unready
+from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.protocol.primitives import ProcessId
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 from tests.unit.coordinator.web.test_picture import decided, member
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Moves
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.observation.rebalances import LINES_MAX, Rebalances, SeenRebalance
-from bellwether_kafka.coordinator.planning.causes import CauseKind
+from bellwether_kafka.assignors.shared import Moves
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Rebalances, SeenRebalance
+from bellwether_kafka.coordinator.observation.rebalances import LINES_MAX
+from bellwether_kafka.coordinator.planning import CauseKind
 from tests.unit.coordinator.observation.test_observation import tp
 
 

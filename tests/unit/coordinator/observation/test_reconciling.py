@@ -6,14 +6,11 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.coordinator.cli.plan import _explanations
-from bellwether_kafka.coordinator.kafka.describe_groups import (
-    BrokerGroup,
-    BrokerMember,
-    BrokerSubtopology,
-    described_by_broker,
-)
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology
+from bellwether_kafka.coordinator.kafka.describe_groups import described_by_broker
 from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
-from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind, hand_overs
+from bellwether_kafka.coordinator.observation import AnomalyKind
+from bellwether_kafka.coordinator.observation.anomalies import hand_overs
 from tests.unit.coordinator.assessment.test_assess import PRICES, reported
 from tests.unit.coordinator.observation.test_observer import Shared, of_fleet, refreshed
 

@@ -4,11 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer
-from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, observation
-from bellwether_kafka.coordinator.observation.removals import Removals, removals
+from bellwether_kafka.coordinator.membership import (
+    STREAMS_PROTOCOL,
+    DescribeAnswer,
+    MembershipConfig,
+    NotLeading,
+    Obstacle,
+    SizeLimit,
+)
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Removals, observation, removals
 from tests.unit.coordinator.membership.takeover.takeover_scenes import ALWAYS_FRONT, FIVE, FOUR, FRONT, GROUP, client
 from tests.unit.coordinator.membership.takeover.test_takeover_slow_broker import CROWD
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.coordinator.observation.lag import LagVerdict, group_lag
+from bellwether_kafka.coordinator.observation import LagVerdict, Rhythms
+from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
-from bellwether_kafka.coordinator.observation.rhythms import KEPT_MS, Rhythms
+from bellwether_kafka.coordinator.observation.rhythms import KEPT_MS
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 BEGAN_S = 1_700_000_000

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.observation.self_assigned import LASTS_MS_MIN, PAUSES, Committed, MemberlessCommits
+from bellwether_kafka.coordinator.observation import MemberlessCommits
+from bellwether_kafka.coordinator.observation.self_assigned import LASTS_MS_MIN, PAUSES, Committed
 
 
 def after(*readings: Committed, apart_ms: int = 10_000) -> MemberlessCommits:

@@ -12,12 +12,12 @@ from bellwether_kafka.coordinator.kafka import (
     NO_END,
     Ends,
     FetchedOffsets,
+    MetadataRead,
     OffsetsError,
     SharedReader,
     Transport,
     TransportError,
 )
-from bellwether_kafka.coordinator.kafka.metadata import MetadataRead
 from bellwether_kafka.coordinator.membership import (
     Code,
     CoordinatorAnswer,

@@ -5,8 +5,7 @@ import uuid
 
 import pytest
 
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.observation.short_ids import full_ids, short_ids
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, full_ids, short_ids
 
 A, B = "app-0af1c2d3-1111-4222-8333-444455556666", "app-0bc2c2d3-1111-4222-8333-444455556666"
 

@@ -4,15 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import LOAD_AWARE, Policy
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import stock
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy, decide
+from bellwether_kafka.assignors.shared import Memory
+from bellwether_kafka.assignors.streams import stock
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
 from bellwether_kafka.assignors.streams.stages import StageConfigs
-from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, anomalies_of, shadow_of
+from bellwether_kafka.coordinator.observation import AnomalyKind, Observation, ObservedMember
+from bellwether_kafka.coordinator.observation.observation import anomalies_of, shadow_of
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.assignors.streams.world import Thread, ends_of, group, led

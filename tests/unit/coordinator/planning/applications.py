@@ -7,20 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import AssignedMember, RawMember
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import Assignors
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.kafka.offset_reader import Offsets, OffsetsError
-from bellwether_kafka.coordinator.membership.commands import Decide
-from bellwether_kafka.coordinator.membership.events import JoinedMember
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
-from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
+from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawMember
+from bellwether_kafka.assignors.streams import Assignors, TaskPlan
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Topology
+from bellwether_kafka.coordinator.kafka import Offsets, OffsetsError
+from bellwether_kafka.coordinator.membership import Decide, JoinedMember
+from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, StreamsConfig, StreamsKind
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
 

@@ -5,10 +5,9 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.coordinator.membership.commands import Decide
-from bellwether_kafka.coordinator.membership.events import JoinedMember
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.assignors.shared import ClusterView
+from bellwether_kafka.coordinator.membership import Decide, JoinedMember
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 
 CLUSTER = ClusterView.of({"t": [["a"]] * 4})
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.shared.refusal import RefusalError
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
+from bellwether_kafka.assignors.shared import RefusalError
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
 from tests.unit.assignors.streams.world import SHOP, Thread
 from tests.unit.coordinator.planning.applications import RETURNED, A, App, B, C, TopologySource, after, lead, order, run
 

@@ -2,22 +2,12 @@
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.coordinator.planning.causes import (
-    Cause,
-    CauseKind,
-    cause,
-    cause_after_return,
-    follows_from_orders,
-)
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, RawGroup, RawMember
+from bellwether_kafka.coordinator.planning import Cause, CauseKind, cause, follows_from_orders
+from bellwether_kafka.coordinator.planning.causes import cause_after_return
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 Members = dict[str, tuple[str, ...]]
 TWO = {"orders": 2}

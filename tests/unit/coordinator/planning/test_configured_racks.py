@@ -3,17 +3,19 @@
 import time
 from dataclasses import replace
 
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.membership.shown import ShownGroup
-from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
-from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.planning.racks.rack_rules import RackRules
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import ClusterView
+from bellwether_kafka.coordinator.membership import (
+    Decide,
+    DescribeAnswer,
+    DescribedMember,
+    JoinedMember,
+    RebuildMemory,
+    ShownGroup,
+)
+from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, RackRules, Source
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.coordinator.planning.test_consumer_kind import OTHER_UUID, OWN, UUID, Reader, run
 
 # Every partition has a replica in both racks; the leaders of the first two are in az2.

@@ -8,21 +8,22 @@ from dataclasses import replace
 
 import pytest
 
+from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.consumer.chain import Problem
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray, Plan
-from bellwether_kafka.assignors.shared.refusal import RefusalError
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.membership.shown import shown
-from bellwether_kafka.coordinator.planning.causes import CauseKind
-from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
-from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.assignors.shared import ClusterView, GroupView, Plan, RefusalError, Rule
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.coordinator.membership import (
+    Decide,
+    DescribeAnswer,
+    DescribedMember,
+    JoinedMember,
+    RebuildMemory,
+    shown,
+)
+from bellwether_kafka.coordinator.planning import CauseKind, ConsumerKind, Planner, Source
 from bellwether_kafka.coordinator.planning.threads import RUNNING_PLANS_MAX, in_thread
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember
 from tests.unit.coordinator.planning.consumer_scenes import MEMBERS, OWN, Reader, joined, order, run
 

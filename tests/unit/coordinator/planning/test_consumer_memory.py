@@ -7,15 +7,21 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
-from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
-from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import ClusterView
+from bellwether_kafka.coordinator.membership import (
+    Decide,
+    DescribeAnswer,
+    DescribedMember,
+    JoinedMember,
+    NotShownError,
+    RebuildMemory,
+    ShownGroup,
+    shown,
+)
+from bellwether_kafka.coordinator.planning import ConsumerKind, Planner
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.planning.consumer_scenes import MEMBERS, OWN, Reader, order, run
 
 

@@ -6,16 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView, Plan
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.coordinator.planning.inspection import inspect, record_bytes
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Memory, Plan, RawGroup, RawMember
+from bellwether_kafka.coordinator.planning import record_bytes
+from bellwether_kafka.coordinator.planning.inspection import inspect
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 CLUSTER = ClusterView.of({"t": [["a"]] * 4, "other": [["a"]] * 2})
 OWN = "bw-1"

@@ -6,14 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import stock
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
-from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.assignors.streams import TaskPlan, stock
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, StreamsConfig, StreamsKind
 from bellwether_kafka.protocol.primitives import ProcessId
 from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.planning.applications import App

@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from bellwether_kafka.coordinator.planning.recorded_rebalance import UnreadableRebalanceError, unpack
+from bellwether_kafka.coordinator.planning import UnreadableRebalanceError, unpack
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,12 @@ import time
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView, GroupView, IntArray
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import ClusterView, GroupView
+from bellwether_kafka.assignors.shared.dense_views import IntArray
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.membership.commands import Decide
-from bellwether_kafka.coordinator.membership.events import JoinedMember
-from bellwether_kafka.coordinator.planning.causes import CauseKind
-from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
-from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.membership import Decide, JoinedMember
+from bellwether_kafka.coordinator.planning import CauseKind, ConsumerKind, Planner, Source
 from bellwether_kafka.coordinator.planning.settling import CHANGES_MAX
 from tests.unit.assignors.consumer.wire import LiveMember
 from tests.unit.coordinator.planning.consumer_scenes import Reader, run

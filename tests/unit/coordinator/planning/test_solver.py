@@ -12,14 +12,10 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.refusal import RefusalCause, RefusalError
-from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
-from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
-from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.planning.solver import LARGE_PARTITIONS, Solver, foreign_code
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
+from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
+from bellwether_kafka.coordinator.planning import ConsumerKind, PlannedRebalance, Planner, Solver, Source, foreign_code
+from bellwether_kafka.coordinator.planning.solver import LARGE_PARTITIONS
 from bellwether_kafka.coordinator.planning.solver_worker import Job
 from tests.unit.coordinator.planning.plugins_gone_wrong import Dies, Eats, Hangs, Plugin, Raises, ShowsItsProcess
 from tests.unit.coordinator.planning.test_consumer_kind import Reader, order

@@ -11,10 +11,9 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import ClusterView, Decision, RefusalError
-from bellwether_kafka.coordinator.planning import ConsumerKind, Planner
-from bellwether_kafka.coordinator.planning.fallback import Proposal, Source, valid
+from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, Solver, Source
+from bellwether_kafka.coordinator.planning.fallback import Proposal, valid
 from bellwether_kafka.coordinator.planning.inspection import misdirected
-from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.solver_worker import Job
 from tests.unit.coordinator.planning.consumer_scenes import MEMBERS, Reader, joined, order
 

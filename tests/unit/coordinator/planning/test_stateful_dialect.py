@@ -9,28 +9,33 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.shared.refusal import RefusalError
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.decide import stock
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.coordinator.membership.commands import Decide, RebuildMemory
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.membership.shown import ShownGroup, shown
+from bellwether_kafka.assignors.shared import RefusalError
+from bellwether_kafka.assignors.streams import stock
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.coordinator.membership import (
+    Decide,
+    DescribeAnswer,
+    DescribedMember,
+    JoinedMember,
+    RebuildMemory,
+    ShownGroup,
+    shown,
+)
 from bellwether_kafka.coordinator.observation.observation import shadow_of
-from bellwether_kafka.coordinator.planning.planner import Planner
-from bellwether_kafka.coordinator.planning.stateful_dialect import UnreadableTopicsError, stateful
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.stateful import (
+from bellwether_kafka.coordinator.planning import Planner, StreamsConfig, stateful
+from bellwether_kafka.coordinator.planning.stateful_dialect import UnreadableTopicsError
+from bellwether_kafka.protocol.messages import (
     PROTOCOL,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
     StatefulAssignment,
     StatefulSubscription,
     StatefulTaskState,
     Task,
 )
-from bellwether_kafka.protocol.primitives.types import ProcessId, TopicPartition
+from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
 from tests.unit.assignors.streams.world import OWN
 from tests.unit.coordinator.planning.applications import Cluster
 

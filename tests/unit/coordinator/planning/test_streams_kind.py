@@ -6,16 +6,11 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.shared.refusal import RefusalError
-from bellwether_kafka.assignors.streams.decide import STOCK, Assignors
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.membership.commands import RebuildMemory
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.membership.shown import shown
-from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.planning.inspection import RECORD_SHARE, record_bytes
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance
-from bellwether_kafka.coordinator.planning.solver import Solver
+from bellwether_kafka.assignors.shared import RefusalError
+from bellwether_kafka.assignors.streams import STOCK, Assignors, TaskPlan
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, RebuildMemory, shown
+from bellwether_kafka.coordinator.planning import PlannedRebalance, Solver, Source, record_bytes
+from bellwether_kafka.coordinator.planning.inspection import RECORD_SHARE
 from bellwether_kafka.coordinator.planning.solver_worker import Job
 from bellwether_kafka.coordinator.planning.streams_kind import OFFSETS_FAILURES_MAX
 from tests.unit.assignors.consumer.scenes import cluster_of

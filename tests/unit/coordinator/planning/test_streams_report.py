@@ -8,17 +8,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.report import report
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.planning.causes import CauseKind, cause
-from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
-from bellwether_kafka.coordinator.telemetry import logs
-from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
-from bellwether_kafka.coordinator.telemetry.metrics import Metrics
-from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
+from bellwether_kafka.assignors.shared import Decision
+from bellwether_kafka.assignors.streams import TaskPlan, report
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.coordinator.planning import (
+    CauseKind,
+    Chosen,
+    PlannedRebalance,
+    Source,
+    Timings,
+    WatchedTopics,
+    cause,
+)
+from bellwether_kafka.coordinator.telemetry import Metrics, StreamsMetrics, log_decision, logs
 from tests.unit.assignors.streams.world import NOW_MS, Thread, always, group, led, placed
 
 A, B, C = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from bellwether_kafka.coordinator.planning.threads import COMPARISONS, TURNS, PlanThreads, Turns, Urgency
+from bellwether_kafka.coordinator.planning import Turns
+from bellwether_kafka.coordinator.planning.threads import COMPARISONS, TURNS, PlanThreads, Urgency
 from tests.unit.coordinator.planning.consumer_scenes import run
 
 GROUPS, LIMIT_S = 100, 30.0

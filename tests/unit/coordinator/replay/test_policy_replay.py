@@ -5,18 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import POLICIES, Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.events.avro import SchemaSet
-from bellwether_kafka.coordinator.replay.history import History, HistoryError, read_history, write_history
-from bellwether_kafka.coordinator.replay.policy_replay import PolicyOutcome, replay_policies
-from bellwether_kafka.coordinator.replay.summary import recommendation, summary
+from bellwether_kafka.assignors.consumer import POLICIES, Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Memory, Rule, Weights
+from bellwether_kafka.coordinator.events import SchemaSet
+from bellwether_kafka.coordinator.replay import (
+    History,
+    HistoryError,
+    PolicyOutcome,
+    read_history,
+    recommendation,
+    replay_policies,
+    summary,
+    write_history,
+)
 from bellwether_kafka.coordinator.telemetry.event_records import snapshot_record
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 
 RACKS = ("az1", "az2", "az3")

@@ -9,20 +9,21 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bellwether_kafka.assignors.consumer.decide import decide
+from bellwether_kafka.assignors.consumer import Policy, decide
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.shared import ClusterView, Memory, Rule, Weights
 from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.events.avro import SchemaSet
-from bellwether_kafka.coordinator.events.entries import assignment_entries
-from bellwether_kafka.coordinator.planning.fallback import Source
-from bellwether_kafka.coordinator.replay.history import read_history, write_history, write_json_lines
-from bellwether_kafka.coordinator.replay.rebalance_replay import RecordedRebalance, rebalances_of, replay_rebalances
+from bellwether_kafka.coordinator.events import SchemaSet, assignment_entries
+from bellwether_kafka.coordinator.planning import Source
+from bellwether_kafka.coordinator.replay import (
+    read_history,
+    rebalances_of,
+    replay_rebalances,
+    write_history,
+    write_json_lines,
+)
+from bellwether_kafka.coordinator.replay.rebalance_replay import RecordedRebalance
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events, snapshot_record
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.coordinator.web.test_picture import decided, member, planned

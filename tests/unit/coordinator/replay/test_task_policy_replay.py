@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.planning.recorded_rebalance import pack
-from bellwether_kafka.coordinator.replay.policy_replay import PolicyOutcome
-from bellwether_kafka.coordinator.replay.task_policy_replay import replay_task_policies
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared import ClusterView, Weights
+from bellwether_kafka.coordinator.planning import pack
+from bellwether_kafka.coordinator.replay import PolicyOutcome, replay_task_policies
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.streams.world import SHOP_COUNTS, Thread
 from tests.unit.coordinator.planning.applications import App, Cluster, Log
 

@@ -7,15 +7,16 @@ import pytest
 
 from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.membership import (
+    Describe,
     DescribeAnswer,
     DescribedMember,
     Event,
     Failure,
     MembershipView,
     NotLeading,
+    OffsetsRead,
+    OrdersInForce,
 )
-from bellwether_kafka.coordinator.membership.commands import Describe
-from bellwether_kafka.coordinator.membership.events import OffsetsRead, OrdersInForce
 from bellwether_kafka.coordinator.runtime.commit_watch import GROUPS_AT_ONCE, INTERVAL_S, CommitWatch
 from tests.unit.coordinator.membership.playbook import Play, seen
 

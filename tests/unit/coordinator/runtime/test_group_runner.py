@@ -11,33 +11,32 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.refusal import RefusalCause, RefusalError
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.commands import Decide, Note, PlanDelivered, RebuildMemory
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import (
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import ClusterView, RefusalCause, RefusalError, Rule
+from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.membership import (
     ComparisonFailed,
     ComparisonReady,
+    Decide,
     DescribeAnswer,
     DescribedMember,
     Event,
     Failure,
     JoinedMember,
+    MembershipConfig,
+    Note,
+    PlanDelivered,
     RebalanceOrdered,
+    RebuildMemory,
 )
-from bellwether_kafka.coordinator.planning.causes import CauseKind
-from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
-from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.coordinator.planning import CauseKind, ConsumerKind, Planner
 from bellwether_kafka.coordinator.runtime import group_runner, recollection
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
-from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
+from bellwether_kafka.coordinator.telemetry import log_decision
 from bellwether_kafka.coordinator.telemetry.event_records import decision_record
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.membership.playbook import ME, Play
 from tests.unit.coordinator.planning.test_consumer_kind import Reader
 

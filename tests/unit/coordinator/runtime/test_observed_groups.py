@@ -28,8 +28,7 @@ from bellwether_kafka.coordinator.runtime.observed_groups import (
 )
 from bellwether_kafka.coordinator.runtime.process import statuses
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, Selected
-from bellwether_kafka.coordinator.settings import GroupSettings
-from bellwether_kafka.coordinator.settings.process_settings import load
+from bellwether_kafka.coordinator.settings import GroupSettings, load
 
 NODE = Node(1, "b", 9092)
 

@@ -8,26 +8,26 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from typing_extensions import get_protocol_members, is_protocol
 
-from bellwether_kafka.coordinator.ghosts.coexistence import ConversionWatch
-from bellwether_kafka.coordinator.observation.rhythms import Rhythms
-from bellwether_kafka.coordinator.runtime.observers import Observers
+from bellwether_kafka.coordinator.ghosts import ConversionWatch
+from bellwether_kafka.coordinator.observation import Rhythms
+from bellwether_kafka.coordinator.runtime import Observers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
-from bellwether_kafka.coordinator.telemetry.metrics import Metrics
-from bellwether_kafka.coordinator.telemetry.metrics_control import ControlMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_lag_exporter import LagExporterMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
-from bellwether_kafka.coordinator.telemetry.observed_rebalances import ObservedRebalances
-from bellwether_kafka.coordinator.telemetry.observed_samples import ObservedSamples
-from bellwether_kafka.coordinator.telemetry.publish import EventPublisher
-from bellwether_kafka.coordinator.telemetry.samples import Sampler
-from bellwether_kafka.coordinator.triggers.load_watch import LoadWatch
-from bellwether_kafka.coordinator.web.led_lags import LagWatch
-from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
-from bellwether_kafka.coordinator.web.trends import LagTrends
+from bellwether_kafka.coordinator.telemetry import (
+    ControlMetrics,
+    CostMetrics,
+    EventPublisher,
+    LagExporterMetrics,
+    LagMetrics,
+    Metrics,
+    ObservedMetrics,
+    ObservedRebalances,
+    ObservedSamples,
+    PauseMetrics,
+    Sampler,
+    StreamsMetrics,
+)
+from bellwether_kafka.coordinator.triggers import LoadWatch
+from bellwether_kafka.coordinator.web import LagTrends, LagWatch, LedRebalances
 
 OBSERVING: dict[type, set[str]] = {
     ControlMetrics: {"on_control"},

@@ -21,8 +21,7 @@ from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Failure
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.planning import PlannedRebalance
-from bellwether_kafka.coordinator.runtime import plans_for_brokers
-from bellwether_kafka.coordinator.runtime.observers import Observers
+from bellwether_kafka.coordinator.runtime import Observers, plans_for_brokers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from bellwether_kafka.coordinator.serving import wire
 from tests.interop.support.members import wait_until

@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, Failure
-from bellwether_kafka.coordinator.membership.machine import MembershipView
-from bellwether_kafka.coordinator.membership.transitions import State
-from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
-from bellwether_kafka.coordinator.planning.planner import Planner
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure, MembershipView, State
+from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, RackRules
 from bellwether_kafka.coordinator.planning.racks.rack_file import REST_S
-from bellwether_kafka.coordinator.planning.racks.rack_rules import RackRules
 from bellwether_kafka.coordinator.runtime import rack_watch
 from bellwether_kafka.coordinator.runtime.rack_watch import AGAIN_S, TICK_S, RackWatch
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings

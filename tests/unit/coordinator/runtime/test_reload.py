@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared import UnknownNameError
 from bellwether_kafka.bounded import stamp_of
-from bellwether_kafka.coordinator.runtime.reload import Reload, SettingsFile
-from bellwether_kafka.coordinator.settings import Settings
-from bellwether_kafka.coordinator.settings.process_settings import load
+from bellwether_kafka.coordinator.runtime import SettingsFile
+from bellwether_kafka.coordinator.runtime.reload import Reload
+from bellwether_kafka.coordinator.settings import Settings, load
 
 BROKER = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
 

@@ -3,19 +3,19 @@
 import asyncio
 from dataclasses import replace
 
-from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.events import (
+from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.membership import (
     DescribeAnswer,
     DescribedMember,
     Event,
     Failure,
     JoinedMember,
+    MembershipView,
     RebalanceWanted,
     WorkSuspected,
 )
-from bellwether_kafka.coordinator.membership.machine import MembershipView
 from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S, RestWatch
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.coordinator.membership.playbook import ME, Play
 
 

@@ -10,10 +10,8 @@ import pytest
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.coordinator.kafka import UnreachableError
 from bellwether_kafka.coordinator.membership import Failure, MembershipConfig
-from bellwether_kafka.coordinator.runtime import connecting
-from bellwether_kafka.coordinator.runtime.outside import Outside
+from bellwether_kafka.coordinator.runtime import Outside, Service, ServiceOutcome, connecting
 from bellwether_kafka.coordinator.runtime.process import not_ready
-from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome
 
 WHY = {
     Failure.DISCONNECTED: "No broker can be reached at bootstrap.servers (kafka:9092).",

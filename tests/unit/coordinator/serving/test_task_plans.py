@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.assignors.shared import ClusterView, Rule
-from bellwether_kafka.assignors.streams.application import Subtopology, Topology
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC, AssignmentConfigs
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.coordinator.serving import Answers, KnownApplication, KnownGroups, KnownMember, Served, TopicNames
 from tests.seeds import seeds

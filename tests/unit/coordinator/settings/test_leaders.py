@@ -4,8 +4,7 @@ import pytest
 
 from bellwether_kafka.assignors.shared import UnknownNameError
 from bellwether_kafka.coordinator.planning import ApplicationError
-from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
-from bellwether_kafka.coordinator.settings.leaders import leader_of, policies_of
+from bellwether_kafka.coordinator.settings import GroupSettings, leader_of, policies_of
 
 
 def refused(*groups: GroupSettings) -> str:

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.settings import AmbiguousGroupError, Settings
+from bellwether_kafka.coordinator.settings import AmbiguousGroupError, Settings, load
 from bellwether_kafka.coordinator.settings.patterns import pattern
-from bellwether_kafka.coordinator.settings.process_settings import load
 from tests.unit.coordinator.settings.test_process import BROKER, complaint, from_toml
 
 

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.control.records import ControlSettings
-from bellwether_kafka.coordinator.ghosts.proof import GhostOptions
+from bellwether_kafka.coordinator.control import ControlSettings
+from bellwether_kafka.coordinator.ghosts import GhostOptions
 from bellwether_kafka.coordinator.guard.settings import broker_settings
 from bellwether_kafka.coordinator.kafka import service_links
-from bellwether_kafka.coordinator.membership.config import MembershipConfig, check_timing
+from bellwether_kafka.coordinator.membership import MembershipConfig, check_timing
 from bellwether_kafka.coordinator.names import without_secrets
-from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX
+from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX
+from bellwether_kafka.coordinator.settings import Settings, SettingsError, load
 from bellwether_kafka.coordinator.settings.group_settings import LEAD_FIELDS
-from bellwether_kafka.coordinator.settings.process_settings import Settings, load
-from bellwether_kafka.coordinator.settings.settings_errors import SettingsError
 
 BROKER = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
 BOTH = {**BROKER, "BELLWETHER_GROUPS": "orders"}

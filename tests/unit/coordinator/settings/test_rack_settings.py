@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.settings.process_settings import Settings, load
-from bellwether_kafka.coordinator.settings.settings_errors import SettingsError
+from bellwether_kafka.coordinator.settings import Settings, SettingsError, load
 
 KAFKA = """
 groups = ["orders"]

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.coordinator.settings.process_settings import GroupSettings, SettingsError, load
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.coordinator.settings import load
+from bellwether_kafka.coordinator.settings.process_settings import GroupSettings, SettingsError
 
 ENVIRONMENT = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
 HEAD = '[[groups]]\nname = "app"\nkind = "streams"\n'

@@ -3,8 +3,8 @@
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.shared.group import RawMember
-from bellwether_kafka.coordinator.telemetry.decision_log import log_decision
+from bellwether_kafka.assignors.shared import RawMember
+from bellwether_kafka.coordinator.telemetry import log_decision
 from tests.unit.coordinator.web.test_picture import decided, member, planned
 
 UNREADABLE = RawMember("bad", None, b"\0")

@@ -2,16 +2,10 @@
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.coordinator.events.avro import SchemaSet
-from bellwether_kafka.coordinator.planning.causes import cause
-from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Memory
+from bellwether_kafka.coordinator.events import SchemaSet
+from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics, cause
 from bellwether_kafka.coordinator.telemetry.event_records import (
     ENTRIES_MAX,
     decision_events,

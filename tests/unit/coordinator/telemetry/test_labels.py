@@ -7,24 +7,29 @@ from itertools import count
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.membership import NotLeading, Role
-from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
+from bellwether_kafka.assignors.consumer import Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Memory, Weights
+from bellwether_kafka.coordinator.membership import Note, NoteKind, NotLeading, Role
 from bellwether_kafka.coordinator.observation.observation import shadow_of
-from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause
-from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
-from bellwether_kafka.coordinator.telemetry.metrics import Metrics
-from bellwether_kafka.coordinator.telemetry.metrics_cost import CostMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_streams import StreamsMetrics
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.coordinator.planning import (
+    Cause,
+    CauseKind,
+    Chosen,
+    PlannedRebalance,
+    Source,
+    Timings,
+    WatchedTopics,
+    cause,
+)
+from bellwether_kafka.coordinator.telemetry import (
+    CostMetrics,
+    LagMetrics,
+    Metrics,
+    ObservedMetrics,
+    PauseMetrics,
+    StreamsMetrics,
+)
+from bellwether_kafka.protocol.primitives import TopicPartition
 from docs.generate import BOUNDS, COUNTS, SERIES
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.assignors.streams.world import Thread, group, led

@@ -4,25 +4,24 @@ import math
 import time
 from dataclasses import replace
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.coordinator.ghosts.coexistence import Conversion
-from bellwether_kafka.coordinator.ghosts.proof import Proof
-from bellwether_kafka.coordinator.membership import NotLeading, Role
-from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
-from bellwether_kafka.coordinator.observation.anomalies import Anomaly, AnomalyKind
-from bellwether_kafka.coordinator.observation.observation import Observation, group_values
-from bellwether_kafka.coordinator.observation.unknown import Unknown
-from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause
-from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
-from bellwether_kafka.coordinator.telemetry.metrics import OTHER, REASONS_MAX, Metrics, SeriesLabels
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, RawGroup, RawMember
+from bellwether_kafka.coordinator.ghosts import Conversion, Proof
+from bellwether_kafka.coordinator.membership import Note, NoteKind, NotLeading, Role
+from bellwether_kafka.coordinator.observation import Anomaly, AnomalyKind, Observation, Unknown, group_values
+from bellwether_kafka.coordinator.planning import (
+    Cause,
+    CauseKind,
+    Chosen,
+    PlannedRebalance,
+    Source,
+    Timings,
+    WatchedTopics,
+    cause,
+)
+from bellwether_kafka.coordinator.telemetry import Metrics
+from bellwether_kafka.coordinator.telemetry.metrics import OTHER, REASONS_MAX, SeriesLabels
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.coordinator.web.test_observed import RACKLESS, SKEWED
 
 

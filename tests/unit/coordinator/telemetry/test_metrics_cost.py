@@ -6,20 +6,16 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.explain.traffic import Traffic
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
-from bellwether_kafka.coordinator.observation.observation import Observation, shadow_of
-from bellwether_kafka.coordinator.settings.pipeline import CostSettings
-from bellwether_kafka.coordinator.telemetry import metrics_cost
-from bellwether_kafka.coordinator.telemetry.metrics import Metrics
-from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX, CostMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import Policy, decide
+from bellwether_kafka.assignors.explain import Traffic
+from bellwether_kafka.assignors.shared import ClusterView, Memory, Weights
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.settings import CostSettings
+from bellwether_kafka.coordinator.telemetry import CostMetrics, Metrics, ObservedMetrics, metrics_cost
+from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 
 CLUSTER = ClusterView.of({"t": [["az1"], ["az2"]]})

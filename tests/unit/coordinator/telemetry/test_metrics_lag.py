@@ -6,14 +6,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
-from bellwether_kafka.coordinator.observation.lag import GroupLag, group_lag
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.telemetry import metrics_lag_exporter
-from bellwether_kafka.coordinator.telemetry.metrics import Metrics
-from bellwether_kafka.coordinator.telemetry.metrics_lag import LagMetrics
-from bellwether_kafka.coordinator.telemetry.metrics_lag_exporter import LagExporterMetrics
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.observation import GroupLag, Observation, ObservedMember
+from bellwether_kafka.coordinator.observation.lag import group_lag
+from bellwether_kafka.coordinator.telemetry import LagExporterMetrics, LagMetrics, Metrics, metrics_lag_exporter
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_offset_history import history, sample
 
 MEMBER = "reader-6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"

@@ -8,8 +8,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.coordinator.observation import Observation
-from bellwether_kafka.coordinator.telemetry.metrics import Metrics
-from bellwether_kafka.coordinator.telemetry.metrics_observed import ObservedMetrics
+from bellwether_kafka.coordinator.telemetry import Metrics, ObservedMetrics
 from tests.module_files import module_at
 from tests.paths import ROOT
 from tests.unit.coordinator.observation.test_observer import Shared, of_fleet, refreshed

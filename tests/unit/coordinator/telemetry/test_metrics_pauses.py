@@ -1,13 +1,10 @@
 """Pauses as Prometheus sees them."""
 
-from bellwether_kafka.assignors.shared.decision import Moves
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
+from bellwether_kafka.assignors.shared import NOBODY, Moves
 from bellwether_kafka.coordinator.membership import Note, NoteKind
-from bellwether_kafka.coordinator.observation.observation import Observation
-from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
-from bellwether_kafka.coordinator.planning.causes import CauseKind
-from bellwether_kafka.coordinator.telemetry.metrics import Metrics
-from bellwether_kafka.coordinator.telemetry.metrics_pauses import PauseMetrics
+from bellwether_kafka.coordinator.observation import Observation, SeenRebalance
+from bellwether_kafka.coordinator.planning import CauseKind
+from bellwether_kafka.coordinator.telemetry import Metrics, PauseMetrics
 from tests.unit.coordinator.observation.test_pauses import delivered
 
 

@@ -7,21 +7,23 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.coordinator.assessment.periods import period_of_records
+from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.coordinator.assessment import period_of_records
 from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.events.avro import SchemaSet
-from bellwether_kafka.coordinator.events.decision_sources import OBSERVED
-from bellwether_kafka.coordinator.observation.observation import Observation
-from bellwether_kafka.coordinator.observation.rebalances import Rebalances
-from bellwether_kafka.coordinator.replay.history import History, write_history
+from bellwether_kafka.coordinator.events import OBSERVED, SchemaSet
+from bellwether_kafka.coordinator.observation import Observation, Rebalances
+from bellwether_kafka.coordinator.replay import (
+    History,
+    rebalances_of,
+    replay_policies,
+    replay_rebalances,
+    replay_tasks,
+    write_history,
+)
 from bellwether_kafka.coordinator.replay.outcome import ANOTHERS
-from bellwether_kafka.coordinator.replay.policy_replay import replay_policies
-from bellwether_kafka.coordinator.replay.rebalance_replay import rebalances_of, replay_rebalances
-from bellwether_kafka.coordinator.replay.task_replay import replay_tasks
+from bellwether_kafka.coordinator.telemetry import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.event_records import EventRecord
-from bellwether_kafka.coordinator.telemetry.observed_rebalances import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.samples import UNKNOWN
 from tests.unit.coordinator.web.test_observed import SKEWED, member, observed_application, observed_group
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.observation.lag import group_lag
-from bellwether_kafka.coordinator.telemetry.observed_samples import ObservedSamples
+from bellwether_kafka.coordinator.telemetry import ObservedSamples
 from bellwether_kafka.coordinator.telemetry.samples import UNKNOWN
 from tests.unit.coordinator.observation.test_offset_history import history, sample
 from tests.unit.coordinator.telemetry.test_samples import Kept

@@ -10,11 +10,11 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 from structlog.testing import capture_logs
 
-from bellwether_kafka.coordinator.kafka.librdkafka_clients import LoginError
+from bellwether_kafka.coordinator.kafka import LoginError
 from bellwether_kafka.coordinator.kafka.tokens import TokenError
 from bellwether_kafka.coordinator.settings import EventSettings
-from bellwether_kafka.coordinator.telemetry import publish
-from bellwether_kafka.coordinator.telemetry.publish import DELIVERED, DROPPED, FAILED, EventPublisher
+from bellwether_kafka.coordinator.telemetry import EventPublisher, publish
+from bellwether_kafka.coordinator.telemetry.publish import DELIVERED, DROPPED, FAILED
 from tests.patience import PATIENCE
 from tests.support.embedded_brokers import EmbeddedCluster
 

@@ -9,19 +9,12 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.coordinator.events.avro import SchemaSet
-from bellwether_kafka.coordinator.kafka.transport import TransportError
-from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
-from bellwether_kafka.coordinator.telemetry.samples import (
-    UNKNOWN,
-    Followed,
-    Sampler,
-    TrafficSample,
-    lag_entries,
-    traffic,
-    traffic_entries,
-)
+from bellwether_kafka.assignors.shared import ClusterView
+from bellwether_kafka.coordinator.events import SchemaSet
+from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.telemetry import Followed, Sampler
+from bellwether_kafka.coordinator.telemetry.samples import UNKNOWN, TrafficSample, lag_entries, traffic, traffic_entries
 from tests.unit.coordinator.kafka.test_transport import (
     FOLLOWER,
     LEADER,

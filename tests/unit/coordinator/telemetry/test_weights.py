@@ -15,11 +15,11 @@ from confluent_kafka import KafkaError, Producer
 from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.cli.cost import weights_in_words
-from bellwether_kafka.coordinator.events.avro import SchemaSet
+from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.settings import WeightSettings
-from bellwether_kafka.coordinator.telemetry import weight_reader
-from bellwether_kafka.coordinator.telemetry.weight_reader import WeightReader, key_of
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.coordinator.telemetry import WeightReader, weight_reader
+from bellwether_kafka.coordinator.telemetry.weight_reader import key_of
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.paths import DOCS
 from tests.patience import PATIENCE
 from tests.support.embedded_brokers import EmbeddedCluster

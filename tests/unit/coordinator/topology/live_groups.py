@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from bellwether_kafka.assignors.shared.group import AssignedMember
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.coordinator.topology.given_topology import TopologyKeeper
-from bellwether_kafka.coordinator.topology.learn import Learned, learn
+from bellwether_kafka.assignors.shared import AssignedMember
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Topology
+from bellwether_kafka.coordinator.topology import Learned, TopologyKeeper
+from bellwether_kafka.coordinator.topology.learn import learn
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, A, B, Thread, group, led
 
 

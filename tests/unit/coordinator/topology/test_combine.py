@@ -5,11 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology, TopologyError
-from bellwether_kafka.assignors.streams.application.topology_text import DescribedSubtopology, parse_description
-from bellwether_kafka.coordinator.topology.combine import combined, serving
-from bellwether_kafka.coordinator.topology.learn import Ends, Learned, learn
+from bellwether_kafka.assignors.streams.application import (
+    DescribedSubtopology,
+    Subtopology,
+    Topology,
+    TopologyError,
+    parse_description,
+)
+from bellwether_kafka.coordinator.topology import Learned, combined, serving
+from bellwether_kafka.coordinator.topology.learn import Ends, learn
 from tests.unit.coordinator.topology.live_groups import live
 
 TEXT = """Topologies:

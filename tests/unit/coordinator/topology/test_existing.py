@@ -7,8 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigSource
 
-from bellwether_kafka.coordinator.topology.existing import with_existing
-from bellwether_kafka.coordinator.topology.live import topic_configs
+from bellwether_kafka.coordinator.topology import topic_configs, with_existing
 from tests.unit.assignors.streams.world import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS
 
 COMPACT = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}

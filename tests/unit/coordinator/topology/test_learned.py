@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology, TopologyError
+from bellwether_kafka.assignors.streams.application import Subtopology, Topology, TopologyError
 from bellwether_kafka.coordinator.topology.learn import learn
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import TaskId
+from bellwether_kafka.protocol.messages import SubscriptionInfo
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.world import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS, Thread, group, led
 from tests.unit.coordinator.topology.live_groups import live
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.group import AssignedMember
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.shared import AssignedMember
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
+from bellwether_kafka.coordinator.topology import Learned
 from bellwether_kafka.coordinator.topology.given_topology import contradiction
-from bellwether_kafka.coordinator.topology.learn import Ends, Learned, learn
+from bellwether_kafka.coordinator.topology.learn import Ends, learn
 from tests.unit.assignors.streams.restoring import RestoringApplication
 from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.topology.live_groups import live

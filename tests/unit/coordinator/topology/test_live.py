@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from bellwether_kafka.assignors.streams.application.topology import TopologyError
-from bellwether_kafka.coordinator.topology.live import applications_like, topic_counts
+from bellwether_kafka.assignors.streams.application import TopologyError
+from bellwether_kafka.coordinator.topology import topic_counts
+from bellwether_kafka.coordinator.topology.live import applications_like
 
 
 class Admin:

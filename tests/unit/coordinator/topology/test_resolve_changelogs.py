@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.shared import RefusalError
 from bellwether_kafka.assignors.shared.dense_views import LongArray
-from bellwether_kafka.assignors.shared.refusal import RefusalError
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import GUESSED, Topology
-from bellwether_kafka.assignors.streams.decide import STOCK
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.coordinator.kafka.offset_reader import Offsets
-from bellwether_kafka.coordinator.membership.commands import Decide
-from bellwether_kafka.coordinator.topology.resolve_changelogs import Settled, settle
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
+from bellwether_kafka.assignors.streams import STOCK
+from bellwether_kafka.assignors.streams.application import GUESSED, Subtopology, Topology
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.coordinator.kafka import Offsets
+from bellwether_kafka.coordinator.membership import Decide
+from bellwether_kafka.coordinator.topology import settle
+from bellwether_kafka.coordinator.topology.resolve_changelogs import Settled
+from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import CHANGELOG, SHOP, SHOP_COUNTS, Thread, group, led
 from tests.unit.coordinator.planning.applications import App, Log, TopologySource

@@ -12,22 +12,22 @@ from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology
+from bellwether_kafka.assignors.streams.application import InternalTopic, Subtopology, Topology
 from bellwether_kafka.coordinator.cli.command_table import app
-from bellwether_kafka.coordinator.membership import EXIT_CONFIG
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.planning.applications import ApplicationError, load_application
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
-from bellwether_kafka.coordinator.runtime.process import serve
-from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome
-from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
-from bellwether_kafka.coordinator.settings.process_settings import load
+from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipConfig
+from bellwether_kafka.coordinator.planning import ApplicationError, StreamsConfig, load_application
+from bellwether_kafka.coordinator.runtime import Service, ServiceOutcome, serve
+from bellwether_kafka.coordinator.settings import GroupSettings, load
+from bellwether_kafka.coordinator.topology import (
+    Learned,
+    TopicCreationError,
+    TopicDefaults,
+    TopologyKeeper,
+    write_topology,
+)
 from bellwether_kafka.coordinator.topology.changelog_search import NOTHING
-from bellwether_kafka.coordinator.topology.file import write_topology
-from bellwether_kafka.coordinator.topology.given_topology import RETRY_S, TopologyKeeper, contradiction
-from bellwether_kafka.coordinator.topology.internal_topics import DEFAULT_CONFIG, TopicCreationError, TopicDefaults
-from bellwether_kafka.coordinator.topology.learn import Learned
+from bellwether_kafka.coordinator.topology.given_topology import RETRY_S, contradiction
+from bellwether_kafka.coordinator.topology.internal_topics import DEFAULT_CONFIG
 from tests.unit.assignors.streams.world import CHANGELOG, SHOP, SHOP_COUNTS
 from tests.unit.coordinator.planning.applications import Cluster
 from tests.unit.coordinator.topology.live_groups import keeper, run, shown

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.shared.group import AssignedMember
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.shared import AssignedMember
+from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.observation.observer import ReadOnlyTopology
 from bellwether_kafka.coordinator.topology.given_topology import RETRY_S, UNCONFIRMED, contradiction
 from tests.unit.assignors.streams.world import CHANGELOG, SHOP, A, B, Thread, group, led

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
+from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.cli.lazy import Exit
-from bellwether_kafka.coordinator.topology.file import write_topology
-from bellwether_kafka.coordinator.topology.upgrade import Mixture, TopologyChange, sentences, upgrade
+from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade, write_topology
+from bellwether_kafka.coordinator.topology.upgrade import TopologyChange
 from tests.unit.assignors.streams.world import SHOP
 from tests.unit.coordinator.cli.in_process import bellwether
 

@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.coordinator.topology.file import write_topology
-from bellwether_kafka.coordinator.topology.given_topology import UNCONFIRMED, TopologyKeeper
-from bellwether_kafka.coordinator.topology.learn import Learned, learn
-from bellwether_kafka.coordinator.topology.watched_file import WatchedFile, topology_of_application
+from bellwether_kafka.assignors.streams.application import Topology
+from bellwether_kafka.coordinator.topology import (
+    Learned,
+    TopologyKeeper,
+    WatchedFile,
+    topology_of_application,
+    write_topology,
+)
+from bellwether_kafka.coordinator.topology.given_topology import UNCONFIRMED
+from bellwether_kafka.coordinator.topology.learn import learn
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS
 from tests.unit.coordinator.topology.live_groups import shown
 from tests.unit.coordinator.topology.test_upgrade import MORE_STORES, RENAMED, SWAPPED

@@ -5,15 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.membership.events import RebalanceWanted
-from bellwether_kafka.coordinator.planning.applications import load_application
-from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
+from bellwether_kafka.assignors.shared import Decision, Weights
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.coordinator.membership import RebalanceWanted
+from bellwether_kafka.coordinator.planning import (
+    Chosen,
+    PlannedRebalance,
+    Source,
+    Timings,
+    WatchedTopics,
+    load_application,
+)
 from bellwether_kafka.coordinator.triggers.load_requests import LOAD_INTERVAL_MAX_S, LOAD_INTERVAL_S, LoadRequests
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.streams.world import sent
 from tests.unit.coordinator.planning.applications import App
 from tests.unit.coordinator.triggers.test_streams_watch import A, B, Led, run

@@ -6,24 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.load_aware import LoadAware
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import LOAD_AWARE, Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView, Plan
-from bellwether_kafka.assignors.shared.group import RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.decide import STOCK
-from bellwether_kafka.assignors.streams.members.memory import StreamsMemory
-from bellwether_kafka.assignors.streams.policies.assign import assign_streams
-from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
-from bellwether_kafka.coordinator.triggers.load_watch import LoadWatch, tasks_to_move, would_move
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, LoadAware, PartitionPlan, Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Plan, RawMember, Rule, Weights
+from bellwether_kafka.assignors.streams import STOCK
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.assignors.streams.policies import assign_streams
+from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics
+from bellwether_kafka.coordinator.triggers import LoadWatch
+from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move, would_move
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.assignors.streams.world import NOW_MS, SHOP_COUNTS, Thread, group, led, sent
 

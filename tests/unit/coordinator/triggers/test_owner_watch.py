@@ -1,16 +1,19 @@
 """What the watch on owners posts to a group that is led."""
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
-from bellwether_kafka.coordinator.membership.events import DescribedMember, Event, RebalanceWanted, StepAsideWanted
-from bellwether_kafka.coordinator.membership.machine import MembershipView
-from bellwether_kafka.coordinator.membership.shown import ShownGroup
-from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
-from bellwether_kafka.coordinator.triggers.owner_watch import OwnerWatch
+from bellwether_kafka.assignors.consumer import Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Memory
+from bellwether_kafka.coordinator.membership import (
+    DescribedMember,
+    Event,
+    MembershipView,
+    Note,
+    NoteKind,
+    RebalanceWanted,
+    ShownGroup,
+    StepAsideWanted,
+)
+from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics
+from bellwether_kafka.coordinator.triggers import OwnerWatch
 from bellwether_kafka.coordinator.triggers.work.owners import SETTLED_MS
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.coordinator.membership.playbook import ME, Play

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.coordinator.triggers import ProbingFacts
 from bellwether_kafka.coordinator.triggers.probing import (
     EARLY_MAX,
     EXPECTED,
@@ -11,10 +12,9 @@ from bellwether_kafka.coordinator.triggers.probing import (
     RETRY_MS,
     TOGETHER_MS,
     Prober,
-    ProbingFacts,
     ReportedCopy,
 )
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 
 T0 = 1_000_000

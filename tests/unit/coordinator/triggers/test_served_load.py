@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.weights import Weights
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.coordinator.triggers import Assigned, ServedLoad
 from bellwether_kafka.coordinator.triggers.load_requests import LOAD_INTERVAL_S
-from bellwether_kafka.coordinator.triggers.served_load import Assigned, ServedLoad
 from tests.unit.coordinator.triggers.test_load_watch import EVEN, decided
 
 SEEN = Assigned(group="orders", epoch=5, owners="these", decision=decided(), moved=3, saved=0)

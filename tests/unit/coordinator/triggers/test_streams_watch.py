@@ -12,16 +12,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.streams.decide import Assignors
-from bellwether_kafka.coordinator.kafka.offset_reader import OffsetsError
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import Event, RebalanceWanted, StepAsideWanted, WorkSuspected
-from bellwether_kafka.coordinator.membership.machine import MembershipView
-from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.assignors.shared import ClusterView
+from bellwether_kafka.assignors.streams import Assignors
+from bellwether_kafka.coordinator.kafka import OffsetsError
+from bellwether_kafka.coordinator.membership import (
+    Event,
+    MembershipConfig,
+    MembershipView,
+    RebalanceWanted,
+    State,
+    StepAsideWanted,
+    WorkSuspected,
+)
 from bellwether_kafka.coordinator.telemetry import logs
-from bellwether_kafka.coordinator.topology.internal_topics import TopicCreationError
-from bellwether_kafka.coordinator.triggers.streams_watch import ENDS_INTERVAL_S, StreamsWatch
+from bellwether_kafka.coordinator.topology import TopicCreationError
+from bellwether_kafka.coordinator.triggers import StreamsWatch
+from bellwether_kafka.coordinator.triggers.streams_watch import ENDS_INTERVAL_S
 from tests.unit.assignors.streams.world import SHOP_COUNTS, SIMPLE, Thread, always, placed
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 from tests.unit.coordinator.planning.applications import App, Cluster, Log, TopologySource

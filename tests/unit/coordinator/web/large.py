@@ -5,20 +5,15 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.consumer.views import recall
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup, RawMember
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.observation.lag import LagSummary, LagVerdict, group_lag
-from bellwether_kafka.coordinator.observation.observation import Observation, observation, shadow_of
-from bellwether_kafka.coordinator.web.app import Web
-from bellwether_kafka.coordinator.web.observed import Present, present
-from bellwether_kafka.coordinator.web.overview import GroupNow, Row, overview
-from bellwether_kafka.coordinator.web.status import GroupStatus
+from bellwether_kafka.assignors.consumer import Policy, decide, recall
+from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.observation import LagSummary, LagVerdict, Observation, observation
+from bellwether_kafka.coordinator.observation.lag import group_lag
+from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.web import GroupNow, GroupStatus, Present, Row, Web, overview, present
 from bellwether_kafka.coordinator.web.trends import POINTS, STEP_MS_MAX, Curve
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_offset_history import history, sample
 

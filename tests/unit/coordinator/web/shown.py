@@ -8,17 +8,23 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
-from bellwether_kafka.assignors.shared.decision import Moves
+from bellwether_kafka.assignors.shared import Moves
+from bellwether_kafka.coordinator.observation import SeenRebalance
 from bellwether_kafka.coordinator.observation.lag import group_lag
-from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
-from bellwether_kafka.coordinator.web.app import Web
+from bellwether_kafka.coordinator.web import (
+    Emptying,
+    GroupNow,
+    GroupStatus,
+    HttpServer,
+    LedRebalances,
+    Picture,
+    Row,
+    Web,
+    overview,
+    present,
+)
 from bellwether_kafka.coordinator.web.led_lags import Lags, with_lags
-from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
-from bellwether_kafka.coordinator.web.observed import present
-from bellwether_kafka.coordinator.web.overview import GroupNow, Row, overview
-from bellwether_kafka.coordinator.web.picture import Picture
-from bellwether_kafka.coordinator.web.server import HttpServer
-from bellwether_kafka.coordinator.web.status import Emptying, GroupStatus, RoleStatus
+from bellwether_kafka.coordinator.web.status import RoleStatus
 from bellwether_kafka.coordinator.web.trends import Curve
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 from tests.unit.coordinator.observation.test_offset_history import history, sample

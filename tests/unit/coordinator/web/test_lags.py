@@ -7,17 +7,16 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.coordinator.kafka.cluster import ClusterReader
-from bellwether_kafka.coordinator.kafka.offset_reader import OffsetReader
-from bellwether_kafka.coordinator.membership.commands import Note, NoteKind
-from bellwether_kafka.coordinator.observation.lag import GroupLag, LagVerdict, group_lag
-from bellwether_kafka.coordinator.telemetry.samples import Followed
-from bellwether_kafka.coordinator.web import led_lags
-from bellwether_kafka.coordinator.web.led_lags import OLD_S, Lags, LagWatch, lags_of_items, owners_of, with_lags
-from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
-from bellwether_kafka.coordinator.web.picture import Picture, rebalance_picture
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared import ClusterView
+from bellwether_kafka.coordinator.kafka import ClusterReader, OffsetReader
+from bellwether_kafka.coordinator.membership import Note, NoteKind
+from bellwether_kafka.coordinator.observation import GroupLag, LagVerdict
+from bellwether_kafka.coordinator.observation.lag import group_lag
+from bellwether_kafka.coordinator.telemetry import Followed
+from bellwether_kafka.coordinator.web import LagWatch, LedRebalances, Picture, led_lags
+from bellwether_kafka.coordinator.web.led_lags import OLD_S, Lags, lags_of_items, owners_of, with_lags
+from bellwether_kafka.coordinator.web.picture import rebalance_picture
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.patience import PATIENCE
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import EmbeddedTransport

@@ -10,20 +10,14 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.consumer.views import recall
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup, RawMember
-from bellwether_kafka.coordinator.membership.commands import Decide
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.observation.observation import Observation, observation, shadow_of
-from bellwether_kafka.coordinator.observation.observer import NEWEST
-from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
-from bellwether_kafka.coordinator.web import observed
-from bellwether_kafka.coordinator.web.observed import Present, present
+from bellwether_kafka.assignors.consumer import Policy, decide, recall
+from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember
+from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.observation import NEWEST, Observation, SeenRebalance, observation
+from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.web import Present, observed, present
 from bellwether_kafka.coordinator.web.picture import CROSS_RACK, LOCAL, NEUTRAL, STANDBY
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.observation.test_observation import tp
 from tests.unit.coordinator.planning.applications import App

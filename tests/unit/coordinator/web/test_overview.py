@@ -7,18 +7,16 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import NotLeading, Role
 from bellwether_kafka.coordinator.observation import Anomaly, AnomalyKind, LagSummary, LagVerdict
+from bellwether_kafka.coordinator.web import GroupNow, GroupStatus, overview, role_status
 from bellwether_kafka.coordinator.web.overview import (
     NO_PROBLEM,
     OFTEN,
     PASSING,
     RULES,
-    GroupNow,
     OverviewReason,
-    overview,
     problems_of,
     values_of_row,
 )
-from bellwether_kafka.coordinator.web.status import GroupStatus, role_status
 from tests.paths import ROOT
 
 LAG = LagSummary(12, LagVerdict.OK, 100, 60, 0, 5_000, 0, 1.0, 1.0, 0, {verdict.value: 0 for verdict in LagVerdict})

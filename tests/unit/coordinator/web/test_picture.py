@@ -3,28 +3,14 @@
 import json
 from dataclasses import asdict
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.group import RawGroup, RawMember
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.planning.causes import cause
-from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
-from bellwether_kafka.coordinator.web import picture
-from bellwether_kafka.coordinator.web.led_rebalances import LINES_MAX, LedRebalances
-from bellwether_kafka.coordinator.web.picture import (
-    CROSS_RACK,
-    LOCAL,
-    NEUTRAL,
-    STANDBY,
-    Picture,
-    rebalance_picture,
-)
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, RawGroup, RawMember
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics, cause
+from bellwether_kafka.coordinator.web import LedRebalances, Picture, picture
+from bellwether_kafka.coordinator.web.led_rebalances import LINES_MAX
+from bellwether_kafka.coordinator.web.picture import CROSS_RACK, LOCAL, NEUTRAL, STANDBY, rebalance_picture
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
 

@@ -15,11 +15,9 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from bellwether_kafka.coordinator.membership import REMEDIES, NotLeading, Role
-from bellwether_kafka.coordinator.web import responses
+from bellwether_kafka.coordinator.web import GroupStatus, HttpAddressError, HttpServer, Web, responses, role_status
 from bellwether_kafka.coordinator.web import server as http
-from bellwether_kafka.coordinator.web.app import PAGE, Web
-from bellwether_kafka.coordinator.web.server import HttpAddressError, HttpServer
-from bellwether_kafka.coordinator.web.status import GroupStatus, role_status
+from bellwether_kafka.coordinator.web.app import PAGE
 from tests.paths import ROOT
 
 

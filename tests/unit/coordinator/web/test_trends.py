@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.observation.lag import group_lag
-from bellwether_kafka.coordinator.web.trends import POINTS, STEP_MS_MAX, STEP_MS_MIN, LagTrends, Trend
+from bellwether_kafka.coordinator.web import LagTrends
+from bellwether_kafka.coordinator.web.trends import POINTS, STEP_MS_MAX, STEP_MS_MIN, Trend
 from tests.unit.coordinator.observation.test_offset_history import history, sample
 from tests.unit.coordinator.web.test_observed import SKEWED
 

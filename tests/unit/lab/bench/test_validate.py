@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, IntArray
-from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of, write_assignments
-from bellwether_kafka.protocol.primitives.errors import LocalProtocolError
+from bellwether_kafka.assignors.shared import NOBODY
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.protocol.bulk import owner_of, write_assignments
+from bellwether_kafka.protocol.primitives import LocalProtocolError
 from tests.lab.bench.own import run_own
 from tests.lab.bench.scenario import RACKS, Scenario, Shape, disturbed, fresh
 from tests.lab.bench.validate import check

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
+from bellwether_kafka.assignors.consumer import PartitionPlan
+from bellwether_kafka.assignors.shared import ClusterView, Decision
 from bellwether_kafka.coordinator.cli.output import ranges
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.lab.demo.decision_panel import Caption, decision_panel, partitions
 from tests.unit.coordinator.planning.test_causes import decided
 

@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bellwether_kafka.assignors.consumer.decide import decide
-from bellwether_kafka.assignors.consumer.partition_plan import PartitionPlan
-from bellwether_kafka.assignors.consumer.registry import Policy
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.assignors.shared.memory import Memory
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Weights
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.lab.demo.repair_picture import Repair, readings, repair_picture, svg
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 

@@ -6,23 +6,26 @@ from typing import TypeVar
 
 import numpy as np
 
+from bellwether_kafka.protocol.bulk import (
+    AssignedColumns,
+    InfoColumns,
+    SubscriptionColumns,
+    read_assigned,
+    read_assignments,
+    read_claims,
+    read_infos,
+)
 from bellwether_kafka.protocol.bulk.columns import IntArray
-from bellwether_kafka.protocol.bulk.consumer_assignments import read_assignments
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import SubscriptionColumns, read_claims
-from bellwether_kafka.protocol.bulk.streams_assignments import AssignedColumns, read_assigned
-from bellwether_kafka.protocol.bulk.streams_subscriptions import InfoColumns, read_infos
-from bellwether_kafka.protocol.messages.consumer import (
+from bellwether_kafka.protocol.messages import (
     NO_GENERATION,
+    AssignmentInfo,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    read_topic_partitions,
+    SubscriptionInfo,
+    read_generation,
 )
-from bellwether_kafka.protocol.messages.sticky import read_generation
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.codec import Reader
-from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.messages.consumer import read_topic_partitions
+from bellwether_kafka.protocol.primitives import Reader, RemoteProtocolError, TopicPartition
 
 Message = TypeVar("Message")
 

@@ -7,13 +7,16 @@ from random import Random
 
 import pytest
 
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import SubscriptionColumns, read_many, read_subscriptions
-from bellwether_kafka.protocol.bulk.streams_assignments import read_assigned
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.bulk import SubscriptionColumns, read_assigned, read_subscriptions
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
+from bellwether_kafka.protocol.messages import (
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+    encode_sticky_user_data,
+)
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 from tests.unit.protocol.bulk.agreement import (
     assigned_agree,
     assignments_agree,

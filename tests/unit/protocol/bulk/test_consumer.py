@@ -7,17 +7,21 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bellwether_kafka.protocol.bulk.consumer_assignments import owner_of, read_assignments, write_assignments
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import (
+from bellwether_kafka.protocol.bulk import (
     SubscriptionColumns,
+    owner_of,
+    read_assignments,
     read_claims,
-    read_many,
     read_subscriptions,
+    write_assignments,
 )
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data
-from bellwether_kafka.protocol.primitives.errors import LocalProtocolError
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
+from bellwether_kafka.protocol.messages import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    encode_sticky_user_data,
+)
+from bellwether_kafka.protocol.primitives import LocalProtocolError, TopicPartition
 
 Reader = Callable[[list[bytes]], SubscriptionColumns]
 NAMES = ("a", "bb", "prod.team.orders-0001.events")

@@ -5,13 +5,14 @@ import struct
 import numpy as np
 import pytest
 
-from bellwether_kafka.protocol.bulk.consumer_assignments import read_assignments
+from bellwether_kafka.protocol.bulk import read_assignments, read_infos
 from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
-from bellwether_kafka.protocol.bulk.streams_subscriptions import read_infos
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.errors import RemoteProtocolError
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.messages import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId, TopicPartition
 from tests.unit.assignors.consumer.wire import subscription
 
 GOOD = [subscription(3, ["orders", f"t{i}"], b"user data", [("orders", i)], 4, "az1") for i in range(40)]

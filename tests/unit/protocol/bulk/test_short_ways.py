@@ -11,17 +11,21 @@ from bellwether_kafka.protocol.bulk import (
     columns,
     consumer_subscriptions,
     lists,
+    read_assigned,
+    read_assignments,
+    read_infos,
+    read_subscriptions,
     streams_assignments,
     streams_subscriptions,
 )
-from bellwether_kafka.protocol.bulk.consumer_assignments import read_assignments
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many, read_subscriptions
-from bellwether_kafka.protocol.bulk.streams_assignments import read_assigned
-from bellwether_kafka.protocol.bulk.streams_subscriptions import read_infos
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
+from bellwether_kafka.protocol.messages import (
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.protocol.bulk.streams_assignments import read_assigned
-from bellwether_kafka.protocol.bulk.streams_subscriptions import read_infos
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.bulk import read_assigned, read_infos
+from bellwether_kafka.protocol.messages import AssignmentInfo, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
 PROCESS = ProcessId.of_bytes(bytes.fromhex("00112233445566778899aabbccddeeff"))
 SUMS = ((TaskId(0, 1), -2), (TaskId(1, 2), 1000))

@@ -3,9 +3,8 @@ import tracemalloc
 
 import pytest
 
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, RemoteProtocolError
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError, TopicPartition
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 FULL = ConsumerProtocolSubscription(3, ("t", "u"), None, (T0, T1), 7, "a")

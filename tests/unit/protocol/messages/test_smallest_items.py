@@ -4,18 +4,19 @@ import struct
 
 import pytest
 
-from bellwether_kafka.protocol.bulk.streams_subscriptions import read_infos
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.stateful import (
+from bellwether_kafka.protocol.bulk import read_infos
+from bellwether_kafka.protocol.messages import (
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
     Copy,
     StatefulAssignment,
     StatefulSubscription,
     StatefulTaskState,
+    SubscriptionInfo,
     Task,
 )
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.messages.streams_subscription import SubscriptionInfo
-from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
 MANY = 200
 TASKS = tuple(TaskId(0, p) for p in range(MANY))

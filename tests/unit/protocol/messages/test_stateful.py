@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.protocol.messages.stateful import (
+from bellwether_kafka.protocol.messages import (
     STANDBY,
     WARMUP,
     Copy,
@@ -13,8 +13,7 @@ from bellwether_kafka.protocol.messages.stateful import (
     StatefulTaskState,
     Task,
 )
-from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, RemoteProtocolError
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.protocol.primitives import LocalProtocolError, ProcessId, RemoteProtocolError
 
 PROCESS = ProcessId.of_bytes(bytes.fromhex("00112233445566778899aabbccddeeff"))
 SUBSCRIPTION = StatefulSubscription(

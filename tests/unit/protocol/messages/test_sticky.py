@@ -1,9 +1,13 @@
 import pytest
 
 from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.sticky import encode_sticky_user_data, read_generation, read_rack_affinity
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.protocol.messages import (
+    ConsumerProtocolSubscription,
+    encode_sticky_user_data,
+    read_generation,
+    read_rack_affinity,
+)
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.protocol.bulk.agreement import StickyUserData, claims_agree, read_sticky_user_data
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

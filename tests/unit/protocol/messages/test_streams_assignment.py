@@ -3,9 +3,14 @@ import tracemalloc
 
 import pytest
 
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo
-from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, RemoteProtocolError
-from bellwether_kafka.protocol.primitives.types import HostInfo, TaskId, TopicPartition
+from bellwether_kafka.protocol.messages import NEVER_MS, AssignmentInfo
+from bellwether_kafka.protocol.primitives import (
+    HostInfo,
+    LocalProtocolError,
+    RemoteProtocolError,
+    TaskId,
+    TopicPartition,
+)
 
 T1, T2, U2 = TopicPartition("t", 1), TopicPartition("t", 2), TopicPartition("u", 2)
 ACTIVE = (TaskId(0, 1), TaskId(0, 1))

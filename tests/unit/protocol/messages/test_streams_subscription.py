@@ -3,9 +3,8 @@ import tracemalloc
 
 import pytest
 
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo
-from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, RemoteProtocolError
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId
+from bellwether_kafka.protocol.messages import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, SubscriptionInfo
+from bellwether_kafka.protocol.primitives import LocalProtocolError, ProcessId, RemoteProtocolError, TaskId
 
 PID = "00112233445566778899aabbccddeeff"
 PROCESS = ProcessId.of_bytes(bytes.fromhex(PID))

@@ -3,8 +3,15 @@ from collections.abc import Callable
 
 import pytest
 
-from bellwether_kafka.protocol.primitives.codec import Reader, Writer, java_hash_ordered, java_sorted, java_string_hash
-from bellwether_kafka.protocol.primitives.errors import LocalProtocolError, RemoteProtocolError
+from bellwether_kafka.protocol.primitives import (
+    LocalProtocolError,
+    Reader,
+    RemoteProtocolError,
+    Writer,
+    java_hash_ordered,
+    java_sorted,
+    java_string_hash,
+)
 
 
 def written(write: Callable[[Writer], None]) -> bytes:

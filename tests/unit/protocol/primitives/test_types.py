@@ -1,4 +1,4 @@
-from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId, TopicPartition
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
 
 def test_process_ids_sort_like_java_uuids() -> None:

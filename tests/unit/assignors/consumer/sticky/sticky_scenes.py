@@ -6,17 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
-from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import CooperativeStickyAssignor
-from bellwether_kafka.assignors.shared.dense_views import (
-    NO_GENERATION,
-    NOBODY,
-    BoolArray,
-    ClusterView,
-    GroupView,
-    IntArray,
-    MemberView,
-)
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.consumer.sticky import CooperativeStickyAssignor
+from bellwether_kafka.assignors.shared import NO_GENERATION, NOBODY, ClusterView, GroupView, MemberView
+from bellwether_kafka.assignors.shared.dense_views import BoolArray, IntArray
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of
 
 

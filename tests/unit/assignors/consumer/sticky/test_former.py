@@ -8,7 +8,7 @@ import pytest
 from bellwether_kafka.assignors.consumer.derived import current_owner, former_owners
 from bellwether_kafka.assignors.consumer.sticky import former
 from bellwether_kafka.assignors.consumer.sticky.former import give_back
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
+from bellwether_kafka.assignors.shared import NOBODY
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Who, decide, group_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import CooperativeStickyAssignor, StickyAssignor
+from bellwether_kafka.assignors.consumer.sticky import CooperativeStickyAssignor, StickyAssignor
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Outcome, Who, decide
 
 

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.derived.claims import UNCLAIMED, compare, current_owner
-from bellwether_kafka.assignors.consumer.derived.components import components
-from bellwether_kafka.assignors.consumer.derived.racks import rack_matters
+from bellwether_kafka.assignors.consumer.derived import compare, components, current_owner, rack_matters
+from bellwether_kafka.assignors.consumer.derived.claims import UNCLAIMED
 from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts, level_rows, shares
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
+from bellwether_kafka.assignors.shared import NOBODY
 from tests.unit.assignors.consumer.scenes import cluster_of, racked
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Who, group_of
 

@@ -10,11 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.plan_cost import score
-from bellwether_kafka.assignors.consumer.sticky import exchange, general
+from bellwether_kafka.assignors.consumer import score
+from bellwether_kafka.assignors.consumer.sticky import exchange, general, place
 from bellwether_kafka.assignors.consumer.sticky.constrained import rack_quotas
-from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import place
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
+from bellwether_kafka.assignors.shared import ClusterView
 from tests.unit.assignors.consumer.scenes import rack_mismatches, racked
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Outcome, Who, check, decide, group_of
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
-from bellwether_kafka.assignors.consumer.derived.claims import subscriptions
-from bellwether_kafka.assignors.consumer.sticky.sticky_assignors import place
-from bellwether_kafka.assignors.shared.dense_views import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, MemberView
+from bellwether_kafka.assignors.consumer.derived import subscriptions
+from bellwether_kafka.assignors.consumer.sticky import place
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupView, MemberView
+from bellwether_kafka.assignors.shared.dense_views import IntArray
 
 pytestmark = pytest.mark.slow
 

@@ -5,25 +5,31 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, ClusterView
-from bellwether_kafka.assignors.streams.api.application_state import ApplicationState
-from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
-from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
-from bellwether_kafka.assignors.streams.api.bridge import from_view, plan_of
-from bellwether_kafka.assignors.streams.api.validation import InvalidAssignmentError, check, snapshot
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Ragged
+from bellwether_kafka.assignors.streams.api import (
+    ApplicationState,
+    AssignedTask,
+    AssignmentError,
+    InvalidAssignmentError,
+    KafkaStreamsAssignment,
+    TaskAssignment,
+    check,
+    from_view,
+    plan_of,
+    snapshot,
+)
+from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
     AssignmentConfigs,
+    EndOffsets,
     ProcessView,
     StreamsPlan,
     StreamsView,
     Subtopology,
+    Topology,
+    build_tasks,
 )
-from bellwether_kafka.assignors.streams.application.tasks import build_tasks
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.protocol.primitives.types import HostInfo, ProcessId, TaskId
+from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId
 
 APP = "app"
 END = 1000

@@ -1,8 +1,6 @@
 """The example of docs/guides/writing-an-assignor.md: tasks stay where they ran, the rest goes where most state is."""
 
-from bellwether_kafka.assignors.streams.api.application_state import ApplicationState
-from bellwether_kafka.assignors.streams.api.assignment import AssignedTask, TaskAssignment
-from bellwether_kafka.assignors.streams.api.assignor import TaskAssignor
+from bellwether_kafka.assignors.streams.api import ApplicationState, AssignedTask, TaskAssignment, TaskAssignor
 from bellwether_kafka.assignors.streams.api.utils import default_standby_task_assignment, identity_assignment
 
 

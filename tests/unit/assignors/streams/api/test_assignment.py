@@ -3,21 +3,19 @@ validation half of TaskAssignmentUtilsTest, with the errors that shipped Java ov
 
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.streams.api.assignment import (
+from bellwether_kafka.assignors.shared import NOBODY
+from bellwether_kafka.assignors.streams.api import (
     AssignedTask,
+    AssignmentError,
+    InvalidAssignmentError,
     KafkaStreamsAssignment,
     TaskAssignment,
     TaskType,
+    from_view,
 )
-from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
-from bellwether_kafka.assignors.streams.api.bridge import from_view
-from bellwether_kafka.assignors.streams.api.validation import (
-    InvalidAssignmentError,
-    MalformedAssignmentError,
-)
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.protocol.primitives.types import TaskId
+from bellwether_kafka.assignors.streams.api.validation import MalformedAssignmentError
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams import scenes
 from tests.unit.assignors.streams.api.api_scenes import (
     Application,

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
-from bellwether_kafka.assignors.streams.api.assignor import TaskAssignor
-from bellwether_kafka.assignors.streams.api.bridge import from_view
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.plugin_runner import PluginError, PluginHealth, load_task_assignor, run_plugin
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.assignors.streams import PluginError, PluginHealth, load_task_assignor, run_plugin
+from bellwether_kafka.assignors.streams.api import TaskAssignor, from_view
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.streams.sending import validate_plan
 from tests.paths import DOCS
 from tests.unit.assignors.streams.api.api_scenes import Application, Process, to_plan
 from tests.unit.assignors.streams.api.example_assignor import StateFirst

@@ -4,15 +4,15 @@ differences to shipped Java that the docstrings name."""
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.api.application_state import (
+from bellwether_kafka.assignors.streams.api import (
     LagsNotComputedError,
     TaskAssignmentError,
     TaskInfo,
     UnknownTaskError,
+    from_view,
 )
-from bellwether_kafka.assignors.streams.api.bridge import from_view
-from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, AssignmentConfigs, Subtopology
-from bellwether_kafka.protocol.primitives.types import HostInfo, TaskId, TopicPartition
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, AssignmentConfigs, Subtopology
+from bellwether_kafka.protocol.primitives import HostInfo, TaskId, TopicPartition
 from tests.unit.assignors.streams.api.api_scenes import (
     END,
     Application,

@@ -8,11 +8,10 @@ from itertools import combinations
 
 import pytest
 
-from bellwether_kafka.assignors.streams.api.application_state import ApplicationState
-from bellwether_kafka.assignors.streams.api.assignment import TaskAssignment
-from bellwether_kafka.assignors.streams.api.assignor import AssignmentError, TaskAssignor
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STICKY, assign_streams
+from bellwether_kafka.assignors.streams.api import ApplicationState, AssignmentError, TaskAssignment, TaskAssignor
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.streams.policies import assign_streams
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STICKY
 from tests.unit.assignors.streams.api.api_scenes import (
     Application,
     Process,

@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.streams.api.application_state import UnknownTaskError
-from bellwether_kafka.assignors.streams.api.assignment import TaskAssignment
-from bellwether_kafka.assignors.streams.api.assignor import AssignmentError
+from bellwether_kafka.assignors.streams.api import (
+    AssignmentError,
+    InvalidAssignmentError,
+    TaskAssignment,
+    UnknownTaskError,
+)
 from bellwether_kafka.assignors.streams.api.utils import (
     RackAwareOptimizationParams,
     default_standby_task_assignment,
@@ -14,9 +17,8 @@ from bellwether_kafka.assignors.streams.api.utils import (
     optimize_rack_aware_active_tasks,
     optimize_rack_aware_standby_tasks,
 )
-from bellwether_kafka.assignors.streams.api.validation import InvalidAssignmentError
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.protocol.primitives.types import TaskId
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.api.api_scenes import (
     Application,
     Process,

@@ -2,9 +2,8 @@
 
 import pytest
 
+from bellwether_kafka.assignors.streams.application import Subtopology, Topology, TopologyError
 from bellwether_kafka.assignors.streams.application.java_pattern import PatternError, translated
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology, TopologyError
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets, end_sums, lags, wanted_offsets
-from bellwether_kafka.assignors.streams.application.partitions import required_counts, resized
-from bellwether_kafka.assignors.streams.application.task_views import PINNED, UNKNOWN_OFFSET_SUM, Subtopology
-from bellwether_kafka.assignors.streams.application.tasks import build_tasks
-from bellwether_kafka.assignors.streams.application.topology import InternalTopic, Topology, TopologyError
-from bellwether_kafka.assignors.streams.application.topology_text import parse_description
+from bellwether_kafka.assignors.streams.application import (
+    PINNED,
+    UNKNOWN_OFFSET_SUM,
+    EndOffsets,
+    InternalTopic,
+    Subtopology,
+    Topology,
+    TopologyError,
+    build_tasks,
+    end_sums,
+    lags,
+    parse_description,
+    required_counts,
+    resized,
+    wanted_offsets,
+)
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, ends_of
 

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.topology import TopologyError
-from bellwether_kafka.assignors.streams.application.topology_text import DescribedSubtopology, parse_description
+from bellwether_kafka.assignors.streams.application import DescribedSubtopology, TopologyError, parse_description
 from tests.vectors.topologies import Recorded, recorded
 
 ALL = [pytest.param(case, id=case.name) for case in recorded()]

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import stock
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.protocol.primitives.types import TaskId
+from bellwether_kafka.assignors.shared import Decision, Rule
+from bellwether_kafka.assignors.streams import TaskPlan, stock
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, SHOP, Thread, ends_of, group, led, sent
 
 COUNTS = {"orders": 6, "shop-by-user-repartition": 6, "shop-totals-changelog": 6}

@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.explain.explanation import explain
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.decide import STOCK
+from bellwether_kafka.assignors.explain import explain
+from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.assignors.streams.members.expected import DIED_MS
 from bellwether_kafka.assignors.streams.members.hidden_state import REJOIN_MS, RETURNING_MS
 from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
 from bellwether_kafka.assignors.streams.members.restarts import REMEMBERED_MS
 from bellwether_kafka.assignors.streams.policies.assign import KAFKA
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
-from bellwether_kafka.protocol.primitives.types import TaskId, TopicPartition
+from bellwether_kafka.protocol.messages import LATEST_OFFSET
+from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
 from tests.unit.assignors.streams.members.hidden_stores import COUNTS, END, Scenario, configs
 from tests.unit.assignors.streams.world import SHOP, ends_of, led
 

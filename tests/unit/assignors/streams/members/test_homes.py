@@ -2,14 +2,12 @@
 
 from dataclasses import replace
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import STOCK, Assignors, stock
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.stages.configs import NO_STAGES, StageConfigs
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.protocol.primitives.types import ProcessId, TaskId
+from bellwether_kafka.assignors.shared import NOBODY, Decision
+from bellwether_kafka.assignors.streams import STOCK, Assignors, TaskPlan, stock
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
+from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 
 WINDOW_MS = 60_000

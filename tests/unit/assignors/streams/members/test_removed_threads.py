@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.shared.group import AssignedMember
-from bellwether_kafka.assignors.streams.members.memory import recall_streams
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
+from bellwether_kafka.assignors.shared import AssignedMember
+from bellwether_kafka.assignors.streams.members import recall_streams
+from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from tests.unit.assignors.streams.members.hidden_stores import NEAR, Scenario
 from tests.unit.assignors.streams.world import Thread
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from bellwether_kafka.assignors.streams.members.hidden_state import REJOIN_MS, RETURNING_MS
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS
-from bellwether_kafka.protocol.primitives.types import TaskId
+from bellwether_kafka.protocol.messages import NEVER_MS
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.members.hidden_stores import END, Scenario
 from tests.unit.assignors.streams.world import Thread
 

@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.lags import TaskLags
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
     PINNED,
     UNKNOWN_OFFSET_SUM,
     AssignmentConfigs,
     StreamsPlan,
+    TaskLags,
 )
-from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability, deal
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, assign_streams
-from bellwether_kafka.protocol.primitives.types import ProcessId
+from bellwether_kafka.assignors.streams.placing import assign_high_availability, deal
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA
+from bellwether_kafka.protocol.primitives import ProcessId
 from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, standbys
 
 ALL_LAGS = AssignmentConfigs(acceptable_recovery_lag=100, max_warmup_replicas=2)

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, standbys
 
 END_SUM = 100_000

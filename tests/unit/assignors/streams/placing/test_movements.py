@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.java.priority_set import PrioritySet
-from bellwether_kafka.assignors.streams.application.lags import TaskLags
-from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
-from bellwether_kafka.assignors.streams.placing import movements
-from bellwether_kafka.assignors.streams.placing.movements import Movements
-from bellwether_kafka.assignors.streams.placing.placement import Placement
+from bellwether_kafka.assignors.java import PrioritySet
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskLags
+from bellwether_kafka.assignors.streams.placing import Movements, Placement, movements
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
 END_SUM = 1000

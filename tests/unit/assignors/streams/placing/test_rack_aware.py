@@ -6,18 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import FOREIGN_RACK, NOBODY, IntArray
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.shared import FOREIGN_RACK, NOBODY
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.streams.application import (
     BALANCE_SUBTOPOLOGY,
-    MIN_TRAFFIC,
     NO_STRATEGY,
     AssignmentConfigs,
     StreamsView,
 )
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.placing import (
+    LabelRule,
+    Placement,
+    RackOptimiser,
+    StandbyRule,
+    can_use,
+    is_pointless,
+)
 from bellwether_kafka.assignors.streams.placing.exchange import _distances
-from bellwether_kafka.assignors.streams.placing.placement import Placement
-from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser, can_use, is_pointless
-from bellwether_kafka.assignors.streams.placing.standby import LabelRule, StandbyRule
 from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem
 

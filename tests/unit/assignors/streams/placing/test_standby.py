@@ -4,12 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
-from bellwether_kafka.assignors.streams.placing.high_availability import assign_high_availability
-from bellwether_kafka.assignors.streams.placing.keeping import rack_disagreement
-from bellwether_kafka.assignors.streams.placing.placement import Placement
-from bellwether_kafka.assignors.streams.placing.standby import LabelRule, StandbyRule, tag_rule
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
+from bellwether_kafka.assignors.streams.placing import (
+    LabelRule,
+    Placement,
+    StandbyRule,
+    assign_high_availability,
+    rack_disagreement,
+    tag_rule,
+)
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
 ZONES = ("zone",)

@@ -5,10 +5,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
-from bellwether_kafka.assignors.streams.placing.sticky_task import StickyTask, assign_sticky
-from bellwether_kafka.assignors.streams.policies.assign import assign_fallback_prior
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
+from bellwether_kafka.assignors.streams.placing import StickyTask, assign_sticky
+from bellwether_kafka.assignors.streams.policies import assign_fallback_prior
+from bellwether_kafka.assignors.streams.sending import validate_plan
 from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, random_application, standbys
 
 NONE = AssignmentConfigs()

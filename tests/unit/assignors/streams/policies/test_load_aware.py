@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from bellwether_kafka.assignors.consumer.load_aware import LoadAware
-from bellwether_kafka.assignors.shared.dense_views import ClusterView, IntArray
-from bellwether_kafka.assignors.shared.weights import Weights
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsView
-from bellwether_kafka.assignors.streams.policies.assign import assign_streams
+from bellwether_kafka.assignors.consumer import LoadAware
+from bellwether_kafka.assignors.shared import ClusterView, Weights
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsView
+from bellwether_kafka.assignors.streams.policies import assign_streams
 from bellwether_kafka.assignors.streams.policies.load_aware import cores, task_weights
-from bellwether_kafka.assignors.streams.sending.validate import validate_plan
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.streams.sending import validate_plan
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(max_warmup_replicas=100)

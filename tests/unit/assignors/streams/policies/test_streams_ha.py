@@ -6,21 +6,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.lags import TaskLags
-from bellwether_kafka.assignors.streams.application.task_views import (
-    LATEST_OFFSET,
-    MIN_TRAFFIC,
-    AssignmentConfigs,
-    StreamsPlan,
-)
-from bellwether_kafka.assignors.streams.placing.even import Evener
-from bellwether_kafka.assignors.streams.policies.assign import (
-    KAFKA,
-    STREAMS_HA,
-    UnknownPolicyError,
-    assign_fallback_prior,
-    assign_streams,
-)
+from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, AssignmentConfigs, StreamsPlan, TaskLags
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.placing import Evener
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_fallback_prior, assign_streams
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA, UnknownPolicyError
 from tests.seeds import seeds
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, actives, process_id, random_process_id
 

@@ -7,22 +7,26 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.application.task_views import StreamsPlan, StreamsView, Subtopology
-from bellwether_kafka.assignors.streams.application.tasks import build_tasks
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.sending.encode import (
+from bellwether_kafka.assignors.shared import NOBODY
+from bellwether_kafka.assignors.streams.application import (
+    EndOffsets,
+    StreamsPlan,
+    StreamsView,
+    Subtopology,
+    Topology,
+    build_tasks,
+)
+from bellwether_kafka.assignors.streams.sending import (
     Outgoing,
     deadlines,
     encode_assignments,
+    host_maps,
     own_assignment,
     shutdown_assignment,
 )
-from bellwether_kafka.assignors.streams.sending.hosts import host_maps
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment
-from bellwether_kafka.protocol.messages.streams_assignment import NEVER_MS, AssignmentInfo, ByHost
-from bellwether_kafka.protocol.primitives.types import HostInfo, TaskId, TopicPartition
+from bellwether_kafka.protocol.messages import NEVER_MS, AssignmentInfo, ConsumerProtocolAssignment
+from bellwether_kafka.protocol.messages.streams_assignment import ByHost
+from bellwether_kafka.protocol.primitives import HostInfo, TaskId, TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 

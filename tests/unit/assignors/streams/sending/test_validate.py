@@ -6,23 +6,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.members.process_map import decode_streams
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, assign_streams
-from bellwether_kafka.assignors.streams.sending.encode import Outgoing
-from bellwether_kafka.assignors.streams.sending.validate import (
-    MAX_FINDINGS,
+from bellwether_kafka.assignors.shared import NOBODY, Decision
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.members import decode_streams
+from bellwether_kafka.assignors.streams.policies import assign_streams
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA
+from bellwether_kafka.assignors.streams.sending import (
+    Outgoing,
     validate_bytes,
     validate_own,
     validate_plan,
     validate_threads,
 )
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.messages.streams_assignment import AssignmentInfo
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.streams.sending.validate import MAX_FINDINGS
+from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 from tests.unit.assignors.streams.world import OWN, Thread, group, led
 

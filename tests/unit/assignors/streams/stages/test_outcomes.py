@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from bellwether_kafka.assignors.explain.explanation import explain
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.decide import stock
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.web.picture import picture_of
+from bellwether_kafka.assignors.explain import explain
+from bellwether_kafka.assignors.shared import Decision
+from bellwether_kafka.assignors.streams import TaskPlan, stock
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.stages import StageConfigs
+from bellwether_kafka.coordinator.web import picture_of
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 
 A, B = Thread("a", 1), Thread("b", 2)

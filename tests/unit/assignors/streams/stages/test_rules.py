@@ -6,18 +6,13 @@ from random import Random
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.assignors.shared.dense_views import BoolArray
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.streams.application.task_views import (
-    AssignmentConfigs,
-    ProcessView,
-    StreamsView,
-    TaskTable,
-)
-from bellwether_kafka.assignors.streams.policies.assign import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs, ProcessView, StreamsView, TaskTable
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.stages import StageConfigs, means
 from bellwether_kafka.assignors.streams.stages import rules as stage
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.stages.rules import allowed_by, means
+from bellwether_kafka.assignors.streams.stages.rules import allowed_by
 from tests.seeds import seeds
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id, random_application
 

@@ -6,24 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.dense_views import NOBODY, IntArray
-from bellwether_kafka.assignors.shared.rules import Rule
-from bellwether_kafka.assignors.shared.stage_report import StageReport
-from bellwether_kafka.assignors.streams.application.lags import TaskLags
-from bellwether_kafka.assignors.streams.application.task_views import (
+from bellwether_kafka.assignors.shared import NOBODY, Rule, StageReport
+from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
-    MIN_TRAFFIC,
     AssignmentConfigError,
     AssignmentConfigs,
     StreamsPlan,
     StreamsView,
+    TaskLags,
 )
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
+from bellwether_kafka.assignors.streams.policies.assign import KAFKA
+from bellwether_kafka.assignors.streams.stages import StageConfigs, last_copies
 from bellwether_kafka.assignors.streams.stages.budget import MoveBudget, choose
 from bellwether_kafka.assignors.streams.stages.capacity import quotas
 from bellwether_kafka.assignors.streams.stages.chain import RackTraffic, TaskProblem, run
-from bellwether_kafka.assignors.streams.stages.configs import StageConfigs
-from bellwether_kafka.assignors.streams.stages.rules import _named, last_copies
+from bellwether_kafka.assignors.streams.stages.rules import _named
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100)

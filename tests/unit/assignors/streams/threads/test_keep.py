@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.arrays import Ragged
-from bellwether_kafka.assignors.shared.dense_views import NOBODY
-from bellwether_kafka.assignors.streams.application.task_views import StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.threads.keep import spread
+from bellwether_kafka.assignors.shared import NOBODY, Ragged
+from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView
+from bellwether_kafka.assignors.streams.threads import spread
 from tests.seeds import seeds
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 

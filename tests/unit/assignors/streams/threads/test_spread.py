@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.streams.application.task_views import AssignmentConfigs
-from bellwether_kafka.assignors.streams.decide import Assignors
-from bellwether_kafka.assignors.streams.policies.assign import assign_fallback_prior, assign_streams
-from bellwether_kafka.assignors.streams.threads.keep import spread
+from bellwether_kafka.assignors.streams import Assignors
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.assignors.streams.policies import assign_fallback_prior, assign_streams
+from bellwether_kafka.assignors.streams.threads import spread
 from tests.unit.assignors.streams.world import Thread, group, led, tasks_text
 
 STOCK = Assignors(assign_streams, assign_fallback_prior, spread)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from bellwether_kafka.coordinator.cli.command_table import app
 from bellwether_kafka.coordinator.cli.lazy import EPILOG, EXIT_CODES, Exit
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.paths import DOCS
 from tests.unit.coordinator.cli.every_command import ALL, NOT_PRINTING, TOPOLOGY
 from tests.unit.coordinator.cli.in_process import bellwether

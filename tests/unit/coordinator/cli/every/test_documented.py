@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from fastavro.utils import generate_many
 
-from bellwether_kafka.coordinator.events.avro import SchemaSet
-from bellwether_kafka.coordinator.replay.history import write_json_lines
+from bellwether_kafka.coordinator.events import SchemaSet
+from bellwether_kafka.coordinator.replay import write_json_lines
 from tests.support.documented import SCHEMAS, check_answer, documents, undocumented
 from tests.unit.coordinator.cli.every_command import PRINTING
 

@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.cli import groups, top
 from bellwether_kafka.coordinator.cli.command_table import COMMANDS
 from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES, Exit, with_exit_codes
 from bellwether_kafka.coordinator.cli.output import Console, Table
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.in_process import bellwether
 

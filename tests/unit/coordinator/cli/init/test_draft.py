@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.cli.init.draft import Draft, DraftedGroup, text_of
-from bellwether_kafka.coordinator.settings.process_settings import Settings, load
+from bellwether_kafka.coordinator.settings import Settings, load
 
 BROKER = {"bootstrap.servers": "b-1:9092"}
 ORDERS = DraftedGroup(

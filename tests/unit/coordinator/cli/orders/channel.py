@@ -8,11 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bellwether_kafka.coordinator.cli.output import Exit
-from bellwether_kafka.coordinator.control.controller import Controller
-from bellwether_kafka.coordinator.control.local import LocalOrders, local_processes
-from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
-from bellwether_kafka.coordinator.control.record_codec import encode
-from bellwether_kafka.coordinator.control.records import ControlSettings, InstanceHeartbeat, PlacementOrder, Record
+from bellwether_kafka.coordinator.control import (
+    Controller,
+    ControlSettings,
+    InstanceHeartbeat,
+    LocalOrders,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+    encode,
+    local_processes,
+)
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import API_VERSION

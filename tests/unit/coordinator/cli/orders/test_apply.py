@@ -11,8 +11,7 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.orders import apply
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.cli.plan_file import PlanFile, PlannedMember, write_plan_file
-from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
-from bellwether_kafka.coordinator.control.records import NO_END_MS, Record
+from bellwether_kafka.coordinator.control import NO_END_MS, AppliedPlan, Record
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import Described
 from tests.unit.coordinator.cli.every_command import PLAN, STATE

@@ -8,9 +8,8 @@ import pytest
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.options import settings_for
 from bellwether_kafka.coordinator.cli.orders.by_broker import unfollowed_by_broker
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup
-from bellwether_kafka.coordinator.kafka.transport import TransportError, UnreachableError
-from bellwether_kafka.coordinator.membership.events import Failure
+from bellwether_kafka.coordinator.kafka import BrokerGroup, TransportError, UnreachableError
+from bellwether_kafka.coordinator.membership import Failure
 from tests.unit.coordinator.cli.described import CONVERTED
 
 GROUP = "converted"

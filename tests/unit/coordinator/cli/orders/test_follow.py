@@ -5,15 +5,17 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.cli.orders.follow import unread
-from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, OrderKind, PlacementKind
-from bellwether_kafka.coordinator.control.records import (
-    PLACEMENT_TRAITS,
+from bellwether_kafka.coordinator.control import (
+    ORDER_TRAITS,
     InstanceHeartbeat,
     Order,
+    OrderKind,
+    PlacementKind,
     PlacementOrder,
     Record,
     traits_of,
 )
+from bellwether_kafka.coordinator.control.records import PLACEMENT_TRAITS
 
 AT_MS = 100_000
 LEADER = InstanceHeartbeat("pod-1", leads=("orders",), at_ms=AT_MS + 500)

@@ -17,11 +17,19 @@ from bellwether_kafka.coordinator.cli.options import settings_for
 from bellwether_kafka.coordinator.cli.orders import apply, group_orders, order_options, write
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
 from bellwether_kafka.coordinator.cli.output import Exit, Output
+from bellwether_kafka.coordinator.control import (
+    NO_END_MS,
+    ORDER_TRAITS,
+    InstanceHeartbeat,
+    NoControlTopicError,
+    Order,
+    OrderKind,
+    Record,
+    SilentTopicError,
+)
 from bellwether_kafka.coordinator.control import topic as control_topic
-from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, OrderKind
-from bellwether_kafka.coordinator.control.records import NO_END_MS, InstanceHeartbeat, Order, Record
-from bellwether_kafka.coordinator.control.topic import NoControlTopicError, SilentTopicError, read_all, write_now
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.control.topic import read_all, write_now
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli import in_process
 from tests.unit.coordinator.cli.orders.channel import LIMIT_S, Channel, process_without_a_topic

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.assignors.shared.rules import Rule
+from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.orders import follow, placement_orders, write
 from bellwether_kafka.coordinator.cli.orders.check import left_alone
-from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
-from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Stage, Until
+from bellwether_kafka.coordinator.control import Absence, PlacementKind, PlacementOrder, Stage, Until
 from tests.support.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.cli.described import Described

@@ -17,11 +17,18 @@ from bellwether_kafka.coordinator.cli.orders import restart, write
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
 from bellwether_kafka.coordinator.cli.orders.write import OrderService
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
-from bellwether_kafka.coordinator.control.record_codec import encode
-from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, PlacementOrder, Record, Until
-from bellwether_kafka.coordinator.control.topic import SilentTopicError, TopicChannel
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember, shadow_of
+from bellwether_kafka.coordinator.control import (
+    InstanceHeartbeat,
+    PlacementKind,
+    PlacementOrder,
+    Record,
+    SilentTopicError,
+    TopicChannel,
+    Until,
+    encode,
+)
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.settings import Settings
 from tests.support.documented import undocumented
 from tests.unit.assignors.streams.world import Thread, group, led

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.cli.orders.stopped import members_of
-from bellwether_kafka.coordinator.control.record_codec import decode, encode
-from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Stopped, lead_is_wanted
-from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.control import InstanceHeartbeat, Stopped, decode, encode, lead_is_wanted
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli import in_process
 

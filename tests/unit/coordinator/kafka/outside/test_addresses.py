@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka.transport import Transport, _control_key
-from bellwether_kafka.coordinator.membership.commands import Heartbeat
-from bellwether_kafka.coordinator.membership.events import Node, RequestFailed
+from bellwether_kafka.coordinator.kafka import Transport
+from bellwether_kafka.coordinator.kafka.transport import _control_key
+from bellwether_kafka.coordinator.membership import Heartbeat, Node, RequestFailed
 from tests.unit.coordinator.kafka.outside.brokers import Broker, broker
 
 

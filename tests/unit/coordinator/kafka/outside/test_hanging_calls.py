@@ -19,10 +19,9 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import tokens
-from bellwether_kafka.coordinator.kafka.transport import Transport, _control_key
-from bellwether_kafka.coordinator.membership.commands import Heartbeat
-from bellwether_kafka.coordinator.membership.events import Node, RequestFailed
+from bellwether_kafka.coordinator.kafka import Transport, tokens
+from bellwether_kafka.coordinator.kafka.transport import _control_key
+from bellwether_kafka.coordinator.membership import Heartbeat, Node, RequestFailed
 from tests.unit.coordinator.kafka.outside.brokers import Broker, Hanging, broker
 
 NEVER_MS = 600_000  # longer than any test may take: what would wait so long fails it

@@ -3,12 +3,11 @@ with."""
 
 from itertools import islice
 
+from bellwether_kafka.coordinator.membership import SizeLimit, State
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from bellwether_kafka.coordinator.membership.broker_order import spread_hash
-from bellwether_kafka.coordinator.membership.config import SizeLimit
-from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play, member
 
 REQUIRED, UNKNOWN, FENCED, IN_PROGRESS = 79, 25, 82, 27

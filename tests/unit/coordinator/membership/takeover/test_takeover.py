@@ -2,10 +2,9 @@
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import NoteKind, State
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.commands import NoteKind
-from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     COOPERATIVE,
     GOOD,

@@ -2,12 +2,10 @@
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import NotLeading, SizeLimit, State
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from bellwether_kafka.coordinator.membership.config import SizeLimit
-from bellwether_kafka.coordinator.membership.role import NotLeading
-from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     ALWAYS_FRONT,

@@ -1,8 +1,8 @@
 """When the leader is removed: never while its SyncGroup may be parked, because the broker forgets it."""
 
+from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.transitions import State
 from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     COOPERATIVE,

@@ -3,14 +3,11 @@ search that would find none (285 ids were assumed in two seconds, 57 came at a l
 
 import pytest
 
+from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, NotLeading, SizeLimit, State, tables
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, tables, unavoidable
-from bellwether_kafka.coordinator.membership.config import MembershipConfig, SizeLimit
-from bellwether_kafka.coordinator.membership.role import NotLeading
-from bellwether_kafka.coordinator.membership.table_growth import Forecasts
-from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, unavoidable
 from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import client, given, in_order, paced, stable
 

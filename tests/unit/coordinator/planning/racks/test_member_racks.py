@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.planning.racks.member_racks import MemberRacks
+from bellwether_kafka.coordinator.membership import DescribedMember, JoinedMember
+from bellwether_kafka.coordinator.planning.racks import MemberRacks
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 
 UUID = "0d6e1a3c-53a1-4a4f-9d3e-1b2c3d4e5f60"

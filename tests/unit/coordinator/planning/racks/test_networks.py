@@ -2,7 +2,7 @@
 
 import pytest
 
-from bellwether_kafka.coordinator.planning.racks.networks import Networks, network
+from bellwether_kafka.coordinator.planning import Networks, network
 
 RACKS = {
     "10.0.0.0/8": "az1",

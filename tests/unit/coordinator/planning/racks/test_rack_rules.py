@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.planning.racks.rack_rules import NO_RULES, ConfiguredRack, RackSource
+from bellwether_kafka.coordinator.planning import NO_RULES, RackSource
+from bellwether_kafka.coordinator.planning.racks import ConfiguredRack
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 
 

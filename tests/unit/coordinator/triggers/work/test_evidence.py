@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.application.offsets import EndOffsets
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.shared import Decision
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams.application import EndOffsets
 from bellwether_kafka.coordinator.triggers.work.evidence import (
     AGAIN_MS,
     HAD_MS,
@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.triggers.work.evidence import (
     Evidence,
     Fact,
 )
-from bellwether_kafka.protocol.primitives.types import TaskId
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, SHOP, SHOP_COUNTS, Thread, ends_of, group, led
 
 A = Thread("a", 1)

@@ -1,10 +1,11 @@
 """Subscribed topics without an owner in a group at rest: a plan first, then a member's lead."""
 
-from bellwether_kafka.assignors.shared.dense_views import ClusterView
-from bellwether_kafka.coordinator.membership.events import DescribedMember
-from bellwether_kafka.coordinator.triggers.work.owners import SETTLED_MS, OwnerWork, Unserved
-from bellwether_kafka.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives.types import TopicPartition
+from bellwether_kafka.assignors.shared import ClusterView
+from bellwether_kafka.coordinator.membership import DescribedMember
+from bellwether_kafka.coordinator.triggers.work import OwnerWork
+from bellwether_kafka.coordinator.triggers.work.owners import SETTLED_MS, Unserved
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 CLUSTER = ClusterView.of({"t": [[None]] * 2, "u": [[None]] * 2}, unreadable=frozenset({"secret"}))
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
-from bellwether_kafka.coordinator.triggers.work.progress import NOTHING_COMMITTED, Progress
-from bellwether_kafka.protocol.primitives.types import TaskId
+from bellwether_kafka.assignors.shared import Decision
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.coordinator.triggers.work import NOTHING_COMMITTED
+from bellwether_kafka.coordinator.triggers.work.progress import Progress
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 
 STALL_MS = 60_000

@@ -7,14 +7,13 @@ from enum import Enum
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.decision import Decision
-from bellwether_kafka.assignors.streams.application.task_views import Subtopology
-from bellwether_kafka.assignors.streams.application.topology import Topology
-from bellwether_kafka.assignors.streams.task_plan import TaskPlan
+from bellwether_kafka.assignors.shared import Decision
+from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.assignors.streams.application import Subtopology, Topology
+from bellwether_kafka.coordinator.triggers.work import HandBack, Verdict, WorkWatch
 from bellwether_kafka.coordinator.triggers.work.suspicion import ASKED_MAX
-from bellwether_kafka.coordinator.triggers.work.verdict import Alert, HandBack, Verdict
-from bellwether_kafka.coordinator.triggers.work.work_watch import WorkWatch
-from bellwether_kafka.protocol.messages.streams_subscription import LATEST_OFFSET
+from bellwether_kafka.coordinator.triggers.work.verdict import Alert
+from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from tests.unit.assignors.streams.world import NOW_MS, SHOP, Thread, ends_of, group, led, sent
 
 POLL_MS, STALL_MS, END = 5_000, 600_000, 1_000
