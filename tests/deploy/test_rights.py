@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from bellwether_kafka.coordinator.cli.cost import weights
-from bellwether_kafka.coordinator.cli.options import DEFAULT_TOPIC
 from bellwether_kafka.coordinator.cli.replay import history
 from bellwether_kafka.coordinator.guard.settings import CONTROL_TOPIC
 from bellwether_kafka.coordinator.kafka import TEMPORARY_TOPIC
@@ -147,8 +146,8 @@ def test_both_files_grant_the_same(tool: Path) -> None:
 
 
 def test_the_names_are_those_of_the_settings(tool: Path) -> None:
-    assert DEFAULT_TOPIC == CONTROL_TOPIC
-    for feature, topic in (("control", DEFAULT_TOPIC), ("events", EVENTS), ("weights", WEIGHTS)):
+    assert CONTROL_TOPIC == "bellwether-control"
+    for feature, topic in (("control", "bellwether-control"), ("events", EVENTS), ("weights", WEIGHTS)):
         assert {grant[2] for grant in granted_by_script(tool, feature)} == {topic}
     assert ("DESCRIBE", "topic", TEMPORARY_TOPIC, "literal") in granted_by_script(tool, "served g t")
     sample = (ROOT / "deploy" / "config" / "bellwether.toml").read_text()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import IntArray
 from bellwether_kafka.assignors.streams.application import NO_STRATEGY, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.placing import RackOptimiser
 from bellwether_kafka.assignors.streams.placing.exchange import StandbyExchange

@@ -13,7 +13,6 @@ import pytest
 from bellwether_kafka.assignors.shared import Decision, Refusal
 from bellwether_kafka.assignors.streams import TaskPlan, decide_streams
 from bellwether_kafka.assignors.streams.members import SHUTDOWN_REQUESTED, StreamsMemory
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from bellwether_kafka.protocol.messages import NEVER_MS, AssignmentInfo, ConsumerProtocolAssignment
 from tests.differential.leader_problems import NOW_MS, LeaderProblem, random_leader
 from tests.differential.referees import TIMEOUT_S, ask
@@ -36,7 +35,7 @@ def own(problem: LeaderProblem) -> Decision[TaskPlan] | Refusal:
         problem.topology,
         StreamsMemory.empty(),
         problem.configs,
-        KAFKA,
+        "kafka",
         NOW_MS,
     )
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.streams.application import BALANCE_SUBTOPOLOGY
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, as_active, as_standby, random_problem
 from tests.differential.referees import TIMEOUT_S, ask
@@ -18,7 +17,7 @@ INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "400"))
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(TIMEOUT_S)]
 
 
-@pytest.mark.parametrize("strategy", [MIN_TRAFFIC, BALANCE_SUBTOPOLOGY])
+@pytest.mark.parametrize("strategy", ["min_traffic", BALANCE_SUBTOPOLOGY])
 def test_active_cost_equals_java(jvm: Java, strategy: str) -> None:
     random = Random(925)
     problems = [as_active(random_problem(random), strategy=strategy) for _ in range(INPUTS)]
@@ -55,7 +54,7 @@ def test_active_cost_equals_java(jvm: Java, strategy: str) -> None:
 def test_java_answers_are_kept_when_they_are_the_current_owners(jvm: Java) -> None:
     random = Random(441)
     problems = [
-        as_active(random_problem(random), strategy=random.choice([MIN_TRAFFIC, BALANCE_SUBTOPOLOGY]))
+        as_active(random_problem(random), strategy=random.choice(["min_traffic", BALANCE_SUBTOPOLOGY]))
         for _ in range(300)
     ]
     for problem, theirs in zip(problems, ask(jvm, "bellwether.RackReferee", problems), strict=True):

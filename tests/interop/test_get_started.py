@@ -19,7 +19,6 @@ import pytest
 import yaml
 
 from bellwether_kafka.coordinator.settings import load
-from bellwether_kafka.coordinator.topology.file import CHANGELOGS, ID, SUBTOPOLOGIES, UNDECIDED
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from tests.get_started_pages import PAGES
 from tests.interop.support.brokers import KafkaCluster
@@ -226,11 +225,11 @@ def test_a_consumer_group_is_led_and_given_back(kafka: KafkaCluster, tmp_path: P
 def decide_changelogs(file: Path, application: Application) -> None:
     """What the page asks of the reader where two stores look alike from outside: each to its subtopology."""
     document = yaml.safe_load(file.read_text())
-    for topic in document.pop(UNDECIDED, []):
+    for topic in document.pop("UndecidedChangelogTopics", []):
         name = topic if isinstance(topic, str) else topic["Name"]
         number = next(number for number, topics in application.changelogs.items() if name in topics)
-        part = next(part for part in document[SUBTOPOLOGIES] if part[ID] == str(number))
-        part[CHANGELOGS] = [*part.get(CHANGELOGS, []), topic]
+        part = next(part for part in document["Subtopologies"] if part["SubtopologyId"] == str(number))
+        part["StateChangelogTopics"] = [*part.get("StateChangelogTopics", []), topic]
     file.write_text(yaml.safe_dump(document))
 
 

@@ -28,7 +28,6 @@ from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
-from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
 from bellwether_kafka.coordinator.events import SchemaSet
 from tests.deploy.smoke import smoke
 from tests.interop.support.bellwether import COMMAND, Bellwether, ordered
@@ -191,7 +190,7 @@ def bellwether(cluster: KafkaCluster, folder: Path, app: Application, address: s
     info = folder / "slow-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{PLUGIN_GROUP}]\nslow = slow_plugin:Slow\n")
+    (info / "entry_points.txt").write_text("[bellwether.assignors]\nslow = slow_plugin:Slow\n")
     (folder / "slow_plugin.py").write_text(SLOW_PLUGIN)
     stages: dict[str, Any] = {"policy": "streams-ha", "host_affinity_ms": 60_000, "max_concurrent_moves": 4, **PATIENT}
     streams = settings_of(app, folder, ghosts=True, client_ids_unique=True, **stages)

@@ -9,10 +9,10 @@ import pytest
 from bellwether_kafka.assignors.shared import NOBODY, Decision
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import NO_STRATEGY, StreamsView, is_caught_up
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
-from bellwether_kafka.assignors.streams.members.restarts import RETURNING_MS
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from tests.unit.assignors.streams.fleet import Fleet
+
+RETURNING_MS = 5_000
 
 SEEDS = 12
 EVENTS = 8
@@ -57,7 +57,7 @@ def go_on(decision: Decision[TaskPlan], trusted: set[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("durable", [False, True])
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_task_waits_for_a_memory(seed: int, strategy: str, durable: bool) -> None:
     """Processes restart, together too, come back early, late or empty, and are asked in between or not."""

@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 from bellwether_kafka.assignors.consumer import Load, LoadAware
 from bellwether_kafka.assignors.consumer.load_aware import by_counts
 from bellwether_kafka.assignors.consumer.validate import misplaced
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, MemberView, Rules, Weights, moves
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import (
+    NOBODY,
+    ClusterView,
+    GroupView,
+    IntArray,
+    MemberView,
+    Rules,
+    Weights,
+    moves,
+)
 
 RACKS = (None, "a", "b", "c")
 TOPICS = ("t", "u", "v")

@@ -17,7 +17,6 @@ from bellwether_kafka.assignors.consumer import BUILT_IN, POLICIES, Policy
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.shared import ClusterView, Memory
 from bellwether_kafka.assignors.streams.application import BALANCE_SUBTOPOLOGY, NO_STRATEGY, AssignmentConfigs
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES, assign_streams
 from bellwether_kafka.assignors.streams.sending import validate_plan
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -160,7 +159,7 @@ class Tasks(RuleBasedStateMachine):
         seed=st.integers(0, 1 << 30),
         standbys=st.integers(0, 2),
         warmups=st.integers(1, 3),
-        strategy=st.sampled_from((NO_STRATEGY, MIN_TRAFFIC, BALANCE_SUBTOPOLOGY)),
+        strategy=st.sampled_from((NO_STRATEGY, "min_traffic", BALANCE_SUBTOPOLOGY)),
         sizes=st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=4),
     )
     def begin(self, seed: int, standbys: int, warmups: int, strategy: str, sizes: list[tuple[int, bool]]) -> None:

@@ -9,8 +9,7 @@ import pytest
 from bellwether_kafka.assignors.consumer import POLICIES, PartitionPlan, Policy, decide
 from bellwether_kafka.assignors.consumer.derived import subscriptions
 from bellwether_kafka.assignors.consumer.operator_rules import matches
-from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Rule, Weights
-from bellwether_kafka.assignors.shared.dense_views import BoolArray
+from bellwether_kafka.assignors.shared import BoolArray, ClusterView, Decision, Memory, Rule, Weights
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.seeds import seeds
 from tests.unit.assignors.consumer.wire import LiveMember, live_group

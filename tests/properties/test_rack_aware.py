@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.streams.application import BALANCE_SUBTOPOLOGY, StreamsPlan
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.threads import assign_threads
 from tests.differential.rack_costs import active_cost, optimize_active, optimize_standby, standby_cost
 from tests.differential.rack_problems import RackProblem, random_problem
@@ -18,7 +17,7 @@ from tests.differential.thread_problems import ThreadProblem, by_member, random_
 SEEDS = st.integers(0, 2**32)
 PROBLEMS = st.builds(lambda seed, tasks: random_problem(Random(seed), most_tasks=tasks), SEEDS, st.integers(1, 60))
 THREADS = st.builds(lambda seed, tasks: random_threads(Random(seed), most_tasks=tasks), SEEDS, st.integers(1, 120))
-STRATEGIES = st.sampled_from([MIN_TRAFFIC, BALANCE_SUBTOPOLOGY])
+STRATEGIES = st.sampled_from(["min_traffic", BALANCE_SUBTOPOLOGY])
 
 
 def active(problem: RackProblem, strategy: str, current: np.ndarray | None = None) -> np.ndarray:
@@ -56,7 +55,7 @@ def test_every_process_keeps_its_number_of_tasks(problem: RackProblem, strategy:
 
 @given(PROBLEMS)
 def test_min_traffic_never_costs_more_and_no_swap_of_two_tasks_helps(problem: RackProblem) -> None:
-    after = active(problem, MIN_TRAFFIC)
+    after = active(problem, "min_traffic")
     least = cost(problem, after)
     assert least <= cost(problem, np.array(problem.active, dtype=np.int32))
     for first in problem.chosen[:8]:
@@ -101,7 +100,7 @@ def test_standbys_keep_counts_and_copies_apart_and_cost_no_more(problem: RackPro
         plan,
         traffic_cost=problem.traffic,
         non_overlap_cost=problem.non_overlap,
-        strategy=MIN_TRAFFIC,
+        strategy="min_traffic",
         movable=_allowed(problem) if spread else None,
     )
     size = view.size
@@ -121,7 +120,7 @@ def test_standbys_keep_counts_and_copies_apart_and_cost_no_more(problem: RackPro
 def test_free_traffic_moves_no_standby(problem: RackProblem) -> None:
     plan = problem.plan()
     problem = replace(problem, traffic=0)
-    after = optimize_standby(problem.view(), plan, traffic_cost=0, non_overlap_cost=1, strategy=MIN_TRAFFIC)
+    after = optimize_standby(problem.view(), plan, traffic_cost=0, non_overlap_cost=1, strategy="min_traffic")
     assert (after.standby_process == plan.standby_process).all()
 
 

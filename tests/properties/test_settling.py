@@ -21,22 +21,23 @@ from bellwether_kafka.assignors.consumer import (
     Policy,
     broker_side,
 )
-from bellwether_kafka.assignors.consumer.decide import UNRELEASED
 from bellwether_kafka.assignors.shared import (
     NOBODY,
     REPEATS_MAX,
     ClusterView,
     Decision,
     GroupView,
+    IntArray,
     Memory,
     Rule,
     Weights,
 )
-from bellwether_kafka.assignors.shared.dense_views import IntArray
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.seeds import seeds
 from tests.support.decisions import decided
 from tests.unit.assignors.consumer.wire import LiveMember, given, live_group
+
+UNRELEASED = "has not given up partitions that 3 plans in a row took from it"
 
 SEEDS = int(os.environ.get("BELLWETHER_SEEDS", "24"))
 RACKS = ("a", "b", "c")

@@ -11,8 +11,7 @@ from bellwether_kafka.assignors.consumer import Policy, planned_owners
 from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
 from bellwether_kafka.assignors.consumer.derived import current_owner
 from bellwether_kafka.assignors.consumer.sticky import place
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, MemberView
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, GroupView, IntArray, MemberView
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 RACKS = ("a", "b", "c")

@@ -20,10 +20,11 @@ from bellwether_kafka.assignors.streams.api import (
     TaskAssignor,
 )
 from bellwether_kafka.assignors.streams.application import PINNED, AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, STREAMS_POLICIES
 from tests.seeds import seeds
 from tests.unit.assignors.streams.restoring import Rebalance, RestoringApplication, shown
+
+HAND_OVER_MS = 3_000
 
 SEEDS = int(os.environ.get("BELLWETHER_SEEDS", "40"))
 EVENTS = 5

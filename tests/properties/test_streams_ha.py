@@ -7,7 +7,6 @@ import pytest
 
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, STREAMS_POLICIES, assign_streams
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from bellwether_kafka.assignors.streams.sending import validate_plan
 from tests.unit.assignors.streams.scenes import random_application
 
@@ -36,7 +35,7 @@ def test_plans_are_valid_and_the_same_each_time(policy: str, tags: bool) -> None
         assert same(plan, assign_streams(view, configs, policy))
 
 
-@pytest.mark.parametrize("policy", [KAFKA, STREAMS_HA])
+@pytest.mark.parametrize("policy", ["kafka", STREAMS_HA])
 def test_there_are_as_many_standbys_as_asked_for_and_no_more_warm_ups_than_allowed(policy: str) -> None:
     for view, configs in inputs():
         plan = assign_streams(view, configs, policy)
@@ -48,7 +47,7 @@ def test_there_are_as_many_standbys_as_asked_for_and_no_more_warm_ups_than_allow
         assert bool(plan.notes) == (wanted < configs.num_standby_replicas and len(stateful) > 0)
 
 
-@pytest.mark.parametrize("policy", [KAFKA, STREAMS_HA])
+@pytest.mark.parametrize("policy", ["kafka", STREAMS_HA])
 def test_no_task_leaves_a_process_that_has_caught_up_for_one_that_has_not(policy: str) -> None:
     """The promise of KIP-441: an active task is where it can go on, wherever anybody can."""
     for view, configs in inputs():
@@ -60,7 +59,7 @@ def test_no_task_leaves_a_process_that_has_caught_up_for_one_that_has_not(policy
             assert not able or int(plan.active[task]) in able or least_is_unknown
 
 
-@pytest.mark.parametrize("policy", [KAFKA, STREAMS_HA])
+@pytest.mark.parametrize("policy", ["kafka", STREAMS_HA])
 def test_warm_ups_mean_a_probing_rebalance(policy: str) -> None:
     for view, configs in inputs():
         plan = assign_streams(view, configs, policy)

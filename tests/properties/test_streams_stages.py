@@ -15,7 +15,6 @@ from bellwether_kafka.assignors.streams.application import (
     StreamsPlan,
     StreamsView,
 )
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.placing import previous_owners
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.sending import validate_plan
@@ -176,7 +175,7 @@ class StagedHistory(History):
         if self.stages.capacity_tag:
             weight = np.array([int(i.tags["cores"]) for i in self.application.instances])
             assert deviation(plan, weight, np.flatnonzero(self.application.table().stateful)) < 1
-        elif self.configs.rack_aware_assignment_strategy in (NO_STRATEGY, MIN_TRAFFIC):
+        elif self.configs.rack_aware_assignment_strategy in (NO_STRATEGY, "min_traffic"):
             counts = np.bincount(plan.active, minlength=len(self.application.instances))
             assert np.ptp(counts) <= 1
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import Decision
-from bellwether_kafka.assignors.shared.dense_views import LongArray
+from bellwether_kafka.assignors.shared import Decision, LongArray
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.membership import events as e

@@ -23,7 +23,6 @@ from bellwether_kafka.assignors.consumer import (
     decide,
 )
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
-from bellwether_kafka.assignors.consumer.registry import RACK_FIRST
 from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Rule, StageReport, Weights
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, given, live_group
@@ -39,7 +38,7 @@ CASES: dict[str, tuple[Policy, str]] = {
     "roundrobin": (Policy(KAFKA), "roundrobin"),
     "sticky": (Policy(KAFKA), "sticky"),
     "cooperative-sticky": (Policy(KAFKA), "cooperative-sticky"),
-    "rack-first": (Policy(RACK_FIRST), "cooperative-sticky"),
+    "rack-first": (Policy("rack-first"), "cooperative-sticky"),
     "sticky-min-churn": (Policy(STICKY_MIN_CHURN), "range"),
     "load-aware": (Policy(LOAD_AWARE), "cooperative-sticky"),
     "rules": (Policy(STICKY_MIN_CHURN, stages=(OperatorRules(RULES),)), "cooperative-sticky"),

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from bellwether_kafka.assignors.consumer import LoadAware
-from bellwether_kafka.assignors.shared import NOBODY, Rule, Weights
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, Rule, Weights
 from bellwether_kafka.assignors.streams.application import (
     BALANCE_SUBTOPOLOGY,
     NO_STRATEGY,
@@ -26,9 +25,7 @@ from bellwether_kafka.assignors.streams.application import (
     StreamsPlan,
     StreamsView,
 )
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STICKY
 from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
 from bellwether_kafka.assignors.streams.threads import spread
 from bellwether_kafka.protocol.messages import NEVER_MS
@@ -44,8 +41,8 @@ SEEDS = range(16)
 RULES = (Rule("ban", "*", f"member:{process_id(1)}"), Rule("pin", "0", f"member:{process_id(2)}"))
 # Policy and stages.
 CASES: dict[str, tuple[str, StageConfigs]] = {
-    "kafka": (KAFKA, NO_STAGES),
-    "sticky": (STICKY, NO_STAGES),
+    "kafka": ("kafka", NO_STAGES),
+    "sticky": ("sticky", NO_STAGES),
     "streams-ha": (STREAMS_HA, NO_STAGES),
     "load-aware": (LOAD_AWARE, NO_STAGES),
     "host affinity": (STREAMS_HA, StageConfigs(host_affinity_ms=60_000)),
@@ -72,7 +69,7 @@ def random_world(random: Random) -> tuple[Application, AssignmentConfigs]:
         cost = random.choice([None, 0, 1, 10])
         configs = replace(
             configs,
-            rack_aware_assignment_strategy=random.choice([MIN_TRAFFIC, BALANCE_SUBTOPOLOGY, NO_STRATEGY]),
+            rack_aware_assignment_strategy=random.choice(["min_traffic", BALANCE_SUBTOPOLOGY, NO_STRATEGY]),
             rack_aware_traffic_cost=cost,
             rack_aware_non_overlap_cost=random.choice([None, 0, 1, 10]) if cost is not None else None,
         )
@@ -177,8 +174,8 @@ def _fleet_rebalance(fleet: Fleet) -> dict[str, Any]:
 
 FLEETS = {
     f"fleet {policy} {strategy}": (policy, strategy)
-    for policy in (KAFKA, STREAMS_HA, STICKY)
-    for strategy in (NO_STRATEGY, MIN_TRAFFIC)
+    for policy in ("kafka", STREAMS_HA, "sticky")
+    for strategy in (NO_STRATEGY, "min_traffic")
 }
 
 

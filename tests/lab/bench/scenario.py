@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY, ClusterView
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import NOBODY, ClusterView, IntArray
 from bellwether_kafka.protocol.bulk import owner_of, write_assignments
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 

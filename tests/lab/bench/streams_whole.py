@@ -14,7 +14,6 @@ import numpy as np
 from bellwether_kafka.assignors.shared import ClusterView, Decision, RawGroup, Refusal
 from bellwether_kafka.assignors.streams import TaskPlan, decide_streams
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Subtopology, Topology
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -26,7 +25,7 @@ SUBTOPOLOGIES = 10
 STANDBY_SUM = 900  # of offsets in a standby's store
 LEAST_RUNS = 3
 MEASURE_S = 5.0
-CONFIGS = AssignmentConfigs(rack_aware_assignment_strategy=MIN_TRAFFIC)
+CONFIGS = AssignmentConfigs(rack_aware_assignment_strategy="min_traffic")
 
 
 def whole_row_figures(processes: int, tasks: int, joining: int, standbys: int) -> tuple[float, str]:

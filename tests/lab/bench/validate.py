@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import NOBODY
-from bellwether_kafka.assignors.shared.dense_views import BoolArray, IntArray, LongArray
+from bellwether_kafka.assignors.shared import NOBODY, BoolArray, IntArray, LongArray
 from bellwether_kafka.protocol.bulk import owner_of
 from tests.lab.bench.scenario import ISLANDS, RACKS, Scenario
 

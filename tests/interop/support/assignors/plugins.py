@@ -4,8 +4,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
-
 
 def install(folder: Path, policies: Mapping[str, str], source: str) -> str:
     """A distribution with these policies (classes of `source`, by policy); returns the PYTHONPATH that finds it."""
@@ -14,6 +12,6 @@ def install(folder: Path, policies: Mapping[str, str], source: str) -> str:
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
     entries = [f"{policy} = {module}:{name}\n" for policy, name in policies.items()]
-    (info / "entry_points.txt").write_text(f"[{PLUGIN_GROUP}]\n{''.join(entries)}")
+    (info / "entry_points.txt").write_text(f"[bellwether.assignors]\n{''.join(entries)}")
     (folder / f"{module}.py").write_text(source)
     return os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.assignors.shared import ClusterView, GroupView, MemberView
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray, MemberView
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 

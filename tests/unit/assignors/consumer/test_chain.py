@@ -8,8 +8,7 @@ import pytest
 from bellwether_kafka.assignors.consumer.chain import Balance, Locality, PlacementStage, Problem, StageError, run
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.sticky import StickyAssignor
-from bellwether_kafka.assignors.shared import ClusterView, GroupView, Plan
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray, Plan
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of
 
 CLUSTER = cluster_of({"t": 4}, 1, "ab")

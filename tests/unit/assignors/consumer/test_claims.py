@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer import POLICIES, PartitionPlan, Policy, decide, recall
-from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, Decision, GroupView, Memory, RawGroup
-from bellwether_kafka.assignors.shared.claims import AHEAD, IGNORED, UNGIVEN
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import (
+    AssignedMember,
+    ClusterView,
+    Decision,
+    GroupView,
+    IntArray,
+    Memory,
+    RawGroup,
+)
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.consumer.test_decide import settle
@@ -24,6 +30,10 @@ from tests.unit.assignors.consumer.wire import (
     sticky_v1,
     subscription,
 )
+
+AHEAD = "claims partitions in a generation that the group has not reached"
+IGNORED = "claims partitions, which members under this protocol revoke before they join"
+UNGIVEN = "claims partitions that it was never given, or was to give up"
 
 T12 = cluster_of({"t": 12})
 EVERYTHING = [("t", p) for p in range(12)]

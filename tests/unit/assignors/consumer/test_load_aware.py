@@ -12,6 +12,7 @@ from bellwether_kafka.assignors.shared import (
     NOBODY,
     ClusterView,
     GroupView,
+    IntArray,
     MemberView,
     Rules,
     Weight,
@@ -19,10 +20,11 @@ from bellwether_kafka.assignors.shared import (
     load_balance,
     moves,
 )
-from bellwether_kafka.assignors.shared.dense_views import IntArray
-from bellwether_kafka.assignors.shared.weights import RATIO_MAX, SKEW_MS_MAX
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import members_of
+
+RATIO_MAX = 1000.0
+SKEW_MS_MAX = 300_000
 
 RACKS = ("az1", "az2", "az3")
 

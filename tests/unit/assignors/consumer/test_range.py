@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
-from bellwether_kafka.assignors.shared import ClusterView, GroupView, MemberView
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray, MemberView
 from tests.seeds import seeds
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of, rack_mismatches
 

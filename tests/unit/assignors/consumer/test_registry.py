@@ -9,7 +9,6 @@ from bellwether_kafka.assignors.consumer.chain import Balance
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.registry import assignor
 from bellwether_kafka.assignors.shared import UnknownNameError, load_plugins
-from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
 
 
 class Mine(RangeAssignor):
@@ -60,7 +59,7 @@ def test_plug_ins_are_loaded_by_configured_name_only(tmp_path: Path, monkeypatch
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: plugins\nVersion: 1.0\n")
     points = "mine = bellwether_test_plugin:Mine\nbroken = no_such_module:Thing\n"
-    (installed / "entry_points.txt").write_text(f"[{PLUGIN_GROUP}]\n{points}")
+    (installed / "entry_points.txt").write_text(f"[bellwether.assignors]\n{points}")
     plugin = "from assignors.consumer.range import RangeAssignor\nclass Mine(RangeAssignor):\n    name = 'mine'\n"
     (tmp_path / "bellwether_test_plugin.py").write_text(plugin)
     monkeypatch.syspath_prepend(tmp_path)

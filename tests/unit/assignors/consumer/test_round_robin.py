@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
-from bellwether_kafka.assignors.shared import ClusterView, GroupView, MemberView
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray, MemberView
 from tests.seeds import seeds
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of
 

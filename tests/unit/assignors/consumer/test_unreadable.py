@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer import Policy, decide
-from bellwether_kafka.assignors.shared import ClusterView, GroupView, Memory, RawGroup, RawMember, Refusal, RefusalCause
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import (
+    ClusterView,
+    GroupView,
+    IntArray,
+    Memory,
+    RawGroup,
+    RawMember,
+    Refusal,
+    RefusalCause,
+)
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.assignors.consumer.scenes import KAFKA, T6, cluster_of, tps
 from tests.unit.assignors.consumer.wire import (

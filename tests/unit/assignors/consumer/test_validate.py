@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.validate import MAX_FINDINGS, validate
+from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.shared import GroupView, MemberView, Plan
 from tests.unit.assignors.consumer.scenes import cluster_of
+
+MAX_FINDINGS = 10
 
 CLUSTER = cluster_of({"t": 2, "u": 1, "nobody's": 1})  # flat: nobody's-0 = 0, t-0 = 1, t-1 = 2, u-0 = 3
 MEMBERS = (MemberView("a", None, ("t", "u"), generation=5), MemberView("b", None, ("t",), generation=5))

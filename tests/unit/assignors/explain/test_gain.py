@@ -5,9 +5,10 @@ import pytest
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
 from bellwether_kafka.assignors.explain import FARTHER, gains
-from bellwether_kafka.assignors.explain.gain import NEARER
 from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
+
+NEARER = "no longer read from another rack"
 
 CLUSTER = ClusterView.of({"t": [["az1"], ["az1"], ["az2"], ["az2"]]})
 

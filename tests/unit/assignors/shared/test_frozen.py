@@ -12,8 +12,9 @@ from bellwether_kafka.assignors.shared import (
     freeze,
     known_cluster,
 )
-from bellwether_kafka.assignors.shared.frozen import MAX_CLAIMED_PARTITIONS
 from bellwether_kafka.protocol.bulk import ClaimColumns
+
+MAX_CLAIMED_PARTITIONS = 100_000
 
 CLUSTER = ClusterView.of({"a": [["r1"], ["r2", "r1"]], "c": [["r2"], [None]]}, read_at=7.5, unreadable=frozenset("bc"))
 

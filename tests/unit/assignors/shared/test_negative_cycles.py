@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import loops, relaxations
-from bellwether_kafka.assignors.shared.dense_views import IntArray, LongArray
+from bellwether_kafka.assignors.shared import IntArray, LongArray, loops, relaxations
 from bellwether_kafka.assignors.shared.negative_cycles import Relax
 
 FAR = 1_000

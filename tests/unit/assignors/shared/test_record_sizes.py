@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared import LogSample, RecordSizes, SizesOfTopics
-from bellwether_kafka.assignors.shared.record_sizes import INTERVALS_KEPT, UNKNOWN
+
+INTERVALS_KEPT = 5
+UNKNOWN = -1
 
 KIB = 1_024
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
-from bellwether_kafka.assignors.shared.weights import RATE_MAX, SKEW_MS_MAX
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import cluster_of
+
+RATE_MAX = 1000000000000000.0
+SKEW_MS_MAX = 300_000
 
 CLUSTER = cluster_of({"a": 3, "b": 3, "c": 2})
 ALL = np.ones(8, dtype=np.bool_)

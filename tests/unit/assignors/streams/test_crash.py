@@ -10,18 +10,18 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.assignors.streams.application import NO_STRATEGY
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
-from bellwether_kafka.assignors.streams.members.expected import DIED_MS
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.protocol.messages import NEVER_MS
 from tests.unit.assignors.streams.fleet import Fleet, seen
 
-STRATEGIES = (NO_STRATEGY, MIN_TRAFFIC)
+DIED_MS = 20_000
+
+STRATEGIES = (NO_STRATEGY, "min_traffic")
 SHAPES = [  # strategy, instances and partitions; 67 tasks of each subtopology on six instances cannot be even
     (NO_STRATEGY, 3, 6),
-    (MIN_TRAFFIC, 3, 6),
+    ("min_traffic", 3, 6),
     (NO_STRATEGY, 6, 67),
-    pytest.param(MIN_TRAFFIC, 6, 67, marks=pytest.mark.slow),
+    pytest.param("min_traffic", 6, 67, marks=pytest.mark.slow),
 ]
 BACK_MS = 10_000
 

@@ -11,11 +11,11 @@ from itertools import pairwise
 import pytest
 
 from bellwether_kafka.assignors.streams.application import PINNED, AssignmentConfigs
-from bellwether_kafka.assignors.streams.members.expected import DIED_MS
-from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from tests.unit.assignors.streams.restoring import Rebalance, RestoringApplication, path, shown
+
+DIED_MS = 20_000
+HAND_OVER_MS = 3_000
 
 ANY_LAG = AssignmentConfigs(acceptable_recovery_lag=PINNED, num_standby_replicas=1)
 # Warm-ups at a time, standbys, and whether it is back before its session ends.
@@ -88,7 +88,7 @@ class TestAnyLagIsAcceptable:
     @pytest.mark.slow
     def test_kafkas_standby_scenario_moves_less_in_a_rebalance_more_for_each_process_that_two_others_miss(self) -> None:
         """Two of four do not come back while two are left, and their copies are made once they are not expected."""
-        own, kafka = standby_scenario(STREAMS_HA), standby_scenario(KAFKA)
+        own, kafka = standby_scenario(STREAMS_HA), standby_scenario("kafka")
         assert sum(len(rebalances) for _, rebalances in own) == 19 + 2
         assert sum(len(rebalances) for _, rebalances in kafka) == 19
         assert sum(r.moved for _, rebalances in own for r in rebalances) == 17
@@ -133,7 +133,7 @@ class TestReturnWithEmptyStores:
 @pytest.mark.slow
 def test_kafkas_policy_gives_tasks_away_twice() -> None:
     """What the product is compared with is alive."""
-    assert undone(returned(KAFKA)[1:])
+    assert undone(returned("kafka")[1:])
 
 
 def test_tasks_that_were_pending_go_where_they_were_meant_although_another_process_joined() -> None:

@@ -12,14 +12,16 @@ import pytest
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.assignors.streams import Assignors, stock
 from bellwether_kafka.assignors.streams.application import NO_STRATEGY
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
-from bellwether_kafka.assignors.streams.members.expected import DIED_MS, EXPECTED_MS
-from bellwether_kafka.assignors.streams.members.hidden_state import OPENING_MS, REJOIN_MS
-from bellwether_kafka.assignors.streams.members.restarts import RETURNING_MS
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.protocol.primitives import ProcessId
 from tests.unit.assignors.streams.fleet import PATIENCE_MS, Fleet, seen
+
+DIED_MS = 20_000
+EXPECTED_MS = 45_000
+OPENING_MS = 50
+REJOIN_MS = 500
+RETURNING_MS = 5_000
 
 AWAY_MS = 20_000
 SIZES = [  # partitions, and when it asks for a rebalance
@@ -43,7 +45,7 @@ def stop_evacuated(fleet: Fleet, process: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_nobody_closes_a_store_and_everything_returns(strategy: str) -> None:
     fleet, copies = seen(strategy)
     owners = fleet.owners()
@@ -56,7 +58,7 @@ def test_nobody_closes_a_store_and_everything_returns(strategy: str) -> None:
         assert fleet.owners() == owners, turn
 
 
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, pytest.param(MIN_TRAFFIC, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, pytest.param("min_traffic", marks=pytest.mark.slow)])
 def test_nobody_else_closes_a_store_where_the_tasks_cannot_be_even(strategy: str) -> None:
     """67 partitions on six instances: some have a task more than others, and have it again afterwards."""
     fleet, copies = seen(strategy, instances=6, partitions=67)
@@ -72,7 +74,7 @@ def test_nobody_else_closes_a_store_where_the_tasks_cannot_be_even(strategy: str
         copies.given_up.clear()
 
 
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_tasks_go_to_their_copies_although_small_ones_could_go_anywhere(strategy: str) -> None:
     fleet, copies = seen(strategy)
     before = {process: copies.of_process(process) for process in range(3)}
@@ -84,7 +86,7 @@ def test_tasks_go_to_their_copies_although_small_ones_could_go_anywhere(strategy
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_one_that_is_back_has_all_its_copies_at_once_though_the_order_is_still_in_force(strategy: str) -> None:
     fleet, copies = seen(strategy)
     before = fleet.owners()
@@ -104,7 +106,7 @@ def test_one_that_is_back_has_all_its_copies_at_once_though_the_order_is_still_i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 @pytest.mark.parametrize("acceptable_recovery_lag", [1_000, 100_000])
 def test_one_that_is_back_opens_its_stores_before_it_runs_their_tasks(
     strategy: str, acceptable_recovery_lag: int
@@ -138,7 +140,7 @@ def test_one_that_is_back_is_left_alone_while_it_opens_its_stores(partitions: in
     assert fleet.asked_ms() == fleet.now_ms + asked_ms, len(copies.of_process(0))
 
 
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_copies_that_do_not_come_back_are_made_elsewhere(strategy: str) -> None:
     fleet, copies = seen(strategy)
     stop_evacuated(fleet, 0)
@@ -157,7 +159,7 @@ def test_nobody_waits_for_one_that_went_while_another_is_evacuated() -> None:
     assert copies.short == set()
 
 
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_nothing_moves_while_it_is_away(strategy: str) -> None:
     fleet, _ = seen(strategy)
     stop_evacuated(fleet, 0)

@@ -19,9 +19,9 @@ from bellwether_kafka.assignors.streams.api import (
     TaskAssignmentError,
     TaskAssignor,
 )
-from bellwether_kafka.assignors.streams.api.utils import identity_assignment
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.sending import validate_plan
+from bellwether_kafka.plugins import identity_assignment
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
 from tests.unit.assignors.streams.api.api_scenes import (
     Application,

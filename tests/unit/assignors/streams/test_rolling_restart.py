@@ -8,9 +8,7 @@ from collections import Counter
 import pytest
 
 from bellwether_kafka.assignors.streams.application import NO_STRATEGY
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from tests.unit.assignors.streams.fleet import Fleet
 
 
@@ -31,7 +29,7 @@ def pauses(fleet: Fleet, *, slow: bool = False) -> Counter[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_no_task_is_stopped_twice(strategy: str) -> None:
     fleet = Fleet(STREAMS_HA, strategy)
     before = fleet.owners()
@@ -42,7 +40,7 @@ def test_no_task_is_stopped_twice(strategy: str) -> None:
     assert fleet.rebalances - rebalances == 9, "one to go on, one to ask, one to hand out"
 
 
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_nothing_moves_where_stores_are_durable(strategy: str) -> None:
     fleet = Fleet(STREAMS_HA, strategy, durable=True)
     before, rebalances, moves = fleet.owners(), fleet.rebalances, fleet.moves
@@ -55,13 +53,13 @@ def test_nothing_moves_where_stores_are_durable(strategy: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("durable", [False, True])
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_no_task_is_stopped_twice_where_instances_come_back_late(strategy: str, durable: bool) -> None:
     hit = pauses(Fleet(STREAMS_HA, strategy, durable=durable), slow=True)
     assert set(hit.values()) == {1}, hit
 
 
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_without_the_memory_some_are(strategy: str) -> None:
     """What is tested is alive: if this fails, the test above proves nothing."""
     fleet = Fleet(STREAMS_HA, strategy, forgetful=True)
@@ -69,10 +67,10 @@ def test_without_the_memory_some_are(strategy: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [NO_STRATEGY, MIN_TRAFFIC])
+@pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_kafkas_policy_needs_more_rebalances_and_moves_more(strategy: str) -> None:
     """As Java leads: it has no memory of what it left pending."""
-    kafka, own = Fleet(KAFKA, strategy, forgetful=True), Fleet(STREAMS_HA, strategy)
+    kafka, own = Fleet("kafka", strategy, forgetful=True), Fleet(STREAMS_HA, strategy)
     assert kafka.rebalances >= own.rebalances
     before = kafka.rebalances, own.rebalances
     pauses(kafka)

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from bellwether_kafka.protocol.primitives import ProcessId
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
 
@@ -21,7 +19,7 @@ CONFIGS = AssignmentConfigs(
     acceptable_recovery_lag=1000,
     num_standby_replicas=1,
     max_warmup_replicas=2,
-    rack_aware_assignment_strategy=MIN_TRAFFIC,
+    rack_aware_assignment_strategy="min_traffic",
 )
 LARGE = range(6, 12)
 
@@ -90,7 +88,7 @@ def test_each_task_moves_once_and_before_the_standbys(newcomer: int) -> None:
 @pytest.mark.parametrize("newcomer", [0, 3])
 def test_kafkas_policy_moves_more_and_needs_longer(newcomer: int) -> None:
     """What the product is compared with is alive: if this fails, the numbers above prove nothing."""
-    kafka, own = grow(KAFKA, newcomer), grow(STREAMS_HA, newcomer)
+    kafka, own = grow("kafka", newcomer), grow(STREAMS_HA, newcomer)
     assert kafka.moves > own.moves
     assert kafka.rebalances > own.rebalances
 

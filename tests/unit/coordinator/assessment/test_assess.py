@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.assessment import (
     lines,
     page,
 )
-from bellwether_kafka.coordinator.assessment.model import NOW, PolicyRow
+from bellwether_kafka.coordinator.assessment.model import PolicyRow
 from bellwether_kafka.coordinator.assessment.policies import rows_of
 from bellwether_kafka.coordinator.observation import (
     SELF_ASSIGNED,
@@ -66,7 +66,7 @@ def row(rows: tuple[PolicyRow, ...], policy: str) -> PolicyRow:
 
 def test_bytes_and_money_are_reported_now_and_under_every_policy() -> None:
     assessed = reported(crossed(), PRICES)
-    now = row(assessed.rows, NOW).measures
+    now = row(assessed.rows, "now").measures
     assert now is not None
     assert (now.cross_rack, now.bytes_per_s) == (4, 4e6)
     assert now.cost_per_hour == pytest.approx(0.288), "4 MB/s are 14.4 GB an hour"
@@ -92,7 +92,7 @@ def test_a_group_that_no_client_can_lead_is_observed_and_reported_why() -> None:
 
 def test_without_weights_bytes_are_a_dash_and_a_reason() -> None:
     assessed = reported(crossed(), Prices())
-    now = row(assessed.rows, NOW).measures
+    now = row(assessed.rows, "now").measures
     assert now is not None
     assert (now.cross_rack, now.bytes_per_s, now.cost_per_hour) == (4, None, None)
     assert row(assessed.rows, "load-aware").measures is None

@@ -7,13 +7,14 @@ import pytest
 from confluent_kafka import KafkaError
 
 from bellwether_kafka.coordinator.assessment import ConversionFacts, ConversionPlan, plan_conversion
-from bellwether_kafka.coordinator.assessment.conversion_checks import STOP_FIRST
 from bellwether_kafka.coordinator.assessment.model import PolicyRow
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
 from bellwether_kafka.coordinator.observation.observation import shadow_of
 from tests.unit.assignors.streams.test_whatif import application
 from tests.unit.coordinator.assessment.test_assess import PRICES, crossed
+
+STOP_FIRST = "Stop all members first, and start them with the protocol."
 
 READY = ConversionFacts(
     seen=crossed(),

@@ -11,12 +11,13 @@ from bellwether_kafka.coordinator.assessment import (
     ConversionStart,
     PlacementCounts,
 )
-from bellwether_kafka.coordinator.assessment.conversion_watch import SETTLED_REFRESHES
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.unknown import unknown_of
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.assessment.test_assess import crossed
 from tests.unit.coordinator.assessment.test_conversion import READY
+
+SETTLED_REFRESHES = 3
 
 
 def member(name: str, *partitions: int, suffix: str = "") -> ObservedMember:

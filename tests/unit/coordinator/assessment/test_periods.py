@@ -7,13 +7,15 @@ import pytest
 
 from bellwether_kafka.coordinator.assessment import GhostRefreshes, period_of_records
 from bellwether_kafka.coordinator.assessment.model import Period
-from bellwether_kafka.coordinator.assessment.periods import STORM_MS, period_of_refreshes, storms
+from bellwether_kafka.coordinator.assessment.periods import period_of_refreshes, storms
 from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.replay import History
 from tests.unit.coordinator.observation.test_rebalances import observed_member, refresh
 from tests.unit.coordinator.replay.test_policy_replay import LOADS, recorded, traffic
 from tests.unit.coordinator.replay.test_rebalance_replay import recorded as led
+
+STORM_MS = 600_000
 
 FOREVER_MS = 1 << 62
 DECISION = {

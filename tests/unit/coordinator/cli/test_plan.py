@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import typer
 
-from bellwether_kafka.coordinator.cli.cost import RATE, rate_in, restore_rate
+from bellwether_kafka.coordinator.cli.cost import rate_in, restore_rate
 from bellwether_kafka.coordinator.cli.plan import crash_in_words, plan_head
 from bellwether_kafka.coordinator.cli.read_groups import warn_hypothetical
 from bellwether_kafka.coordinator.observation import Observation, Pace
@@ -18,10 +18,10 @@ from tests.unit.coordinator.observation.test_absence_cost import application
 from tests.unit.coordinator.web.test_picture import decided, member
 
 SEEN = Observation("g", "classic", "Stable", "range", 0)
-METRICS = f"""# HELP {RATE} Median rate.
-# TYPE {RATE} gauge
-{RATE}{{group="g"}} 1500.0
-{RATE}{{group="new"}} NaN
+METRICS = """# HELP bellwether_streams_restore_records_per_second Median rate.
+# TYPE bellwether_streams_restore_records_per_second gauge
+bellwether_streams_restore_records_per_second{group="g"} 1500.0
+bellwether_streams_restore_records_per_second{group="new"} NaN
 """
 
 

@@ -13,7 +13,6 @@ import pytest
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.cli.plan_file import (
-    FORMAT,
     GroupStateOfPlan,
     PlanFile,
     PlanFileError,
@@ -29,6 +28,8 @@ from tests.unit.coordinator.cli.described import Described
 from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.observation.test_absence_cost import application
 from tests.unit.coordinator.web.test_observed import SKEWED
+
+FORMAT = 1
 
 
 def written() -> PlanFile:

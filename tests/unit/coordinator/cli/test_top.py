@@ -5,9 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.cli.output import counted
-from bellwether_kafka.coordinator.cli.read_groups import BELLWETHER, BROKER, CONSUMERS, MEMBER, NOBODY
 from bellwether_kafka.coordinator.cli.top import (
-    ESCAPE,
     InstanceReports,
     SortOrder,
     TopRow,
@@ -20,6 +18,8 @@ from bellwether_kafka.coordinator.cli.top import (
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from tests.unit.coordinator.observation.test_offset_history import history, sample
+
+ESCAPE = "\x1b"
 
 LED = {"reason": "", "detail": "", "remedy": "", "since_ms": 1, "next_attempt_ms": None}
 STATUS = {"group": "orders", "leading": True, "role": LED, "generation": 7}
@@ -46,37 +46,37 @@ def seen(
 
 def test_an_instance_shows_generation_and_the_newest_cause() -> None:
     row = row_of(seen(2, led=True, lag=5), InstanceReports.of([STATUS], LINES))
-    assert (row.leader, row.generation, row.members, row.lag) == (BELLWETHER, 7, 2, 5)
+    assert (row.leader, row.generation, row.members, row.lag) == ("bellwether", 7, 2, 5)
     assert (row.cause, row.moved, row.cause_at_ms) == ("m2 joined", 3, 2_000)
 
 
 def test_without_a_page_an_instance_is_known_by_its_membership() -> None:
-    assert row_of(seen(1, led=True), InstanceReports()).leader == BELLWETHER
-    assert row_of(seen(0, led=True), InstanceReports()).leader == BELLWETHER
-    assert row_of(seen(1), InstanceReports()).leader == MEMBER
-    assert row_of(seen(0), InstanceReports()).leader == NOBODY
+    assert row_of(seen(1, led=True), InstanceReports()).leader == "bellwether"
+    assert row_of(seen(0, led=True), InstanceReports()).leader == "bellwether"
+    assert row_of(seen(1), InstanceReports()).leader == "a member"
+    assert row_of(seen(0), InstanceReports()).leader == "nobody"
     lag = group_lag(history(sample(0, {"t": [1]}, {"t": [4]})), None)
     alone = replace(seen(0), group_lag=replace(lag, self_assigned=True))
-    assert row_of(alone, InstanceReports.of([not_led("no_subscribers")], LINES)).leader == CONSUMERS
+    assert row_of(alone, InstanceReports.of([not_led("no_subscribers")], LINES)).leader == "its consumers"
 
 
 def test_a_fenced_process_does_not_lead_and_says_why() -> None:
     row = row_of(seen(2), InstanceReports.of([not_led("fenced")], LINES))
-    assert (row.leader, row.generation, row.not_leading, row.remedy) == (MEMBER, None, "fenced", "Restart.")
+    assert (row.leader, row.generation, row.not_leading, row.remedy) == ("a member", None, "fenced", "Restart.")
 
 
 def test_another_process_that_leads_makes_up_for_a_fenced_one() -> None:
     row = row_of(seen(1, led=True), InstanceReports.of([not_led("fenced"), STATUS], LINES))
-    assert (row.leader, row.generation, row.not_leading) == (BELLWETHER, 7, "")
+    assert (row.leader, row.generation, row.not_leading) == ("bellwether", 7, "")
 
 
 def test_a_group_in_which_only_bellwether_is_has_no_leader() -> None:
     row = row_of(seen(0, led=True), InstanceReports.of([not_led("unknown_group")], []))
-    assert (row.leader, row.not_leading) == (NOBODY, "unknown_group")
+    assert (row.leader, row.not_leading) == ("nobody", "unknown_group")
 
 
 def test_a_broker_leads_its_own_groups() -> None:
-    assert row_of(seen(1, kind="consumer"), InstanceReports()).leader == BROKER
+    assert row_of(seen(1, kind="consumer"), InstanceReports()).leader == "its broker"
 
 
 def test_rows_keep_their_places_whatever_the_lags() -> None:

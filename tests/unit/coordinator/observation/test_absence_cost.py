@@ -9,7 +9,6 @@ from bellwether_kafka.assignors.shared import Decision, RawMember
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.coordinator.observation import GUARD, Ending, Pace, absence_cost, costliest_crash
-from bellwether_kafka.coordinator.observation.absence_cost import EVACUATION
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 from tests.unit.coordinator.web.test_picture import decided, member
 
@@ -43,7 +42,7 @@ def test_a_crash_waits_for_the_session_and_for_the_task_that_restores_longest() 
 def test_an_evacuation_moves_the_restoring_to_before_the_stop() -> None:
     cost = cost_of(Ending.RESTART, application(t0=1000, t1=950, t2=400))
     assert cost.as_it_is.seconds == 48.0, "the ghost's session; its own disk has the state"
-    assert (cost.by, cost.helped.unowned_s) == (EVACUATION, 3.0)
+    assert (cost.by, cost.helped.unowned_s) == ("evacuation", 3.0)
     assert cost.helped.restoring_s == 2.0, "no copy lacks more than the 100 that count as caught up"
     assert cost.beforehand_s == 20.0, "600 and 1,000 are restored at the same time"
 
@@ -95,7 +94,7 @@ def test_a_static_consumer_does_not_leave() -> None:
 
     decision = decided(static("a"), static("b"))
     cost = absence_cost(Ending.RESTART, decision, decision.plan.owner, 0, Pace(10_000, 1_000))
-    assert (cost.as_it_is.seconds, cost.by, cost.helped.seconds) == (11.0, EVACUATION, 1.0)
+    assert (cost.as_it_is.seconds, cost.by, cost.helped.seconds) == (11.0, "evacuation", 1.0)
     dead = absence_cost(Ending.CRASH, decision, decision.plan.owner, 0, Pace(10_000, 1_000))
     assert (dead.as_it_is.seconds, dead.helped.seconds) == (11.0, 11.0), "no guard removes a static member"
 

@@ -23,7 +23,6 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.coordinator.observation import GroupLag, Observation, ObservedMember, next_steps, observation
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, examine, worst
-from bellwether_kafka.coordinator.observation.log_bounds import NO_REQUEST
 from bellwether_kafka.coordinator.observation.unknown import unknown_of
 from bellwether_kafka.coordinator.planning import RackSource
 from tests.unit.assignors.streams.world import Thread, group
@@ -36,6 +35,8 @@ from tests.unit.coordinator.observation.doctor_groups import (
 )
 from tests.unit.coordinator.observation.test_removals import ALWAYS
 from tests.unit.coordinator.web.test_picture import member
+
+NO_REQUEST = "not every broker has the request DescribeLogDirs"
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,10 @@ from bellwether_kafka.coordinator.observation import (
     as_document,
     lag_refreshes,
 )
-from bellwether_kafka.coordinator.observation.lag_refreshes import ASK_AGAIN_MS
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_observation import classic
+
+ASK_AGAIN_MS = 600_000
 
 Of = Mapping[str, list[int]]
 

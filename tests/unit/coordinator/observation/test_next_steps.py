@@ -6,8 +6,9 @@ import pytest
 
 from bellwether_kafka.coordinator.observation import next_steps
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
-from bellwether_kafka.coordinator.observation.next_steps import STEPS_MAX
 from tests.unit.coordinator.observation.test_doctor import consumers
+
+STEPS_MAX = 3
 
 OK = Check("racks", CheckVerdict.PASS, "Well.")
 WARNED = [Check(f"w{i}", CheckVerdict.WARN, "Not so well.", f"Warned {i}.") for i in range(3)]

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.coordinator.observation import offset_history
-from bellwether_kafka.coordinator.observation.offset_history import UNKNOWN, OffsetHistory, OffsetSample
+from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
+
+UNKNOWN = -1
 
 DAY_MS = 86_400_000
 Of = Mapping[str, list[int]]

@@ -6,9 +6,10 @@ import pytest
 
 from bellwether_kafka.assignors.shared import Moves
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Rebalances, SeenRebalance
-from bellwether_kafka.coordinator.observation.rebalances import LINES_MAX
 from bellwether_kafka.coordinator.planning import CauseKind
 from tests.unit.coordinator.observation.test_observation import tp
+
+LINES_MAX = 50
 
 
 def observed_member(

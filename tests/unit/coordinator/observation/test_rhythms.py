@@ -11,8 +11,9 @@ from structlog.testing import capture_logs
 from bellwether_kafka.coordinator.observation import LagVerdict, Rhythms
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
-from bellwether_kafka.coordinator.observation.rhythms import KEPT_MS
 from bellwether_kafka.protocol.primitives import TopicPartition
+
+KEPT_MS = 2_592_000_000
 
 BEGAN_S = 1_700_000_000
 OWNERS = {TopicPartition("t", 0): "m"}

@@ -3,7 +3,10 @@
 import pytest
 
 from bellwether_kafka.coordinator.observation import MemberlessCommits
-from bellwether_kafka.coordinator.observation.self_assigned import LASTS_MS_MIN, PAUSES, Committed
+from bellwether_kafka.coordinator.observation.self_assigned import Committed
+
+LASTS_MS_MIN = 300_000
+PAUSES = 3
 
 
 def after(*readings: Committed, apart_ms: int = 10_000) -> MemberlessCommits:

@@ -28,8 +28,11 @@ from bellwether_kafka.coordinator.membership import (
     RequestFailed,
 )
 from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets
-from bellwether_kafka.coordinator.observation.shared import GROUPS_MAX, PARTITIONS_MAX, ends_of_topic
+from bellwether_kafka.coordinator.observation.shared import ends_of_topic
 from bellwether_kafka.protocol.primitives import TopicPartition
+
+GROUPS_MAX = 50
+PARTITIONS_MAX = 10_000
 
 T = TypeVar("T")
 FIRST, SECOND = Node(1, "a", 9092), Node(2, "b", 9092)

@@ -6,8 +6,7 @@ import time
 import numpy as np
 
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
-from bellwether_kafka.assignors.shared import ClusterView, GroupView
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray
 
 
 class Plugin:

@@ -10,8 +10,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.consumer.chain import Problem
-from bellwether_kafka.assignors.shared import ClusterView, GroupView, Plan, RefusalError, Rule
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray, Plan, RefusalError, Rule
 from bellwether_kafka.coordinator.membership import (
     Decide,
     DescribeAnswer,

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.assignors.shared import ClusterView, GroupView
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.membership import Decide, JoinedMember
 from bellwether_kafka.coordinator.planning import CauseKind, ConsumerKind, Planner, Source

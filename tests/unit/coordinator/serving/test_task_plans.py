@@ -9,7 +9,6 @@ import pytest
 
 from bellwether_kafka.assignors.shared import ClusterView, Rule
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.coordinator.serving import Answers, KnownApplication, KnownGroups, KnownMember, Served, TopicNames
 from tests.seeds import seeds
@@ -175,7 +174,7 @@ def crossing(asking: AskingForTasks, plan: Placed) -> int:
 
 
 def test_an_observed_application_is_placed_by_rack_if_its_strategy_says_so() -> None:
-    by_rack = StreamsConfig(GROUP, configs=AssignmentConfigs(rack_aware_assignment_strategy=MIN_TRAFFIC))
+    by_rack = StreamsConfig(GROUP, configs=AssignmentConfigs(rack_aware_assignment_strategy="min_traffic"))
     world, asking = known_group(by_rack, application()), six()
     assert crossing(asking, world.plan(asking)) == 0
     planned = world.served[-1].planned

@@ -14,9 +14,10 @@ from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.settings import CostSettings
 from bellwether_kafka.coordinator.telemetry import CostMetrics, Metrics, ObservedMetrics, metrics_cost
-from bellwether_kafka.coordinator.telemetry.metrics_cost import PAIRS_MAX
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
+
+PAIRS_MAX = 100
 
 CLUSTER = ClusterView.of({"t": [["az1"], ["az2"]]})
 LIGHT = Weights({TopicPartition("t", 0): 1e6, TopicPartition("t", 1): 1e6})

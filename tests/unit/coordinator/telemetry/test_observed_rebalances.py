@@ -24,8 +24,9 @@ from bellwether_kafka.coordinator.replay import (
 from bellwether_kafka.coordinator.replay.outcome import ANOTHERS
 from bellwether_kafka.coordinator.telemetry import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.event_records import EventRecord
-from bellwether_kafka.coordinator.telemetry.samples import UNKNOWN
 from tests.unit.coordinator.web.test_observed import SKEWED, member, observed_application, observed_group
+
+UNKNOWN = -1
 
 SCHEMAS = SchemaSet.load()
 FOREVER_MS = 1 << 62

@@ -5,10 +5,11 @@ from dataclasses import replace
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.telemetry import ObservedSamples
-from bellwether_kafka.coordinator.telemetry.samples import UNKNOWN
 from tests.unit.coordinator.observation.test_offset_history import history, sample
 from tests.unit.coordinator.telemetry.test_samples import Kept
 from tests.unit.coordinator.web.test_observed import SKEWED, member, observed_group
+
+UNKNOWN = -1
 
 INTERVAL_MS = 30_000
 

@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.telemetry import Followed, Sampler
-from bellwether_kafka.coordinator.telemetry.samples import UNKNOWN, TrafficSample, lag_entries, traffic, traffic_entries
+from bellwether_kafka.coordinator.telemetry.samples import TrafficSample, lag_entries, traffic, traffic_entries
 from tests.unit.coordinator.kafka.test_transport import (
     FOLLOWER,
     LEADER,
@@ -23,6 +23,8 @@ from tests.unit.coordinator.kafka.test_transport import (
     AnsweringBrokers,
     Sizes,
 )
+
+UNKNOWN = -1
 
 CLUSTER = ClusterView.of({"t": [["az1"], ["az2"], ["az3"]]})
 FOLLOWED = Followed("g", CLUSTER, ("a", None, "b"), ("az1", None, None), (None, None, None))

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared import RefusalError
-from bellwether_kafka.assignors.shared.dense_views import LongArray
+from bellwether_kafka.assignors.shared import LongArray, RefusalError
 from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.assignors.streams.application import GUESSED, Subtopology, Topology
 from bellwether_kafka.assignors.streams.members import StreamsMemory

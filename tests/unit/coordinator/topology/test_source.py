@@ -26,12 +26,13 @@ from bellwether_kafka.coordinator.topology import (
     write_topology,
 )
 from bellwether_kafka.coordinator.topology.changelog_search import NOTHING
-from bellwether_kafka.coordinator.topology.given_topology import RETRY_S, contradiction
-from bellwether_kafka.coordinator.topology.internal_topics import DEFAULT_CONFIG
+from bellwether_kafka.coordinator.topology.given_topology import contradiction
 from tests.unit.assignors.streams.world import CHANGELOG, SHOP, SHOP_COUNTS
 from tests.unit.coordinator.planning.applications import Cluster
 from tests.unit.coordinator.topology.live_groups import keeper, run, shown
 from tests.unit.coordinator.topology.test_file import exported
+
+RETRY_S = 30.0
 
 
 class Admin:
@@ -53,7 +54,9 @@ class Admin:
 
     def describe_configs(self, resources: Any, **_: float) -> dict[Any, "Future[Any]"]:
         denied = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
-        configs = denied if self.default is None else {DEFAULT_CONFIG: SimpleNamespace(value=str(self.default))}
+        configs = (
+            denied if self.default is None else {"default.replication.factor": SimpleNamespace(value=str(self.default))}
+        )
         return {resource: answered(configs) for resource in resources}
 
     def create_topics(self, topics: Any, **_: float) -> dict[str, "Future[None]"]:

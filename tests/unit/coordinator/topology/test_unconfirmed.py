@@ -8,9 +8,12 @@ from structlog.testing import capture_logs
 from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.observation.observer import ReadOnlyTopology
-from bellwether_kafka.coordinator.topology.given_topology import RETRY_S, UNCONFIRMED, contradiction
+from bellwether_kafka.coordinator.topology.given_topology import contradiction
 from tests.unit.assignors.streams.world import CHANGELOG, SHOP, A, B, Thread, group, led
 from tests.unit.coordinator.topology.live_groups import keeper, run, shown
+
+RETRY_S = 30.0
+UNCONFIRMED = "no group of a member that leads has shown yet that the application has this topology"
 
 FIRST, SECOND = SHOP.subtopologies
 

@@ -12,10 +12,13 @@ from bellwether_kafka.coordinator.observation import LagSummary, LagVerdict, Obs
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.web import GroupNow, GroupStatus, Present, Row, Web, overview, present
-from bellwether_kafka.coordinator.web.trends import POINTS, STEP_MS_MAX, Curve
+from bellwether_kafka.coordinator.web.trends import Curve
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.observation.test_offset_history import history, sample
+
+POINTS = 68
+STEP_MS_MAX = 320_000
 
 MEMBERS, TOPICS, PARTITIONS = 2_000, 50, 200
 GROUPS = 1_000

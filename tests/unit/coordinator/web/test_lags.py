@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.observation import GroupLag, LagVerdict
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.telemetry import Followed
 from bellwether_kafka.coordinator.web import LagWatch, LedRebalances, Picture, led_lags
-from bellwether_kafka.coordinator.web.led_lags import OLD_S, Lags, lags_of_items, owners_of, with_lags
+from bellwether_kafka.coordinator.web.led_lags import Lags, lags_of_items, owners_of, with_lags
 from bellwether_kafka.coordinator.web.picture import rebalance_picture
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.patience import PATIENCE
@@ -24,6 +24,8 @@ from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.observation.test_offset_history import history, sample
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
 from tests.unit.coordinator.web.test_picture import decided, member, planned, tasks
+
+OLD_S = 60.0
 
 
 def refreshed_at(committed: Mapping[str, list[int]], ends: Mapping[str, list[int]]) -> GroupLag:

@@ -16,7 +16,6 @@ from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, Desc
 from bellwether_kafka.coordinator.observation import NEWEST, Observation, SeenRebalance, observation
 from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.web import Present, observed, present
-from bellwether_kafka.coordinator.web.picture import CROSS_RACK, LOCAL, NEUTRAL, STANDBY
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.observation.test_observation import tp
@@ -55,10 +54,10 @@ def items(page: Present) -> dict[str, tuple[str, str, int | None]]:
 
 def test_holders_have_what_they_have_now_and_not_what_they_would_get() -> None:
     assert items(present(SKEWED)) == {
-        "orders-0": ("b-1", CROSS_RACK, 7),
-        "orders-1": ("a-1", CROSS_RACK, None),
-        "orders-2": ("b-1", CROSS_RACK, 0),
-        "orders-3": ("b-1", LOCAL, 12_000),
+        "orders-0": ("b-1", "cross-rack", 7),
+        "orders-1": ("a-1", "cross-rack", None),
+        "orders-2": ("b-1", "cross-rack", 0),
+        "orders-3": ("b-1", "local", 12_000),
     }
     assert [(holder.name, holder.rack) for holder in present(SKEWED).holders] == [
         ("a-1", "az1"), ("b-1", "az2"), ("c-1", None),
@@ -103,7 +102,7 @@ def test_unknown_lags_are_counted_and_never_zero() -> None:
 
 def test_without_a_plan_members_are_shown_and_nothing_is_reported_of_racks() -> None:
     page = present(observed_group(member("a-1", "az1", "orders-0"), member("b-1", None, "orders-1"), shadow=False))
-    assert items(page) == {"orders-0": ("a-1", NEUTRAL, 7), "orders-1": ("b-1", NEUTRAL, None)}
+    assert items(page) == {"orders-0": ("a-1", "neutral", 7), "orders-1": ("b-1", "neutral", None)}
     assert (page.racks, page.moves, page.observed["shadow"]) == (("az1",), (), None)
     assert page.observed["trouble"] == "no shadow plan: the brokers are silent"
 
@@ -159,7 +158,7 @@ def observed_application(*, reported: bool = False) -> Observation:
 
 def test_standbys_are_shown_with_the_lag_that_their_process_has_reported() -> None:
     copies = [item for holder in present(observed_application(reported=True)).holders for item in holder.items]
-    standbys = [item for item in copies if item.state == STANDBY]
+    standbys = [item for item in copies if item.state == "standby"]
     assert standbys
     assert None not in {item.lag for item in standbys}
 
@@ -172,13 +171,15 @@ def test_tasks_of_an_application_are_shown_at_their_processes_with_standbys_and_
     page = present(replace(seen, lags=lags))
     assert page.kind == "streams"
     copies = [item for holder in page.holders for item in holder.items]
-    active = [item for item in copies if item.state != STANDBY]
+    active = [item for item in copies if item.state != "standby"]
     assert sorted(item.name for item in active) == sorted(name for m in seen.members for name in m.active)
     assert (
-        sorted(i.name for i in copies if i.state == STANDBY) == sorted(t for m in seen.members for t in m.standby) != []
+        sorted(i.name for i in copies if i.state == "standby")
+        == sorted(t for m in seen.members for t in m.standby)
+        != []
     )
-    assert {item.lag for item in copies if item.state == STANDBY} == {None}
+    assert {item.lag for item in copies if item.state == "standby"} == {None}
     assert all(item.lag is not None and item.lag % 3 == 0 and item.lag > 0 for item in active)
     topic = next(iter(lags))
     partly = present(replace(seen, lags=lags | {topic: (None,) * len(lags[topic])}))
-    assert None in {item.lag for h in partly.holders for item in h.items if item.state != STANDBY}, "not all is known"
+    assert None in {item.lag for h in partly.holders for item in h.items if item.state != "standby"}, "not all is known"

@@ -10,7 +10,6 @@ from bellwether_kafka.coordinator.observation import Anomaly, AnomalyKind, LagSu
 from bellwether_kafka.coordinator.web import GroupNow, GroupStatus, overview, role_status
 from bellwether_kafka.coordinator.web.overview import (
     NO_PROBLEM,
-    OFTEN,
     PASSING,
     RULES,
     OverviewReason,
@@ -18,6 +17,8 @@ from bellwether_kafka.coordinator.web.overview import (
     values_of_row,
 )
 from tests.paths import ROOT
+
+OFTEN = 3
 
 LAG = LagSummary(12, LagVerdict.OK, 100, 60, 0, 5_000, 0, 1.0, 1.0, 0, {verdict.value: 0 for verdict in LagVerdict})
 WELL = GroupNow(GroupStatus("g", "observe", "stable", False, None, -1, 4), "classic", "a member", LAG)

@@ -8,11 +8,12 @@ from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Raw
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics, cause
 from bellwether_kafka.coordinator.web import LedRebalances, Picture, picture
-from bellwether_kafka.coordinator.web.led_rebalances import LINES_MAX
-from bellwether_kafka.coordinator.web.picture import CROSS_RACK, LOCAL, NEUTRAL, STANDBY, rebalance_picture
+from bellwether_kafka.coordinator.web.picture import rebalance_picture
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
+
+LINES_MAX = 200
 
 CLUSTER = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"], ["az3"]]})
 A, B, C = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
@@ -53,10 +54,10 @@ def items(picture: Picture) -> dict[str, tuple[str, str]]:
 def test_a_consumer_group() -> None:
     picture = rebalance_picture(planned(decided(member("a", "az1"), member("b", None))))
     assert items(picture) == {
-        "orders-0": ("a", LOCAL),
-        "orders-1": ("b", NEUTRAL),
-        "orders-2": ("b", NEUTRAL),
-        "orders-3": ("a", CROSS_RACK),
+        "orders-0": ("a", "local"),
+        "orders-1": ("b", "neutral"),
+        "orders-2": ("b", "neutral"),
+        "orders-3": ("a", "cross-rack"),
     }
     assert (picture.total, picture.unowned, picture.cross_rack, picture.new) == (4, 0, 1, 4)
     assert picture.racks == ("az1", "az2", "az3")
@@ -96,8 +97,8 @@ def test_an_application() -> None:
     drawn = rebalance_picture(tasks(grown, first))
     copies = [item for holder in drawn.holders for item in holder.items]
     assert drawn.total == grown.plan.view.tasks.size
-    assert sum(item.state not in (STANDBY, picture.WARMUP) for item in copies) == drawn.total
-    assert sum(item.state in (STANDBY, picture.WARMUP) for item in copies) == len(grown.plan.target.standby_task)
+    assert sum(item.state not in ("standby", picture.WARMUP) for item in copies) == drawn.total
+    assert sum(item.state in ("standby", picture.WARMUP) for item in copies) == len(grown.plan.target.standby_task)
     assert sum(item.pending for item in copies) == drawn.pending > 0
     assert {holder.rack for holder in drawn.holders} == {"az1", "az2", None}
     assert "joined" in drawn.cause

@@ -7,9 +7,13 @@ import pytest
 
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.web import LagTrends
-from bellwether_kafka.coordinator.web.trends import POINTS, STEP_MS_MAX, STEP_MS_MIN, Trend
+from bellwether_kafka.coordinator.web.trends import Trend
 from tests.unit.coordinator.observation.test_offset_history import history, sample
 from tests.unit.coordinator.web.test_observed import SKEWED
+
+POINTS = 68
+STEP_MS_MAX = 320_000
+STEP_MS_MIN = 10_000
 
 HOUR_MS = 3_600_000
 BEGAN_MS = 1_700_000_003_000

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared import NOBODY
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import NOBODY, IntArray
 from bellwether_kafka.protocol.bulk import owner_of, write_assignments
 from bellwether_kafka.protocol.primitives import LocalProtocolError
 from tests.lab.bench.own import run_own

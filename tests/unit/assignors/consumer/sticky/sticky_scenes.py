@@ -7,8 +7,15 @@ import numpy as np
 
 from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
 from bellwether_kafka.assignors.consumer.sticky import CooperativeStickyAssignor
-from bellwether_kafka.assignors.shared import NO_GENERATION, NOBODY, ClusterView, GroupView, MemberView
-from bellwether_kafka.assignors.shared.dense_views import BoolArray, IntArray
+from bellwether_kafka.assignors.shared import (
+    NO_GENERATION,
+    NOBODY,
+    BoolArray,
+    ClusterView,
+    GroupView,
+    IntArray,
+    MemberView,
+)
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer.derived import compare, components, current_owner, rack_matters
-from bellwether_kafka.assignors.consumer.derived.claims import UNCLAIMED
 from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts, level_rows, shares
 from bellwether_kafka.assignors.shared import NOBODY
 from tests.unit.assignors.consumer.scenes import cluster_of, racked
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Who, group_of
+
+UNCLAIMED = -2
 
 
 def split(wanted: dict[str, str]) -> list[tuple[set[str], set[str], bool]]:

@@ -11,8 +11,7 @@ import pytest
 from bellwether_kafka.assignors.consumer.cooperative import pending_partitions
 from bellwether_kafka.assignors.consumer.derived import subscriptions
 from bellwether_kafka.assignors.consumer.sticky import place
-from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupView, MemberView
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import NO_RACK, NOBODY, ClusterView, GroupView, IntArray, MemberView
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,7 @@
 """The example of docs/guides/writing-an-assignor.md: tasks stay where they ran, the rest goes where most state is."""
 
 from bellwether_kafka.assignors.streams.api import ApplicationState, AssignedTask, TaskAssignment, TaskAssignor
-from bellwether_kafka.assignors.streams.api.utils import default_standby_task_assignment, identity_assignment
+from bellwether_kafka.plugins import default_standby_task_assignment, identity_assignment
 
 
 class StateFirst(TaskAssignor):

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared.entry_points import PLUGIN_GROUP
 from bellwether_kafka.assignors.streams import PluginError, PluginHealth, load_task_assignor, run_plugin
 from bellwether_kafka.assignors.streams.api import TaskAssignor, from_view
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
@@ -59,7 +58,7 @@ def test_the_examples_keep_running_tasks_and_follow_state(name: str) -> None:
 def test_the_document_uses_the_names_that_exist() -> None:
     text = DOCUMENT.read_text()
     assert set(documented()) == {"RoundRobin", "KeepAndSpread"}
-    assert PLUGIN_GROUP in text
+    assert "bellwether.assignors" in text
     assert "keep-and-spread" in text
 
 
@@ -72,7 +71,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: str, module
     info = tmp_path / "assignors_of_mine-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: assignors-of-mine\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{PLUGIN_GROUP}]\n{points}")
+    (info / "entry_points.txt").write_text(f"[bellwether.assignors]\n{points}")
     (tmp_path / "bellwether_task_plugin.py").write_text(module)
     monkeypatch.syspath_prepend(tmp_path)
 

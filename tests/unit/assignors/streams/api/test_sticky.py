@@ -11,7 +11,6 @@ import pytest
 from bellwether_kafka.assignors.streams.api import ApplicationState, AssignmentError, TaskAssignment, TaskAssignor
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.policies import assign_streams
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, STICKY
 from tests.unit.assignors.streams.api.api_scenes import (
     Application,
     Process,
@@ -36,7 +35,7 @@ class HighAvailabilityTaskAssignor(TaskAssignor):
     """KIP-441, as policy `kafka`. Where warm-ups are pending, the first process asks for a rebalance after
     probing.rebalance.interval.ms."""
 
-    policy = KAFKA
+    policy = "kafka"
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
         configs = application_state.assignment_configs
@@ -51,7 +50,7 @@ class HighAvailabilityTaskAssignor(TaskAssignor):
 class StickyTaskAssignor(HighAvailabilityTaskAssignor):
     """KIP-924's StickyTaskAssignor: tasks go back to where they ran, then to where their state is. Never probes."""
 
-    policy = STICKY
+    policy = "sticky"
 
 
 def solve(

@@ -10,14 +10,14 @@ from bellwether_kafka.assignors.streams.api import (
     TaskAssignment,
     UnknownTaskError,
 )
-from bellwether_kafka.assignors.streams.api.utils import (
+from bellwether_kafka.assignors.streams.application import AssignmentConfigs
+from bellwether_kafka.plugins import (
     RackAwareOptimizationParams,
     default_standby_task_assignment,
     identity_assignment,
     optimize_rack_aware_active_tasks,
     optimize_rack_aware_standby_tasks,
 )
-from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.api.api_scenes import (
     Application,

@@ -9,15 +9,16 @@ import pytest
 from bellwether_kafka.assignors.explain import explain
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.assignors.streams import STOCK
-from bellwether_kafka.assignors.streams.members.expected import DIED_MS
-from bellwether_kafka.assignors.streams.members.hidden_state import REJOIN_MS, RETURNING_MS
-from bellwether_kafka.assignors.streams.members.memory import HAND_OVER_MS
-from bellwether_kafka.assignors.streams.members.restarts import REMEMBERED_MS
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
 from tests.unit.assignors.streams.members.hidden_stores import COUNTS, END, Scenario, configs
 from tests.unit.assignors.streams.world import SHOP, ends_of, led
+
+DIED_MS = 20_000
+REJOIN_MS = 500
+RETURNING_MS = 5_000
+HAND_OVER_MS = 3_000
+REMEMBERED_MS = 600_000
 
 
 def test_what_it_ran_is_kept_for_it_while_others_run_it() -> None:
@@ -133,7 +134,7 @@ def test_nothing_is_remembered_of_a_process_that_goes_on() -> None:
 
 def test_policy_kafka_decides_as_java_does() -> None:
     """Byte by byte the same with and without a memory."""
-    scenario = Scenario(policy=KAFKA)
+    scenario = Scenario(policy="kafka")
     scenario.restart("b")
     scenario.rebalance()
     before = scenario.decisions[-2].plan.memory
@@ -146,7 +147,7 @@ def test_policy_kafka_decides_as_java_does() -> None:
         memory=with_records,
         configs=configs(1),
         assignors=STOCK,
-        policy=KAFKA,
+        policy="kafka",
     )
     assert with_records.records
     assert again.assignments == scenario.last.assignments

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
-from bellwether_kafka.assignors.streams.members.hidden_state import REJOIN_MS, RETURNING_MS
 from bellwether_kafka.protocol.messages import NEVER_MS
 from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.members.hidden_stores import END, Scenario
 from tests.unit.assignors.streams.world import Thread
+
+REJOIN_MS = 500
+RETURNING_MS = 5_000
 
 
 class TestAskingAgain:

@@ -13,7 +13,6 @@ from bellwether_kafka.assignors.streams.application import (
 )
 from bellwether_kafka.assignors.streams.placing import assign_high_availability, deal
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from bellwether_kafka.protocol.primitives import ProcessId
 from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, standbys
 
@@ -104,7 +103,7 @@ def test_no_tasks_at_all() -> None:
     assert not plan.probing
 
 
-@pytest.mark.parametrize("policy", [KAFKA, STREAMS_HA, "sticky"])
+@pytest.mark.parametrize("policy", ["kafka", STREAMS_HA, "sticky"])
 def test_no_processes_at_all(policy: str) -> None:
     plan = assign_streams(Application([(3, 1000), (2, None)]).view(), ALL_LAGS, policy)
     assert plan.active.tolist() == [-1] * 5

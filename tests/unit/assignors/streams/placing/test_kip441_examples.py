@@ -7,13 +7,12 @@ import pytest
 
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, standbys
 
 END_SUM = 100_000
 LAGGING = 50_000
 CONFIGS = AssignmentConfigs(num_standby_replicas=1, max_warmup_replicas=2)
-BOTH = pytest.mark.parametrize("policy", [KAFKA, STREAMS_HA])
+BOTH = pytest.mark.parametrize("policy", ["kafka", STREAMS_HA])
 
 T1, T2, T3, T4 = range(4)
 
@@ -112,7 +111,7 @@ class TestScalingInWithStandbysInSync:
         assert not plan.probing
         group.settle(plan)
         assert (decide(group, STREAMS_HA).active == plan.active).all()
-        assert decide(self.group(), KAFKA).probing
+        assert decide(self.group(), "kafka").probing
 
 
 class TestScalingInWithLaggingStandbys:

@@ -6,15 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared import FOREIGN_RACK, NOBODY
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import FOREIGN_RACK, NOBODY, IntArray
 from bellwether_kafka.assignors.streams.application import (
     BALANCE_SUBTOPOLOGY,
     NO_STRATEGY,
     AssignmentConfigs,
     StreamsView,
 )
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.placing import (
     LabelRule,
     Placement,
@@ -57,7 +55,7 @@ def optimised(
     traffic: int,
     non_overlap: int,
     *,
-    strategy: str = MIN_TRAFFIC,
+    strategy: str = "min_traffic",
     current: list[int] | None = None,
 ) -> tuple[int, int, list[int]]:
     """(cost before, cost after as Kafka counts it, owners after)."""
@@ -90,7 +88,7 @@ def test_kafka_should_optimize_active_tasks(traffic: int, non_overlap: int) -> N
 
 
 @COSTS
-@pytest.mark.parametrize("strategy", [MIN_TRAFFIC, BALANCE_SUBTOPOLOGY])
+@pytest.mark.parametrize("strategy", ["min_traffic", BALANCE_SUBTOPOLOGY])
 def test_kafka_should_optimize_active_tasks_with_more_clients(strategy: str, traffic: int, non_overlap: int) -> None:
     problem = kafka_case({1: [], 2: [(1, 0)], 3: [(0, 0)]})
     before, after, owners = optimised(problem, traffic, non_overlap, strategy=strategy)
@@ -142,7 +140,7 @@ def standby_costs(problem: RackProblem, *, spread: bool) -> tuple[int, int]:
         plan,
         traffic_cost=10,
         non_overlap_cost=1,
-        strategy=MIN_TRAFFIC,
+        strategy="min_traffic",
         movable=movable if spread else None,
     )
     sizes = [np.bincount(p.standby_process, minlength=view.size).tolist() for p in (plan, after)]
@@ -291,13 +289,13 @@ def configs(strategy: str, standbys: int = 1) -> AssignmentConfigs:
 def test_the_stage_is_off_on_or_says_why_not() -> None:
     view = KAFKA_STANDBYS.view()
     assert RackOptimiser.of(view, configs(NO_STRATEGY)) is None
-    reason = RackOptimiser.of(with_racks(view, [None] * 6), configs(MIN_TRAFFIC))
+    reason = RackOptimiser.of(with_racks(view, [None] * 6), configs("min_traffic"))
     assert isinstance(reason, str)
-    stage = RackOptimiser.of(view, configs(MIN_TRAFFIC))
+    stage = RackOptimiser.of(view, configs("min_traffic"))
     assert isinstance(stage, RackOptimiser)
     problem = kafka_case({1: [(0, 1), (1, 1)], 2: [(1, 0)], 3: [(0, 0)]})
     actives: IntArray = np.array(problem.active, dtype=np.int32)
-    moved = RackOptimiser(problem.view(), MIN_TRAFFIC).actives(actives, np.arange(4, dtype=np.int32), 10, 1)
+    moved = RackOptimiser(problem.view(), "min_traffic").actives(actives, np.arange(4, dtype=np.int32), 10, 1)
     assert moved.tolist() == [0, 2, 0, 1]
 
 

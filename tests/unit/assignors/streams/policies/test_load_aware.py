@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.consumer import LoadAware
-from bellwether_kafka.assignors.shared import ClusterView, Weights
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import ClusterView, IntArray, Weights
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsView
 from bellwether_kafka.assignors.streams.policies import assign_streams
 from bellwether_kafka.assignors.streams.policies.load_aware import cores, task_weights

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, AssignmentConfigs, StreamsPlan, TaskLags
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.placing import Evener
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_fallback_prior, assign_streams
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA, UnknownPolicyError
+from bellwether_kafka.assignors.streams.policies.assign import UnknownPolicyError
 from tests.seeds import seeds
 from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, actives, process_id, random_process_id
 
@@ -46,14 +45,14 @@ def test_adopting_a_group_that_java_led_moves_nothing(replicas: int) -> None:
         random = Random(seed)
         application = Application([(random.randint(1, 9), random.choice([None, 1_000_000])) for _ in range(4)])
         application.instances = [Instance(random_process_id(random)) for _ in range(random.randint(1, 6))]
-        java = assign_streams(application.view(), configs, KAFKA)
+        java = assign_streams(application.view(), configs, "kafka")
         application.settle(java)
         own = assign_streams(application.view(), configs, STREAMS_HA)
         assert (own.active == java.active).all()
         assert (own.standby_process == java.standby_process).all()
         assert not own.probing
         application.settle(own)
-        assert (assign_streams(application.view(), configs, KAFKA).active == java.active).all()
+        assert (assign_streams(application.view(), configs, "kafka").active == java.active).all()
 
 
 def test_only_what_must_move_moves_to_a_new_process() -> None:
@@ -122,19 +121,19 @@ def test_racks_are_left_out_where_everything_costs_the_same() -> None:
     assert actives(plan, 2) == [[0, 3, 4], [1, 2, 5]]
 
 
-@pytest.mark.parametrize("policy", [KAFKA, STREAMS_HA])
+@pytest.mark.parametrize("policy", ["kafka", STREAMS_HA])
 def test_racks_are_optimised(policy: str) -> None:
     """Task t has no replica in rack t % 2: each process should get the tasks of the other rack."""
     application = Application([(8, 100)], replicas=[t % 2 for t in range(8)])
     application.instances = [Instance(process_id(n + 1), rack=RACKS[n]) for n in range(2)]
-    plan = assign_streams(application.view(), AssignmentConfigs(rack_aware_assignment_strategy=MIN_TRAFFIC), policy)
+    plan = assign_streams(application.view(), AssignmentConfigs(rack_aware_assignment_strategy="min_traffic"), policy)
     assert plan.active.tolist() == [1, 0, 1, 0, 1, 0, 1, 0]
 
 
-@pytest.mark.parametrize("policy", [KAFKA, STREAMS_HA])
+@pytest.mark.parametrize("policy", ["kafka", STREAMS_HA])
 def test_why_racks_are_not_used_is_reported(policy: str) -> None:
     application = running([(2, 100)], [[0], [1]])
-    plan = assign_streams(application.view(), AssignmentConfigs(rack_aware_assignment_strategy=MIN_TRAFFIC), policy)
+    plan = assign_streams(application.view(), AssignmentConfigs(rack_aware_assignment_strategy="min_traffic"), policy)
     assert "racks are not taken into account" in plan.notes[0]
     assert "has no client.rack" in plan.notes[0]
 
@@ -144,7 +143,7 @@ def test_unknown_policies_are_refused() -> None:
         assign_streams(Application([(1, 1)]).view(), CONFIGS, "stikcy")
 
 
-@pytest.mark.parametrize("policy", [KAFKA, STREAMS_HA, "sticky"])
+@pytest.mark.parametrize("policy", ["kafka", STREAMS_HA, "sticky"])
 def test_while_lags_are_unknown_everything_stays_and_a_probing_rebalance_is_asked_for(policy: str) -> None:
     application = running([(4, -3)], [[0, 1, 2], [], [3]])
     view = application.view()
@@ -211,7 +210,7 @@ def test_a_task_that_waits_for_a_warm_up_waits_where_it_runs(seed: int) -> None:
     for instance, rack in zip(application.instances, RACKS, strict=False):
         instance.rack = rack
     configs = AssignmentConfigs(
-        acceptable_recovery_lag=100, num_standby_replicas=1, rack_aware_assignment_strategy=MIN_TRAFFIC
+        acceptable_recovery_lag=100, num_standby_replicas=1, rack_aware_assignment_strategy="min_traffic"
     )
     view = application.view()
     plan = assign_streams(view, configs, STREAMS_HA)

@@ -11,7 +11,6 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.members import decode_streams
 from bellwether_kafka.assignors.streams.policies import assign_streams
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from bellwether_kafka.assignors.streams.sending import (
     Outgoing,
     validate_bytes,
@@ -19,11 +18,12 @@ from bellwether_kafka.assignors.streams.sending import (
     validate_plan,
     validate_threads,
 )
-from bellwether_kafka.assignors.streams.sending.validate import MAX_FINDINGS
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 from tests.unit.assignors.streams.world import OWN, Thread, group, led
+
+MAX_FINDINGS = 10
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def view() -> StreamsView:
 
 @pytest.fixture
 def plan(view: StreamsView) -> StreamsPlan:
-    made = assign_streams(view, AssignmentConfigs(num_standby_replicas=1), KAFKA)
+    made = assign_streams(view, AssignmentConfigs(num_standby_replicas=1), "kafka")
     assert validate_plan(view, made) == ()
     assert len(made.standby_task) == 4
     return made

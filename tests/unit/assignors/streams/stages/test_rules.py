@@ -6,8 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.assignors.shared.dense_views import BoolArray
+from bellwether_kafka.assignors.shared import BoolArray, Rule
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, ProcessView, StreamsView, TaskTable
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages import StageConfigs, means

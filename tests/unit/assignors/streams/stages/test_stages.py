@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared import NOBODY, Rule, StageReport
-from bellwether_kafka.assignors.shared.dense_views import IntArray
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, Rule, StageReport
 from bellwether_kafka.assignors.streams.application import (
     LATEST_OFFSET,
     AssignmentConfigError,
@@ -16,9 +15,7 @@ from bellwether_kafka.assignors.streams.application import (
     StreamsView,
     TaskLags,
 )
-from bellwether_kafka.assignors.streams.application.task_views import MIN_TRAFFIC
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
-from bellwether_kafka.assignors.streams.policies.assign import KAFKA
 from bellwether_kafka.assignors.streams.stages import StageConfigs, last_copies
 from bellwether_kafka.assignors.streams.stages.budget import MoveBudget, choose
 from bellwether_kafka.assignors.streams.stages.capacity import quotas
@@ -126,7 +123,7 @@ class TestCoLocation:
         application.replicas = [1, 0, 0, 1]  # the rack that lacks the task
         for number, instance in enumerate(application.instances):
             instance.rack = RACKS[number]
-        configs = AssignmentConfigs(acceptable_recovery_lag=100, rack_aware_assignment_strategy=MIN_TRAFFIC)
+        configs = AssignmentConfigs(acceptable_recovery_lag=100, rack_aware_assignment_strategy="min_traffic")
         plan = assign_streams(application.view(), configs, STREAMS_HA, self.ON)
         assert plan.active.tolist() == [0, 1, 1, 0]
 
@@ -198,7 +195,7 @@ class TestMovesBudget:
 
 def test_policy_kafka_knows_no_stages() -> None:
     application = running([(4, 0)], [[], []], [{"cores": "1"}, {"cores": "3"}])
-    plan = assign_streams(application.view(), CONFIGS, KAFKA, StageConfigs(capacity_tag="cores"))
+    plan = assign_streams(application.view(), CONFIGS, "kafka", StageConfigs(capacity_tag="cores"))
     assert np.bincount(plan.active).tolist() == [2, 2]
     assert plan.stages == ()
 
