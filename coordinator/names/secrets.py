@@ -92,7 +92,12 @@ def _written(value: str) -> Iterator[str]:
         yield encoded
         yield _ENCODED.sub(lambda hit: hit[0].lower(), encoded)
     yield for_html(value)
-    yield for_shell(value)[1:-1]
+    yield _within_quotes(for_shell(value))
     yield value.replace("'", "''")  # YAML
     yield base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
     yield from (line for line in map(str.strip, value.splitlines()) if len(line) >= LINE_SHORTEST and line[0] != "-")
+
+
+def _within_quotes(word: str) -> str:
+    """Returns a word of a command line without the quotes around it: a shell needs them for some words only."""
+    return word.removeprefix("$")[1:-1] if word.endswith("'") else word

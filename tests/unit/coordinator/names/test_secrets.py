@@ -51,6 +51,16 @@ def test_nothing_of_a_secret_is_left_beside_what_hides_it() -> None:
     assert without_secrets(json.dumps(HARD)) == f'"{HIDDEN}"'
 
 
+@pytest.mark.parametrize("secret", ["shepherd's", "flockwell", "wether-77", "two words", "line\nfeed", "a\tb'"])
+def test_no_part_of_a_secret_is_hidden_where_it_stands_alone(secret: str) -> None:
+    """A password may hold the names of a group or of Kafka, and sentences must stay readable."""
+    keep_secret(secret)
+    parts = {secret[1:-1], secret[1:], secret[:-1]}
+    for part in parts:
+        assert without_secrets(f"Group {part} has ended") == f"Group {part} has ended"
+    assert secret not in without_secrets(secret)
+
+
 def test_a_line_of_a_key_is_hidden_and_what_every_key_begins_with_is_not() -> None:
     keep_secret(PEM)
     assert without_secrets(f"error near {BODY[1]}: bad base64") == f"error near {HIDDEN}: bad base64"
