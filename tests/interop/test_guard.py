@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from tests.interop.support.bellwether import toml
 from tests.interop.support.brokers import KafkaCluster
@@ -21,6 +21,7 @@ from tests.interop.support.groups import wait_at_rest
 from tests.interop.support.guarded import CONSUMER, Guarded, children, guard_command
 from tests.interop.support.members import Flock, wait_until
 from tests.interop.support.raw import describe
+from tests.interop.support.security.rights import grant
 from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, StreamsApp
 from tests.interop.support.streams_led import application, following
 from tests.interop.support.streams_load import Load
@@ -105,6 +106,16 @@ def test_a_consumer_whose_client_id_others_have_too_is_left_to_its_session(kafka
         assert {member.member_id for member in describe(kafka.bootstrap, group).members} == before
 
 
+@contextmanager
+def killed_at_the_end(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Popen's own context manager waits for an end, for ever where the test has failed before it killed the process."""
+    with subprocess.Popen(command) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.timeout(300)
 def test_a_watched_consumer_of_a_secured_cluster_is_removed_with_read_on_the_group(
     secured_kafka: KafkaCluster, tmp_path: Path
@@ -117,12 +128,12 @@ def test_a_watched_consumer_of_a_secured_cluster_is_removed_with_read_on_the_gro
     config.write_text(toml(login, []))
     guard = [sys.executable, "-m", "bellwether_kafka", "guard", "--group", group, "--client-id", "victim"]
     with (
-        subprocess.Popen(consumer(secured_kafka, group, "victim")) as victim,
+        killed_at_the_end(consumer(secured_kafka, group, "victim")) as victim,
         Guarded([*guard, "--config", str(config), "--pid", str(victim.pid)]) as guarded,
     ):
         words = f"Bellwether's principal needs the ACL READ on Group '{group}'"
         wait_until(lambda: words in guarded.message(), 60, guarded.message)
-        grant(secured_kafka, user, AclOperation.READ, group)
+        grant(secured_kafka, user, AclOperation.READ, ResourceType.GROUP, group)
         wait_until(lambda: members_of(secured_kafka, group) == 1, 60, guarded.message)
         wait_for_a_proven_member()
         kilobytes = resident_kb(guarded.process.pid)
@@ -131,13 +142,6 @@ def test_a_watched_consumer_of_a_secured_cluster_is_removed_with_read_on_the_gro
         assert "Removed 1 of its 1 members" in guarded.message()
         assert members_of(secured_kafka, group) == 0
         assert kilobytes < RESIDENT_KB_MAX, guarded.message()
-
-
-def grant(cluster: KafkaCluster, user: str, operation: AclOperation, group: str) -> None:
-    pattern, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
-    binding = AclBinding(ResourceType.GROUP, group, pattern, f"User:{user}", "*", operation, allow)
-    for done in cluster.admin.create_acls([binding]).values():
-        done.result(30)
 
 
 def members_of(cluster: KafkaCluster, group: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from bellwether_kafka.coordinator.events import SchemaSet
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
@@ -17,6 +17,7 @@ from tests.interop.support.groups import without_members_in_the_way
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.support.raw import describe
 from tests.interop.support.rebalances import rebalances
+from tests.interop.support.security.rights import grant
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.broker
@@ -244,9 +245,9 @@ def test_doctor_names_each_fault(kafka: KafkaCluster, tmp_path: Path) -> None:
 def test_doctor_names_missing_rights(secured_kafka: KafkaCluster, tmp_path: Path) -> None:
     group = "ailing-rights"
     secured_kafka.create_topic(group, PARTITIONS)
-    allow(secured_kafka, ResourceType.TOPIC, group, AclOperation.ALL, "application")
-    allow(secured_kafka, ResourceType.GROUP, group, AclOperation.ALL, "application")
-    allow(secured_kafka, ResourceType.GROUP, group, AclOperation.DESCRIBE, "bellwether")
+    grant(secured_kafka, "application", AclOperation.ALL, ResourceType.TOPIC, group)
+    grant(secured_kafka, "application", AclOperation.ALL, ResourceType.GROUP, group)
+    grant(secured_kafka, "bellwether", AclOperation.DESCRIBE, ResourceType.GROUP, group)
     user = secured_kafka.client_config("bellwether", "bellwether")
     path = configured(tmp_path, user, {"name": group, "mode": "lead"})
     client = {f"property.{k}": v for k, v in secured_kafka.client_config("application", "application").items()}
@@ -256,10 +257,3 @@ def test_doctor_names_missing_rights(secured_kafka: KafkaCluster, tmp_path: Path
         failures = failing(reported("doctor", group, path, code=1))
         assert f"READ on Group '{group}'" in failures["group ACL"]
         assert f"DESCRIBE on Topic '{group}'" in failures["topic ACLs"]
-
-
-def allow(kafka: KafkaCluster, kind: ResourceType, name: str, operation: AclOperation, user: str) -> None:
-    literal, yes = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
-    acl = AclBinding(kind, name, literal, f"User:{user}", "*", operation, yes)
-    for future in kafka.admin.create_acls([acl]).values():
-        future.result(timeout=30)

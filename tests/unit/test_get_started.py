@@ -1,6 +1,7 @@
 """The pages for the first ten minutes: their commands can be read and run, their settings load, and they show what the
 commands print."""
 
+import ast
 import re
 import shlex
 import subprocess
@@ -121,6 +122,34 @@ def test_a_page_has_the_parts_that_a_beginner_needs(page: str) -> None:
     assert headings[-1] == "Read on"
     assert "Undo" in headings
     assert f"]({page}.md)" in (FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+# By method of the live tests' Reader: the language of the blocks that it takes, and which argument names one.
+TAKEN = {
+    **dict.fromkeys(("paste", "paste_again", "paste_in_both", "start", "leave_out"), ("sh", 0)),
+    "write": ("toml", 1),
+    "shown": ("text", 0),
+}
+
+
+def test_the_live_tests_look_for_words_that_the_pages_have() -> None:
+    """They run on real brokers, so a page that changes would be noticed late."""
+    source = (ROOT / "tests" / "interop" / "test_get_started.py").read_text(encoding="utf-8")
+    pages = [page.read_text(encoding="utf-8") for page in sorted(FOLDER.glob("*.md"))]
+    shown = [(block.language, block.text) for page in pages for block in fenced(page)]
+    looked_for = [
+        (*TAKEN[node.func.attr], node.args)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TAKEN
+        if isinstance(node.func.value, ast.Name) and node.func.value.id == "reader"
+    ]
+    words = {
+        (language, given.value) for language, at, args in looked_for if isinstance(given := args[at], ast.Constant)
+    }
+    assert {language for language, _ in words} == {"sh", "toml", "text"}
+    assert not [
+        (lang, word) for lang, word in words if not any(lang == has and str(word) in text for has, text in shown)
+    ]
 
 
 def test_groups_and_describe_are_shown_as_in_the_readme() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
 
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry import WeightReader
@@ -21,6 +21,7 @@ from tests.interop.support.groups import PATIENT
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled, wait_until
 from tests.interop.support.rebalances import last_rebalance, rebalances
+from tests.interop.support.security.rights import grant
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import topology_of
@@ -83,9 +84,7 @@ class AclScene:
 
     def _bind(self, user: str, operation: AclOperation, resource: ResourceType, name: str, *, prefix: bool) -> None:
         kind = ResourcePatternType.PREFIXED if prefix else ResourcePatternType.LITERAL
-        acl = AclBinding(resource, name, kind, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
-        for done in self.cluster.admin.create_acls([acl]).values():
-            done.result(timeout=30)
+        grant(self.cluster, user, operation, resource, name, kind)
 
 
 @pytest.fixture(scope="module")

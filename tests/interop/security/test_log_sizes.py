@@ -6,11 +6,8 @@ from functools import partial
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
     ResourceType,
 )
 
@@ -19,6 +16,7 @@ from bellwether_kafka.coordinator.kafka import OffsetReader, Transport
 from bellwether_kafka.coordinator.observation import LagRefreshes, read_logs
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.security.rights import grant
 
 pytestmark = pytest.mark.broker
 
@@ -28,18 +26,11 @@ RECORDS, BYTES = 500, {0: 100, 1: 1_000}
 LIMIT_S, APART_S = 10.0, 30.0
 
 
-def allow(cluster: KafkaCluster, resource: ResourceType, name: str) -> None:
-    allowed = AclOperation.DESCRIBE, AclPermissionType.ALLOW
-    acl = AclBinding(resource, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", *allowed)
-    for done in cluster.admin.create_acls([acl]).values():
-        done.result(timeout=30)
-
-
 @pytest.fixture
 def sized(secured_kafka: KafkaCluster) -> KafkaCluster:
     secured_kafka.create_topic(TOPIC, len(BYTES))
     for resource, name in ((ResourceType.TOPIC, TOPIC), (ResourceType.GROUP, GROUP)):
-        allow(secured_kafka, resource, name)
+        grant(secured_kafka, USER, AclOperation.DESCRIBE, resource, name)
     return secured_kafka
 
 
@@ -74,7 +65,7 @@ def test_records_count_without_the_right_and_bytes_with_it(sized: KafkaCluster) 
     without = asyncio.run(weights(sized))
     assert without.of[SMALL] == without.of[LARGE] > 0
     assert without.source.startswith("records; no broker reports log sizes")
-    allow(sized, ResourceType.BROKER, "kafka-cluster")
+    grant(sized, USER, AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster")
     allowed = asyncio.run(weights(sized))
     assert allowed.source == "records and bytes"
     per_record = allowed.of[LARGE] / allowed.of[SMALL]
