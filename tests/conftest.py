@@ -83,9 +83,10 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     yield from _cluster(request.config, KafkaCluster())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def secured_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """One real broker with SASL/PLAIN users and an authorizer that denies by default."""
+    """One real broker with SASL/PLAIN users and an authorizer that denies by default, shared as `kafka` is: grant
+    rights on names of your own."""
     users = {"bellwether": "bellwether", "application": "application"}
     yield from _cluster(request.config, KafkaCluster(nodes=1, racks=("az1",), users=users))
 

@@ -6,9 +6,8 @@ Whatever happens, each call returns a complete and valid assignment soon, and wi
 import os
 import signal
 import struct
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from tests.conftest import missing_tool
 from tests.interop.support.assignors.assignor import (
     SIZE_LARGE,
     SIZE_SMALL,
-    Answer,
+    ChangedAnswers,
     Harness,
     answers,
     served_apart,
@@ -141,19 +140,8 @@ def framed(body: bytes) -> bytes:
     return wire.SIZE.pack(len(body)) + body
 
 
-def wrong(change: Callable[[bytes], bytes], begun: threading.Event) -> Answer:
-    """Right answers, which are changed before they are sent once this has begun."""
-    right = answers()
-
-    def answer(data: bytes) -> tuple[bytes, Callable[[bool], None]]:
-        sent, done = right.answer(data)
-        return change(sent) if begun.is_set() else sent, done
-
-    return answer
-
-
 def late(sent: bytes) -> bytes:
-    time.sleep(0.5)
+    time.sleep(1.5 * PATIENT_MS / 1000)
     return sent
 
 
@@ -173,16 +161,23 @@ WRONG: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 }
 
 
+Asking = tuple[ChangedAnswers, Harness]
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    """One JVM for all wrong answers."""
+    address, server = f"unix:{tmp_path_factory.mktemp('asking') / 'a.sock'}", ChangedAnswers()
+    with serving(address, server.answer), Harness(address, deadline_ms=PATIENT_MS) as harness:
+        yield server, harness
+
+
 @pytest.mark.parametrize("how", WRONG)
-def test_a_wrong_answer_is_not_used_and_right_ones_are_again(path: Path, how: str) -> None:
-    begun, deadline_ms = threading.Event(), 100 if how == "slow" else PATIENT_MS
-    change, why = WRONG[how]
-    with (
-        serving(f"unix:{path}", wrong(change, begun)),
-        Harness(f"unix:{path}", deadline_ms=deadline_ms) as harness,
-    ):
-        harness.until_served(SIZE_SMALL)
-        begun.set()
-        keeps_what_there_is(harness, why)
-        begun.clear()
-        harness.until_served(SIZE_SMALL)
+def test_a_wrong_answer_is_not_used_and_right_ones_are_again(asking: Asking, how: str) -> None:
+    server, harness = asking
+    server.change = bytes  # also after a test that has failed
+    harness.until_served(SIZE_SMALL)
+    server.change, why = WRONG[how]
+    keeps_what_there_is(harness, why)
+    server.change = bytes
+    harness.until_served(SIZE_SMALL)

@@ -6,16 +6,15 @@ Whatever happens, each call returns a complete and valid assignment soon, and wi
 import os
 import signal
 import struct
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from bellwether_kafka.coordinator.serving import wire
 from tests.conftest import missing_tool
-from tests.interop.support.assignors.assignor import Answer, TaskHarness, answers, served_apart, serving
+from tests.interop.support.assignors.assignor import ChangedAnswers, TaskHarness, answers, served_apart, serving
 from tests.interop.support.jvm import BROKER_44, MissingToolError, java
 from tests.unit.coordinator.serving.task_requests import AskingForTasks, Thread
 
@@ -23,7 +22,6 @@ CALLS = 100
 SIZE_SMALL, SIZE_LARGE = (6, 24), (24, 400)
 TASKS = 24  # of a small group
 PATIENT_MS = 1_000  # for a machine that has much else to do
-LATE_MS = 100
 HELD_MICROS_MAX = 2_000_000
 
 pytestmark = pytest.mark.timeout(300)
@@ -114,19 +112,8 @@ def framed(body: bytes) -> bytes:
     return wire.SIZE.pack(len(body)) + body
 
 
-def wrong(change: Callable[[bytes], bytes], begun: threading.Event) -> Answer:
-    """Right answers, which are changed before they are sent once this has begun."""
-    right = answers()
-
-    def answer(data: bytes) -> tuple[bytes, Callable[[], None]]:
-        sent, done = right.answer(data)
-        return change(sent) if begun.is_set() else sent, done
-
-    return answer
-
-
 def late(sent: bytes) -> bytes:
-    time.sleep(5 * LATE_MS / 1000)
+    time.sleep(1.5 * PATIENT_MS / 1000)
     return sent
 
 
@@ -165,16 +152,23 @@ WRONG: dict[str, tuple[Callable[[bytes], bytes], str]] = {  # and the reason tha
 }
 
 
+Asking = tuple[ChangedAnswers, TaskHarness]
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    """One JVM for all wrong answers."""
+    address, server = f"unix:{tmp_path_factory.mktemp('asking') / 'a.sock'}", ChangedAnswers()
+    with serving(address, server.answer), TaskHarness(address, deadline_ms=PATIENT_MS) as harness:
+        yield server, harness
+
+
 @pytest.mark.parametrize("how", WRONG)
-def test_a_wrong_answer_is_not_used_and_right_ones_are_again(path: Path, how: str) -> None:
-    begun, deadline_ms = threading.Event(), LATE_MS if how == "slow" else PATIENT_MS
-    change, reason = WRONG[how]
-    with (
-        serving(f"unix:{path}", wrong(change, begun)),
-        TaskHarness(f"unix:{path}", deadline_ms=deadline_ms) as harness,
-    ):
-        harness.until_served(SIZE_SMALL)
-        begun.set()
-        assert reason in keeps_what_there_is(harness)
-        begun.clear()
-        harness.until_served(SIZE_SMALL)
+def test_a_wrong_answer_is_not_used_and_right_ones_are_again(asking: Asking, how: str) -> None:
+    server, harness = asking
+    server.change = bytes  # also after a test that has failed
+    harness.until_served(SIZE_SMALL)
+    server.change, why = WRONG[how]
+    assert why in keeps_what_there_is(harness)
+    server.change = bytes
+    harness.until_served(SIZE_SMALL)

@@ -114,6 +114,18 @@ def answers() -> Answers:
     return Answers(KnownGroups(), TopicNames(), lambda _: None, lambda _: None)
 
 
+class ChangedAnswers:
+    """Right answers, which `change` changes before they are sent."""
+
+    def __init__(self) -> None:
+        self._right = answers()
+        self.change: Callable[[bytes], bytes] = bytes
+
+    def answer(self, data: bytes) -> tuple[bytes, Callable[[bool], None]]:
+        sent, done = self._right.answer(data)
+        return self.change(sent), done
+
+
 @contextmanager
 def serving(address: str, answer: Answer | None = None) -> Iterator[str]:
     """A server in this process; its address."""

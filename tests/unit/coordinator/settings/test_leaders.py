@@ -45,3 +45,10 @@ def test_a_misspelt_policy_of_an_application_names_the_nearest_one() -> None:
 def test_a_policy_that_is_given_on_the_command_line_is_no_setting_of_the_group() -> None:
     with pytest.raises(UnknownNameError, match=r"^The policy cannot be used: there is no policy 'rackfirst'"):
         leader_of(GroupSettings(name="orders"), "rackfirst")
+
+
+def test_a_protocol_for_which_nothing_plans_names_the_setting_the_group_and_the_policies_for_any() -> None:
+    message = refused(GroupSettings(name="orders", protocols=("no-such-assignor",)))
+    assert message.startswith("The setting protocols of group orders cannot be used: ")
+    assert "no-such-assignor" in message
+    assert "rack-first" in message
