@@ -43,7 +43,7 @@ async def answered(port: int, request: bytes, *, ends: bool) -> bytes:
 
 
 @pytest.mark.timeout(600)
-def test_strangers_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_strangers_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", TIMEOUT_S)
     draw = Random(6)
     trouble: list[dict[str, object]] = []
@@ -72,7 +72,7 @@ def test_strangers_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None
         await server.stop()
         return answers
 
-    answers = asyncio.run(run())
+    answers = await run()
     assert trouble == []
     assert [a[:60] for a in answers if a.startswith(b"HTTP/1.1 5")] == []
     assert {a[9:12] for a in answers} >= {b"200", b"400", b"404", b"405"}

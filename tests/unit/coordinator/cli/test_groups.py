@@ -385,11 +385,11 @@ class ThreeNodes:
         return SimpleNamespace(count_of=dict.fromkeys(topics, 3))
 
 
-def test_a_thousand_groups_take_few_requests_and_less_than_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_thousand_groups_take_few_requests_and_less_than_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     many = ManyGroups()
     began = time.process_time()
     sources = Sources(many, ThreeNodes(), None)  # type: ignore[arg-type]  # what `groups` reads of them
-    listing = asyncio.run(listed_groups(sources, MembershipConfig("any", instance_id="bellwether")))
+    listing = await listed_groups(sources, MembershipConfig("any", instance_id="bellwether"))
     draw_groups(listing, wide=True)
     took_s = time.process_time() - began
     lines = capsys.readouterr().out.splitlines()
@@ -399,7 +399,7 @@ def test_a_thousand_groups_take_few_requests_and_less_than_a_second(capsys: pyte
     assert took_s < 1.0
 
 
-def test_groups_of_a_broker_that_does_not_answer_are_listed_all_the_same() -> None:
+async def test_groups_of_a_broker_that_does_not_answer_are_listed_all_the_same() -> None:
     class Silent(ManyGroups):
         async def describe_groups(self, node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
             if node.node_id == 1:
@@ -407,7 +407,7 @@ def test_groups_of_a_broker_that_does_not_answer_are_listed_all_the_same() -> No
             return await super().describe_groups(node, group_ids)
 
     sources = Sources(Silent(), ThreeNodes(), None)  # type: ignore[arg-type]  # as above
-    listing = asyncio.run(listed_groups(sources, MembershipConfig("any", instance_id="bellwether")))
+    listing = await listed_groups(sources, MembershipConfig("any", instance_id="bellwether"))
     assert len(listing) == 1_000
     assigned_by = {row.group.group_id: row.assigned_by for row in listing}
     assert (assigned_by["g-001"], assigned_by["g-201"], assigned_by["g-301"]) == ("unknown", "bellwether", "unknown")
@@ -435,11 +435,11 @@ class TimedBroker:
     [((0.9, 0.5, 0.02, 0.01, 0.02, 0.4), 20.0), ((0.02, None), None)],
     ids=["connecting", "silent"],
 )
-def test_commands_time_the_descriptions_of_a_broker_as_a_running_bellwether_does(
+async def test_commands_time_the_descriptions_of_a_broker_as_a_running_bellwether_does(
     times_s: tuple[float | None, ...], expected_ms: float | None
 ) -> None:
     broker = TimedBroker(*times_s)
-    took_ms = asyncio.run(answer_time_ms(cast("Any", broker), "g", lambda: broker.now_s))
+    took_ms = await answer_time_ms(cast("Any", broker), "g", lambda: broker.now_s)
     assert took_ms == (None if expected_ms is None else pytest.approx(expected_ms))
 
 

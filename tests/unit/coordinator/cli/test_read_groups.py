@@ -1,6 +1,5 @@
 """One refresh shows no progress: where records wait for a group without members, there is a second."""
 
-import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
@@ -29,9 +28,9 @@ class Observer:
         return self.left.pop(0)
 
 
-def refreshed(*seen: Observation, caught_up: bool = False) -> Observation:
+async def refreshed(*seen: Observation, caught_up: bool = False) -> Observation:
     observer = cast("GroupObserver", Observer(*seen))
-    return asyncio.run(read_groups.observe_twice(observer, caught_up=caught_up))
+    return await read_groups.observe_twice(observer, caught_up=caught_up)
 
 
 @pytest.fixture(autouse=True)
@@ -39,17 +38,17 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_groups, "COMMITS_S", 0.0)
 
 
-def test_records_that_wait_for_nobody_are_worth_a_second_refresh() -> None:
+async def test_records_that_wait_for_nobody_are_worth_a_second_refresh() -> None:
     later = replace(BEHIND, seen_at_ms=6_000)
-    assert refreshed(BEHIND, later) is later
+    assert await refreshed(BEHIND, later) is later
     unknown = replace(BEHIND, kind="unknown")
-    assert refreshed(BEHIND, unknown) is BEHIND
-    assert refreshed(CAUGHT_UP, later, caught_up=True) is later
+    assert await refreshed(BEHIND, unknown) is BEHIND
+    assert await refreshed(CAUGHT_UP, later, caught_up=True) is later
 
 
 @pytest.mark.parametrize("seen", [CAUGHT_UP, NOTHING, replace(BEHIND, members=(MEMBER,))])
-def test_no_other_group_is_waited_for(seen: Observation) -> None:
-    assert refreshed(seen) is seen
+async def test_no_other_group_is_waited_for(seen: Observation) -> None:
+    assert await refreshed(seen) is seen
 
 
 @pytest.mark.parametrize(("protocol_type", "who"), [("", read_groups.CONSUMERS), ("consumer", read_groups.NOBODY)])
@@ -80,7 +79,7 @@ def test_a_broker_that_does_not_answer_ends_with_what_to_do(
     assert remedy in " ".join(message.split())
 
 
-def test_doctor_keeps_what_it_knows_when_nobody_answers_for_transactional_ids() -> None:
+async def test_doctor_keeps_what_it_knows_when_nobody_answers_for_transactional_ids() -> None:
     """The brokers fell silent after all else had been read, and doctor ended with nothing but that."""
 
     class Silent:
@@ -89,4 +88,4 @@ def test_doctor_keeps_what_it_knows_when_nobody_answers_for_transactional_ids() 
 
     sources = cast("Sources", SimpleNamespace(reader=Silent()))
     seen = replace(BEHIND, protocol=STREAMS_PROTOCOL)
-    assert asyncio.run(doctor._transactional_ids(sources, seen)) == frozenset()
+    assert await doctor._transactional_ids(sources, seen) == frozenset()

@@ -232,16 +232,16 @@ def test_threads_that_join_one_after_another_all_end_the_waiting_for_their_prede
     assert channel.brokers.refreshes == refreshes, "the rebalance is over, so nobody is waited for"
 
 
-def test_a_group_that_moves_is_refreshed_more_often_because_it_may_wait_for_a_member_that_is_back() -> None:
+async def test_a_group_that_moves_is_refreshed_more_often_because_it_may_wait_for_a_member_that_is_back() -> None:
     channel = Channel()
     channel.hears(ORDER)
     channel.brokers.members = (working(plain("a")),)
-    assert asyncio.run(channel.watch.turn()) == POLL_S
+    assert await channel.watch.turn() == POLL_S
     channel.brokers.state = "PreparingRebalance"
-    assert asyncio.run(channel.watch.turn()) == MOVING_POLL_S
+    assert await channel.watch.turn() == MOVING_POLL_S
 
 
-def test_a_group_is_refreshed_when_its_membership_says_something(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_group_is_refreshed_when_its_membership_says_something(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(absence_watch, "POLL_S", 600.0)
     channel, refreshes = Channel(), asyncio.Queue[str]()
     channel.hears(ORDER)
@@ -251,15 +251,11 @@ def test_a_group_is_refreshed_when_its_membership_says_something(monkeypatch: py
         return DescribeAnswer(0, 0, "Stable", "consumer", "range", (OTHER,))
 
     monkeypatch.setattr(channel.brokers, "describe_group", describe_group)
-
-    async def scenario() -> None:
-        watching = asyncio.create_task(channel.watch.run())
-        await asyncio.wait_for(refreshes.get(), 60)
-        channel.watch.poll_now()
-        assert await asyncio.wait_for(refreshes.get(), 60) == "orders"
-        watching.cancel()
-
-    asyncio.run(scenario())
+    watching = asyncio.create_task(channel.watch.run())
+    await asyncio.wait_for(refreshes.get(), 60)
+    channel.watch.poll_now()
+    assert await asyncio.wait_for(refreshes.get(), 60) == "orders"
+    watching.cancel()
 
 
 def test_one_that_has_been_stopped_for_good_is_removed() -> None:
@@ -382,34 +378,30 @@ class ManyGroups(Channel):
             self.hears(EVERY_ORDER[name])
 
 
-def test_a_broker_that_is_silent_delays_the_watch_over_no_other_group(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_is_silent_delays_the_watch_over_no_other_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """Polls followed one another: a member was back, and its group waited five seconds for the broker of another."""
     monkeypatch.setattr(absence_watch, "MOVING_POLL_S", 0.001)
+    channel = ManyGroups([*EVERY_ORDER][:100])
+    silent, polled = {*[*EVERY_ORDER][:90]}, list[str]()
+    never = asyncio.Event()
 
-    async def scenario() -> None:
-        channel = ManyGroups([*EVERY_ORDER][:100])
-        silent, polled = {*[*EVERY_ORDER][:90]}, list[str]()
-        never = asyncio.Event()
+    async def describe_group(group_id: str) -> DescribeAnswer:
+        polled.append(group_id)
+        if group_id in silent:
+            if channel.watch._trouble.get(group_id) is None:
+                raise TransportError(Failure.TIMED_OUT, "no answer")
+            await never.wait()
+        return DescribeAnswer(0, 0, "Stable", "consumer", "range", (OTHER,))
 
-        async def describe_group(group_id: str) -> DescribeAnswer:
-            polled.append(group_id)
-            if group_id in silent:
-                if channel.watch._trouble.get(group_id) is None:
-                    raise TransportError(Failure.TIMED_OUT, "no answer")
-                await never.wait()
-            return DescribeAnswer(0, 0, "Stable", "consumer", "range", (OTHER,))
-
-        monkeypatch.setattr(channel.brokers, "describe_group", describe_group)
+    monkeypatch.setattr(channel.brokers, "describe_group", describe_group)
+    await channel.watch.turn()
+    for _ in range(2):
+        polled.clear()
         await channel.watch.turn()
-        for _ in range(2):
-            polled.clear()
-            await channel.watch.turn()
-            assert {*EVERY_ORDER} & {*polled} - silent == {*[*EVERY_ORDER][90:100]}
-            assert len({*polled} & silent) <= absence_watch.POLLS_IN_TROUBLE_MAX
-        for poll in channel.watch._polls.values():
-            poll.cancel()
-
-    asyncio.run(scenario())
+        assert {*EVERY_ORDER} & {*polled} - silent == {*[*EVERY_ORDER][90:100]}
+        assert len({*polled} & silent) <= absence_watch.POLLS_IN_TROUBLE_MAX
+    for poll in channel.watch._polls.values():
+        poll.cancel()
 
 
 def test_a_defect_in_the_poll_of_a_group_is_logged_and_ends_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

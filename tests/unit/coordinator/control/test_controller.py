@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -166,33 +166,26 @@ class Instance:
         await self.controller.close()
 
 
-def scenario(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(work)
-
-
-def test_what_is_written_is_received_by_everybody_and_what_makes_no_sense_is_not(
+async def test_what_is_written_is_received_by_everybody_and_what_makes_no_sense_is_not(
     brokers: EmbeddedCluster, topic: str
 ) -> None:
-    async def run() -> None:
-        received: list[tuple[str, Record | None]] = []
-        caught_up = asyncio.Event()
-        write_now(kafka(brokers), topic, (b"leave/x", b"nonsense"))
-        write_now(kafka(brokers), topic, encode(order()))
-        control = ControlTopic(kafka(brokers), topic)
-        control.start(lambda key, record: received.append((key, record)), caught_up.set)
-        await asyncio.wait_for(caught_up.wait(), LIMIT_S)
-        assert [key for key, _ in received] == ["leave/orders"]
-        control.write(InstanceHeartbeat("pod-1"))
-        control.withdraw("leave/orders")
-        await until(lambda: len(received) == 3)
-        assert received[1:] == [("beat/pod-1", InstanceHeartbeat("pod-1")), ("leave/orders", None)]
-        await control.close()
-        assert read_now(brokers, topic) == {"beat/pod-1": InstanceHeartbeat("pod-1")}
-
-    scenario(run())
+    received: list[tuple[str, Record | None]] = []
+    caught_up = asyncio.Event()
+    write_now(kafka(brokers), topic, (b"leave/x", b"nonsense"))
+    write_now(kafka(brokers), topic, encode(order()))
+    control = ControlTopic(kafka(brokers), topic)
+    control.start(lambda key, record: received.append((key, record)), caught_up.set)
+    await asyncio.wait_for(caught_up.wait(), LIMIT_S)
+    assert [key for key, _ in received] == ["leave/orders"]
+    control.write(InstanceHeartbeat("pod-1"))
+    control.withdraw("leave/orders")
+    await until(lambda: len(received) == 3)
+    assert received[1:] == [("beat/pod-1", InstanceHeartbeat("pod-1")), ("leave/orders", None)]
+    await control.close()
+    assert read_now(brokers, topic) == {"beat/pod-1": InstanceHeartbeat("pod-1")}
 
 
-def test_a_topic_that_was_deleted_is_created_again(
+async def test_a_topic_that_was_deleted_is_created_again(
     brokers: EmbeddedCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """These brokers create no topic on request, so that request alone is replaced."""
@@ -202,170 +195,144 @@ def test_a_topic_that_was_deleted_is_created_again(
         created.append(name)
         brokers.set_topic_error(name, 0)
 
-    async def run() -> None:
-        received: list[str] = []
-        caught_up = asyncio.Event()
-        control = ControlTopic(kafka(brokers), topic)
-        control.start(lambda key, _: received.append(key), caught_up.set)
-        await asyncio.wait_for(caught_up.wait(), LIMIT_S)
-        monkeypatch.setattr(control_topic, "ensure_topic", ensure)
-        brokers.set_topic_error(topic, KafkaError.UNKNOWN_TOPIC_OR_PART)
-        brokers.push_errors(FETCH, *[KafkaError.UNKNOWN_TOPIC_OR_PART] * 3)
-        await until(lambda: created == [topic])
-        control.write(InstanceHeartbeat("pod-1"))
-        await until(lambda: received == ["beat/pod-1"])
-        await control.close()
-
-    scenario(run())
+    received: list[str] = []
+    caught_up = asyncio.Event()
+    control = ControlTopic(kafka(brokers), topic)
+    control.start(lambda key, _: received.append(key), caught_up.set)
+    await asyncio.wait_for(caught_up.wait(), LIMIT_S)
+    monkeypatch.setattr(control_topic, "ensure_topic", ensure)
+    brokers.set_topic_error(topic, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    brokers.push_errors(FETCH, *[KafkaError.UNKNOWN_TOPIC_OR_PART] * 3)
+    await until(lambda: created == [topic])
+    control.write(InstanceHeartbeat("pod-1"))
+    await until(lambda: received == ["beat/pod-1"])
+    await control.close()
 
 
-def test_a_topic_that_was_created_again_gets_the_orders_in_force(brokers: EmbeddedCluster, topic: str) -> None:
+async def test_a_topic_that_was_created_again_gets_the_orders_in_force(brokers: EmbeddedCluster, topic: str) -> None:
     """They stayed in force in memory, and no command showed or withdrew them."""
-
-    async def run() -> None:
-        taken: list[str] = []
-        control, before, pause = ControlTopic(kafka(brokers), topic), order(), order(OrderKind.PAUSE)
-        write_now(kafka(brokers), topic, encode(before))
-        control.start(lambda key, _: taken.append(key), lambda: None)
-        await until(lambda: taken == [before.key])
-        control._kept.take(pause.key, pause)  # of the log that was deleted
-        brokers.push_errors(FETCH, KafkaError.OFFSET_OUT_OF_RANGE)
-        await until(lambda: pause.key in taken)
-        await control.close()
-        assert taken == [before.key, before.key, pause.key]
-        assert (await asyncio.to_thread(read_now, brokers, topic)).keys() == {before.key, pause.key}
-
-    scenario(run())
+    taken: list[str] = []
+    control, before, pause = ControlTopic(kafka(brokers), topic), order(), order(OrderKind.PAUSE)
+    write_now(kafka(brokers), topic, encode(before))
+    control.start(lambda key, _: taken.append(key), lambda: None)
+    await until(lambda: taken == [before.key])
+    control._kept.take(pause.key, pause)  # of the log that was deleted
+    brokers.push_errors(FETCH, KafkaError.OFFSET_OUT_OF_RANGE)
+    await until(lambda: pause.key in taken)
+    await control.close()
+    assert taken == [before.key, before.key, pause.key]
+    assert (await asyncio.to_thread(read_now, brokers, topic)).keys() == {before.key, pause.key}
 
 
-def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
+async def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
     brokers: EmbeddedCluster, topic: str
 ) -> None:
-    async def run() -> None:
-        now_ms = int(time.time() * 1000)
-        old = Stopped("orders", ("old",), (), "ann", now_ms - 120_000, now_ms - 60_000)
-        write_now(kafka(brokers), topic, encode(old))
-        received: list[Stopped] = []
-        instance = Instance(brokers, topic, "a", standby=False)
+    now_ms = int(time.time() * 1000)
+    old = Stopped("orders", ("old",), (), "ann", now_ms - 120_000, now_ms - 60_000)
+    write_now(kafka(brokers), topic, encode(old))
+    received: list[Stopped] = []
+    instance = Instance(brokers, topic, "a", standby=False)
 
-        def stopped(record: Stopped, done: Callable[[], None]) -> None:
-            received.append(record)
-            done()
+    def stopped(record: Stopped, done: Callable[[], None]) -> None:
+        received.append(record)
+        done()
 
-        instance.controller._on_stopped = stopped
-        await until(instance.controller._caught_up.is_set)
-        new = replace(old, members=("new",), at_ms=now_ms, expires_ms=now_ms + 60_000)
-        for record in (old, replace(new, target="another"), new):
-            write_now(kafka(brokers), topic, encode(record))
-        await until(lambda: bool(received))
-        assert received == [new]
-        await until(lambda: new.key not in read_now(brokers, topic))
-        await instance.close()
-
-    scenario(run())
+    instance.controller._on_stopped = stopped
+    await until(instance.controller._caught_up.is_set)
+    new = replace(old, members=("new",), at_ms=now_ms, expires_ms=now_ms + 60_000)
+    for record in (old, replace(new, target="another"), new):
+        write_now(kafka(brokers), topic, encode(record))
+    await until(lambda: bool(received))
+    assert received == [new]
+    await until(lambda: new.key not in read_now(brokers, topic))
+    await instance.close()
 
 
-def test_orders_reach_an_instance_that_comes_later_and_end_when_they_expire(
+async def test_orders_reach_an_instance_that_comes_later_and_end_when_they_expire(
     brokers: EmbeddedCluster, topic: str
 ) -> None:
-    async def run() -> None:
-        write_now(kafka(brokers), topic, encode(order(OrderKind.PAUSE, seconds=600)))
-        write_now(kafka(brokers), topic, encode(order(OrderKind.LEAVE, seconds=3)))
-        instance = Instance(brokers, topic, "a", standby=False)
+    write_now(kafka(brokers), topic, encode(order(OrderKind.PAUSE, seconds=600)))
+    write_now(kafka(brokers), topic, encode(order(OrderKind.LEAVE, seconds=3)))
+    instance = Instance(brokers, topic, "a", standby=False)
+    await until(lambda: instance.group.orders() is not None)
+    orders = instance.group.orders()
+    assert orders is not None
+    assert "eve has ordered pause" in orders.pause
+    await until(lambda: [o.kind for o in instance.reports[-1].orders] == [OrderKind.LEAVE, OrderKind.PAUSE])
+    await until(lambda: (last := instance.group.orders()) is not None and not last.leave and bool(last.pause))
+    await instance.close()
+
+
+async def test_of_two_instances_one_is_asked_to_lead_and_when_it_dies_the_other(
+    brokers: EmbeddedCluster, topic: str
+) -> None:
+    first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
+    await until(lambda: bool(first.group.turn()))
+    await asyncio.sleep(5 * HEARTBEAT_S)
+    # With such quick heartbeats both may claim at once; then the second has made way by now.
+    assert (first.group.membership.has_active_role, second.group.membership.has_active_role) == (True, False)
+    assert second.reports[-1].living == 1
+    await first.die()
+    await until(lambda: second.group.turn() == "the heartbeat of a has stopped")
+    await until(lambda: second.reports[-1].living == 0)
+    await second.close()
+    assert not [key for key in read_now(brokers, topic) if key == "beat/b"]
+
+
+async def test_an_instance_that_stops_in_good_order_is_followed_at_once(brokers: EmbeddedCluster, topic: str) -> None:
+    first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
+    await until(lambda: bool(first.group.turn()))
+    await asyncio.sleep(5 * HEARTBEAT_S)
+    await first.controller.hand_all_over()
+    await first.close()
+    await until(lambda: second.group.turn() == "no instance of Bellwether leads it")
+    await second.close()
+
+
+async def test_a_group_that_one_instance_has_given_up_is_taken_by_another(brokers: EmbeddedCluster, topic: str) -> None:
+    first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
+    await until(lambda: bool(first.group.turn()))
+    await asyncio.sleep(5 * HEARTBEAT_S)
+    first.group.fatal = Fatal("an error of ours ended it", 1)
+    await until(lambda: second.group.membership.has_active_role)
+    await asyncio.sleep(5 * HEARTBEAT_S)
+    assert second.group.membership.has_active_role, "the first, which lives on, does not want it back"
+    await first.close()
+    await second.close()
+
+
+async def test_a_membership_that_is_broken_is_relieved_by_a_standby_if_there_is_one(
+    brokers: EmbeddedCluster, topic: str
+) -> None:
+    first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
+    await until(lambda: bool(first.group.turn()))
+    await asyncio.sleep(5 * HEARTBEAT_S)
+    assert not await first.controller.relieve("orders", "a bug"), "it does not lead"
+    first.group.lead()
+    relieved = asyncio.create_task(first.controller.relieve("orders", "a bug"))
+    await until(lambda: second.group.turn() == "a hands it over")
+    second.group.lead()
+    second.controller.review()
+    assert await relieved
+    await second.die()
+    await until(lambda: first.reports[-1].living == 0)
+    assert not await first.controller.relieve("orders", "a bug"), "nobody is left"
+    await first.close()
+
+
+async def test_without_the_topic_silence_grows_and_what_was_read_is_still_in_force(topic: str) -> None:
+    with EmbeddedCluster(brokers=1) as mortal:
+        mortal.create_topic(topic, 1)
+        write_now(kafka(mortal), topic, encode(order(OrderKind.PAUSE)))
+        instance = Instance(mortal, topic, "a", standby=False)
         await until(lambda: instance.group.orders() is not None)
+        await until(lambda: instance.reports[-1].silence_s < 5 * HEARTBEAT_S)
+        mortal.set_broker_down(1)
+        await until(lambda: instance.reports[-1].silence_s > 10 * HEARTBEAT_S)
         orders = instance.group.orders()
         assert orders is not None
-        assert "eve has ordered pause" in orders.pause
-        await until(lambda: [o.kind for o in instance.reports[-1].orders] == [OrderKind.LEAVE, OrderKind.PAUSE])
-        await until(lambda: (last := instance.group.orders()) is not None and not last.leave and bool(last.pause))
+        assert orders.pause
         await instance.close()
-
-    scenario(run())
-
-
-def test_of_two_instances_one_is_asked_to_lead_and_when_it_dies_the_other(brokers: EmbeddedCluster, topic: str) -> None:
-    async def run() -> None:
-        first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
-        await until(lambda: bool(first.group.turn()))
-        await asyncio.sleep(5 * HEARTBEAT_S)
-        # With such quick heartbeats both may claim at once; then the second has made way by now.
-        assert (first.group.membership.has_active_role, second.group.membership.has_active_role) == (True, False)
-        assert second.reports[-1].living == 1
-        await first.die()
-        await until(lambda: second.group.turn() == "the heartbeat of a has stopped")
-        await until(lambda: second.reports[-1].living == 0)
-        await second.close()
-        assert not [key for key in read_now(brokers, topic) if key == "beat/b"]
-
-    scenario(run())
-
-
-def test_an_instance_that_stops_in_good_order_is_followed_at_once(brokers: EmbeddedCluster, topic: str) -> None:
-    async def run() -> None:
-        first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
-        await until(lambda: bool(first.group.turn()))
-        await asyncio.sleep(5 * HEARTBEAT_S)
-        await first.controller.hand_all_over()
-        await first.close()
-        await until(lambda: second.group.turn() == "no instance of Bellwether leads it")
-        await second.close()
-
-    scenario(run())
-
-
-def test_a_group_that_one_instance_has_given_up_is_taken_by_another(brokers: EmbeddedCluster, topic: str) -> None:
-    async def run() -> None:
-        first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
-        await until(lambda: bool(first.group.turn()))
-        await asyncio.sleep(5 * HEARTBEAT_S)
-        first.group.fatal = Fatal("an error of ours ended it", 1)
-        await until(lambda: second.group.membership.has_active_role)
-        await asyncio.sleep(5 * HEARTBEAT_S)
-        assert second.group.membership.has_active_role, "the first, which lives on, does not want it back"
-        await first.close()
-        await second.close()
-
-    scenario(run())
-
-
-def test_a_membership_that_is_broken_is_relieved_by_a_standby_if_there_is_one(
-    brokers: EmbeddedCluster, topic: str
-) -> None:
-    async def run() -> None:
-        first, second = Instance(brokers, topic, "a"), Instance(brokers, topic, "b")
-        await until(lambda: bool(first.group.turn()))
-        await asyncio.sleep(5 * HEARTBEAT_S)
-        assert not await first.controller.relieve("orders", "a bug"), "it does not lead"
-        first.group.lead()
-        relieved = asyncio.create_task(first.controller.relieve("orders", "a bug"))
-        await until(lambda: second.group.turn() == "a hands it over")
-        second.group.lead()
-        second.controller.review()
-        assert await relieved
-        await second.die()
-        await until(lambda: first.reports[-1].living == 0)
-        assert not await first.controller.relieve("orders", "a bug"), "nobody is left"
-        await first.close()
-
-    scenario(run())
-
-
-def test_without_the_topic_silence_grows_and_what_was_read_is_still_in_force(topic: str) -> None:
-    async def run() -> None:
-        with EmbeddedCluster(brokers=1) as mortal:
-            mortal.create_topic(topic, 1)
-            write_now(kafka(mortal), topic, encode(order(OrderKind.PAUSE)))
-            instance = Instance(mortal, topic, "a", standby=False)
-            await until(lambda: instance.group.orders() is not None)
-            await until(lambda: instance.reports[-1].silence_s < 5 * HEARTBEAT_S)
-            mortal.set_broker_down(1)
-            await until(lambda: instance.reports[-1].silence_s > 10 * HEARTBEAT_S)
-            orders = instance.group.orders()
-            assert orders is not None
-            assert orders.pause
-            await instance.close()
-
-    scenario(run())
 
 
 def test_orders_instances_and_silence_are_metrics() -> None:
@@ -482,7 +449,7 @@ def test_a_stated_death_stays_in_the_topic_until_the_member_is_gone_and_reaches_
     assert written == {stopped.key: None}
 
 
-def test_an_observer_that_raises_ends_neither_the_reading_nor_the_heartbeats() -> None:
+async def test_an_observer_that_raises_ends_neither_the_reading_nor_the_heartbeats() -> None:
     written: list[Record] = []
     starts: list[Callable[[], None]] = []
     topic: Any = SimpleNamespace(topic="c", start=lambda _, read: starts.append(read), write=written.append)
@@ -490,14 +457,11 @@ def test_an_observer_that_raises_ends_neither_the_reading_nor_the_heartbeats() -
     def broken(_: ControlReport) -> None:
         raise KeyError("a defect")
 
-    async def run() -> None:
-        settings = ControlSettings("c", "pod-1")
-        controller = Controller(topic, settings, {"g": Group(standby=False)}, on_control=[broken], heartbeat_s=0.001)
-        running = asyncio.create_task(controller.run())
-        await until(lambda: bool(starts))
-        await asyncio.sleep(0.005)
-        starts[0]()
-        await until(lambda: bool(written))
-        running.cancel()
-
-    scenario(run())
+    settings = ControlSettings("c", "pod-1")
+    controller = Controller(topic, settings, {"g": Group(standby=False)}, on_control=[broken], heartbeat_s=0.001)
+    running = asyncio.create_task(controller.run())
+    await until(lambda: bool(starts))
+    await asyncio.sleep(0.005)
+    starts[0]()
+    await until(lambda: bool(written))
+    running.cancel()

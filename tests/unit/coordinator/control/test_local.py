@@ -87,47 +87,38 @@ def leading() -> Group:
     return group
 
 
-def test_an_order_reaches_the_process_is_in_force_there_and_can_be_withdrawn() -> None:
-    async def run() -> None:
-        group = leading()
-        async with running(group):
-            to = await channel()
-            key, value = encode(given := order())
-            await asyncio.to_thread(to.write, (key, value))
-            await until(lambda: group.orders() is not None)
-            assert group.orders() == OrdersInForce(given.sentence, "")
-            records = await asyncio.to_thread(to.read)
-            assert records[given.key] == given
-            await asyncio.to_thread(to.write, (key, None))
-            await until(lambda: group.orders() == OrdersInForce("", ""))
-
-    asyncio.run(run())
+async def test_an_order_reaches_the_process_is_in_force_there_and_can_be_withdrawn() -> None:
+    group = leading()
+    async with running(group):
+        to = await channel()
+        key, value = encode(given := order())
+        await asyncio.to_thread(to.write, (key, value))
+        await until(lambda: group.orders() is not None)
+        assert group.orders() == OrdersInForce(given.sentence, "")
+        records = await asyncio.to_thread(to.read)
+        assert records[given.key] == given
+        await asyncio.to_thread(to.write, (key, None))
+        await until(lambda: group.orders() == OrdersInForce("", ""))
 
 
-def test_what_is_carried_out_once_is_gone_then() -> None:
-    async def run() -> None:
-        group = leading()
-        async with running(group):
-            to = await channel()
-            await asyncio.to_thread(to.write, encode(again := order(OrderKind.REBALANCE)))
-            await until(lambda: group.ordered == [again.sentence])
-            assert again.key not in await asyncio.to_thread(to.read)
-
-    asyncio.run(run())
+async def test_what_is_carried_out_once_is_gone_then() -> None:
+    group = leading()
+    async with running(group):
+        to = await channel()
+        await asyncio.to_thread(to.write, encode(again := order(OrderKind.REBALANCE)))
+        await until(lambda: group.ordered == [again.sentence])
+        assert again.key not in await asyncio.to_thread(to.read)
 
 
-def test_the_heartbeat_of_the_process_says_what_it_leads_as_in_a_topic() -> None:
-    async def run() -> None:
-        async with running(leading()):
-            (heartbeat,) = (await asyncio.to_thread((await channel()).read)).values()
-            assert isinstance(heartbeat, InstanceHeartbeat)
-            assert (heartbeat.instance, heartbeat.leads, heartbeat.policies) == (
-                "pod-1",
-                ("orders",),
-                {"orders": "rack-first"},
-            )
-
-    asyncio.run(run())
+async def test_the_heartbeat_of_the_process_says_what_it_leads_as_in_a_topic() -> None:
+    async with running(leading()):
+        (heartbeat,) = (await asyncio.to_thread((await channel()).read)).values()
+        assert isinstance(heartbeat, InstanceHeartbeat)
+        assert (heartbeat.instance, heartbeat.leads, heartbeat.policies) == (
+            "pod-1",
+            ("orders",),
+            {"orders": "rack-first"},
+        )
 
 
 @pytest.mark.parametrize(
@@ -135,50 +126,38 @@ def test_the_heartbeat_of_the_process_says_what_it_leads_as_in_a_topic() -> None
     [PlacementOrder(PlacementKind.PIN, "orders", "orders-1", "rack:az1", "eve", 1, 2), order(OrderKind.DRAIN)],
     ids=["pin", "drain"],
 )
-def test_what_has_to_outlive_the_process_or_needs_others_is_refused(refused: Record) -> None:
-    async def run() -> None:
-        async with running(leading()):
-            to = await channel()
-            with pytest.raises(ControlTopicError, match="only leave, release, pause and rebalance"):
-                await asyncio.to_thread(to.write, encode(refused))
-            assert refused.key not in await asyncio.to_thread(to.read)
-
-    asyncio.run(run())
+async def test_what_has_to_outlive_the_process_or_needs_others_is_refused(refused: Record) -> None:
+    async with running(leading()):
+        to = await channel()
+        with pytest.raises(ControlTopicError, match="only leave, release, pause and rebalance"):
+            await asyncio.to_thread(to.write, encode(refused))
+        assert refused.key not in await asyncio.to_thread(to.read)
 
 
-def test_a_process_on_another_cluster_is_not_found_and_one_broker_in_common_is_enough() -> None:
-    async def run() -> None:
-        async with running(leading()):
-            await channel()
-            assert await processes_here("elsewhere.test:9092") == []
-            assert len(await processes_here("local-3.test:9092, LOCAL-2.test:9092")) == 1
-
-    asyncio.run(run())
+async def test_a_process_on_another_cluster_is_not_found_and_one_broker_in_common_is_enough() -> None:
+    async with running(leading()):
+        await channel()
+        assert await processes_here("elsewhere.test:9092") == []
+        assert len(await processes_here("local-3.test:9092, LOCAL-2.test:9092")) == 1
 
 
-def test_a_process_that_has_ended_is_not_found_and_one_that_ends_meanwhile_is_reported_to_be_gone() -> None:
-    async def run() -> None:
-        async with running(leading()):
-            to = await channel()
-        assert await processes_here() == []
-        with pytest.raises(ControlTopicError, match="does not answer; see whether it runs"):
-            await asyncio.to_thread(to.read)
-
-    asyncio.run(run())
+async def test_a_process_that_has_ended_is_not_found_and_one_that_ends_meanwhile_is_reported_to_be_gone() -> None:
+    async with running(leading()):
+        to = await channel()
+    assert await processes_here() == []
+    with pytest.raises(ControlTopicError, match="does not answer; see whether it runs"):
+        await asyncio.to_thread(to.read)
 
 
-def test_another_user_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        async with running(leading()):
-            (name,) = (await channel())._names
-            monkeypatch.setattr(local, "is_same_user", lambda _: False)
-            reader, writer = await asyncio.open_unix_connection(f"\0{name}")
-            writer.write(b"{}\n")
-            assert await all_answers(reader) == b""
-            writer.close()
-            assert await processes_here() == [], "nor is one that another user has made asked anything"
-
-    asyncio.run(run())
+async def test_another_user_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(leading()):
+        (name,) = (await channel())._names
+        monkeypatch.setattr(local, "is_same_user", lambda _: False)
+        reader, writer = await asyncio.open_unix_connection(f"\0{name}")
+        writer.write(b"{}\n")
+        assert await all_answers(reader) == b""
+        writer.close()
+        assert await processes_here() == [], "nor is one that another user has made asked anything"
 
 
 def test_the_kernel_says_who_is_at_the_other_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,33 +172,27 @@ def test_the_kernel_says_who_is_at_the_other_end(monkeypatch: pytest.MonkeyPatch
     "line",
     [b"nonsense", b"[1]", b'"x"', b'{"key": 1, "value": {}}', b'{"key": "leave/orders", "value": []}', b"\xff"],
 )
-def test_a_request_that_makes_no_sense_changes_nothing(line: bytes) -> None:
-    async def run() -> None:
-        group = leading()
-        async with running(group):
-            to = await channel()
-            reader, writer = await asyncio.open_unix_connection(f"\0{to._names[0]}")
-            writer.write(line + b"\n")
-            answer = json.loads(await asyncio.wait_for(reader.readline(), LIMIT_S))
-            writer.close()
-            assert answer["error"]
-            assert list(await asyncio.to_thread(to.read)) == ["beat/pod-1"]
-            assert group.orders() is None
-
-    asyncio.run(run())
+async def test_a_request_that_makes_no_sense_changes_nothing(line: bytes) -> None:
+    group = leading()
+    async with running(group):
+        to = await channel()
+        reader, writer = await asyncio.open_unix_connection(f"\0{to._names[0]}")
+        writer.write(line + b"\n")
+        answer = json.loads(await asyncio.wait_for(reader.readline(), LIMIT_S))
+        writer.close()
+        assert answer["error"]
+        assert list(await asyncio.to_thread(to.read)) == ["beat/pod-1"]
+        assert group.orders() is None
 
 
-def test_a_line_that_is_longer_than_any_order_ends_the_connection() -> None:
-    async def run() -> None:
-        async with running(leading()):
-            to = await channel()
-            reader, writer = await asyncio.open_unix_connection(f"\0{to._names[0]}")
-            writer.write(b"x" * 3 * local.REQUEST_BYTES_MAX)
-            assert await all_answers(reader) == b""
-            writer.close()
-            assert await asyncio.to_thread(to.read)
-
-    asyncio.run(run())
+async def test_a_line_that_is_longer_than_any_order_ends_the_connection() -> None:
+    async with running(leading()):
+        to = await channel()
+        reader, writer = await asyncio.open_unix_connection(f"\0{to._names[0]}")
+        writer.write(b"x" * 3 * local.REQUEST_BYTES_MAX)
+        assert await all_answers(reader) == b""
+        writer.close()
+        assert await asyncio.to_thread(to.read)
 
 
 def test_a_state_file_is_on_the_disk_before_it_replaces_the_last_one_and_so_is_its_name(

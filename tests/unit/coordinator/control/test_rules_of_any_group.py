@@ -53,30 +53,30 @@ class World:
         running.cancel()
 
 
-def world() -> World:
+async def world() -> World:
     made = World()
-    asyncio.run(made.started())
+    await made.started()
     return made
 
 
-def test_rules_are_unknown_until_the_topic_has_been_read() -> None:
-    it = world()
+async def test_rules_are_unknown_until_the_topic_has_been_read() -> None:
+    it = await world()
     it.topic.deliver(EVACUATE.key, EVACUATE)
     assert it.controller.rules_of("clicks") is None
     it.topic.reach_end()
     assert it.controller.rules_of("clicks") == (Rule("ban", "*", "member:m0"),)
 
 
-def test_a_topic_that_cannot_be_read_keeps_plans_away_for_a_limited_time() -> None:
-    it = world()
+async def test_a_topic_that_cannot_be_read_keeps_plans_away_for_a_limited_time() -> None:
+    it = await world()
     it.elapsed_s = UNREAD_S - 0.001
     assert it.controller.rules_of("clicks") is None
     it.elapsed_s = UNREAD_S
     assert it.controller.rules_of("clicks") == ()
 
 
-def test_rules_are_those_of_the_group_until_they_expire_or_are_withdrawn() -> None:
-    it = world()
+async def test_rules_are_those_of_the_group_until_they_expire_or_are_withdrawn() -> None:
+    it = await world()
     it.topic.reach_end()
     it.topic.deliver(EVACUATE.key, EVACUATE)
     assert it.controller.rules_of("another") == ()
@@ -88,8 +88,8 @@ def test_rules_are_those_of_the_group_until_they_expire_or_are_withdrawn() -> No
     assert it.controller.rules_of("clicks") == ()
 
 
-def test_a_group_that_is_not_known_yet_after_the_start_may_be_the_one_with_the_rules() -> None:
-    it = world()
+async def test_a_group_that_is_not_known_yet_after_the_start_may_be_the_one_with_the_rules() -> None:
+    it = await world()
     it.topic.reach_end()
     assert it.controller.rules_of("") == ()
     it.topic.deliver(EVACUATE.key, EVACUATE)
@@ -98,26 +98,22 @@ def test_a_group_that_is_not_known_yet_after_the_start_may_be_the_one_with_the_r
     assert it.controller.rules_of("") == (), "by then it is a new one"
 
 
-def test_orders_are_read_when_a_led_group_has_them_or_the_topic_cannot_be_read() -> None:
+async def test_orders_are_read_when_a_led_group_has_them_or_the_topic_cannot_be_read() -> None:
     """It compares its assignment after a restart only then."""
-
-    async def scenario() -> None:
-        it, group = World(), Group(standby=False)
-        group.lead()
-        it.controller = Controller(
-            it.topic, ControlSettings("control", "pod-1"), {"clicks": group}, wall_clock=lambda: NOW_S
-        )
-        await it.started()
-        it.topic.deliver(EVACUATE.key, EVACUATE)
-        reading = asyncio.create_task(it.controller.orders_read("clicks"))
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert not reading.done()
-        it.topic.reach_end()
-        await reading
-        assert group.rules == (Rule("ban", "*", "member:m0"),)
-        it = World()
-        it.elapsed_s = UNREAD_S
-        await it.controller.orders_read("clicks")
-
-    asyncio.run(scenario())
+    it, group = World(), Group(standby=False)
+    group.lead()
+    it.controller = Controller(
+        it.topic, ControlSettings("control", "pod-1"), {"clicks": group}, wall_clock=lambda: NOW_S
+    )
+    await it.started()
+    it.topic.deliver(EVACUATE.key, EVACUATE)
+    reading = asyncio.create_task(it.controller.orders_read("clicks"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not reading.done()
+    it.topic.reach_end()
+    await reading
+    assert group.rules == (Rule("ban", "*", "member:m0"),)
+    it = World()
+    it.elapsed_s = UNREAD_S
+    await it.controller.orders_read("clicks")

@@ -79,19 +79,15 @@ class Served:
         self.begun.append(f"{group}: {order}")
 
 
-def controlled(topic: Topic, then: Callable[[Served], None] = lambda _: None) -> Served:
+async def controlled(topic: Topic, then: Callable[[Served], None] = lambda _: None) -> Served:
     """What is passed on until the process has reported twice; `then` is called after the first time."""
     served = Served(topic)
-
-    async def run() -> None:
-        running = asyncio.create_task(served.controller.run())
-        async with asyncio.timeout(LIMIT_S):
-            await reported(topic)
-            then(served)
-            await reported(topic)
-        running.cancel()
-
-    asyncio.run(run())
+    running = asyncio.create_task(served.controller.run())
+    async with asyncio.timeout(LIMIT_S):
+        await reported(topic)
+        then(served)
+        await reported(topic)
+    running.cancel()
     return served
 
 
@@ -101,17 +97,17 @@ async def reported(topic: Topic) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_an_order_on_placement_begins_a_rebalance_once() -> None:
-    assert controlled(Topic(BAN)).begun == [f"served: {BAN.sentence}"]
+async def test_an_order_on_placement_begins_a_rebalance_once() -> None:
+    assert (await controlled(Topic(BAN))).begun == [f"served: {BAN.sentence}"]
 
 
-def test_so_does_its_end_with_the_reason() -> None:
+async def test_so_does_its_end_with_the_reason() -> None:
     topic = Topic(BAN)
-    served = controlled(topic, lambda _: topic.withdraw(BAN.key))
+    served = await controlled(topic, lambda _: topic.withdraw(BAN.key))
     assert served.begun[1:] == [f"served: {BAN.sentence}: withdrawn"]
 
 
-def test_how_one_order_ended_is_not_reported_of_the_next() -> None:
+async def test_how_one_order_ended_is_not_reported_of_the_next() -> None:
     topic, again = Topic(UNTIL_BACK), replace(UNTIL_BACK, at_ms=NOW_MS + 1)
 
     def then(served: Served) -> None:
@@ -119,14 +115,14 @@ def test_how_one_order_ended_is_not_reported_of_the_next() -> None:
         topic.write(again)
         topic.withdraw(again.key)
 
-    endings = [cause.rpartition(": ")[2] for cause in controlled(topic, then).begun[1::2]]
+    endings = [cause.rpartition(": ")[2] for cause in (await controlled(topic, then)).begun[1::2]]
     assert endings == ["it is back", "withdrawn"]
 
 
-def test_an_absence_whose_order_was_withdrawn_is_withdrawn_too() -> None:
+async def test_an_absence_whose_order_was_withdrawn_is_withdrawn_too() -> None:
     absence = Absence("served", BAN.where, NOW_MS, BAN.expires_ms, Stage.EMPTY, NOW_MS)
     topic = Topic(UNTIL_BACK, absence)
-    controlled(topic, lambda _: topic.withdraw(UNTIL_BACK.key))
+    await controlled(topic, lambda _: topic.withdraw(UNTIL_BACK.key))
     assert absence.key not in topic.records
 
 
@@ -135,37 +131,37 @@ def lacking(cause: str) -> Callable[[Served], None]:
     return lambda served: served.incomplete.update(served=cause)
 
 
-def test_a_plan_that_did_not_know_its_group_is_followed_by_one_with_the_orders() -> None:
-    assert controlled(Topic(BAN), lacking("")).begun == [f"served: {BAN.sentence}"] * 2
+async def test_a_plan_that_did_not_know_its_group_is_followed_by_one_with_the_orders() -> None:
+    assert (await controlled(Topic(BAN), lacking(""))).begun == [f"served: {BAN.sentence}"] * 2
 
 
-def test_without_orders_a_plan_that_lacks_no_rack_and_no_capacity_stays() -> None:
-    assert controlled(Topic(), lacking("")).begun == []
+async def test_without_orders_a_plan_that_lacks_no_rack_and_no_capacity_stays() -> None:
+    assert (await controlled(Topic(), lacking(""))).begun == []
 
 
-def test_without_orders_a_plan_that_lacks_a_rack_is_made_again_once() -> None:
-    assert controlled(Topic(), lacking("it lacks a rack")).begun == ["served: it lacks a rack"]
+async def test_without_orders_a_plan_that_lacks_a_rack_is_made_again_once() -> None:
+    assert (await controlled(Topic(), lacking("it lacks a rack"))).begun == ["served: it lacks a rack"]
 
 
-def test_a_plan_that_lacks_orders_and_a_rack_is_made_again_once() -> None:
-    assert controlled(Topic(BAN), lacking("it lacks a rack")).begun == [f"served: {BAN.sentence}"] * 2
+async def test_a_plan_that_lacks_orders_and_a_rack_is_made_again_once() -> None:
+    assert (await controlled(Topic(BAN), lacking("it lacks a rack"))).begun == [f"served: {BAN.sentence}"] * 2
 
 
-def test_an_order_for_a_group_without_a_plan_begins_nothing() -> None:
+async def test_an_order_for_a_group_without_a_plan_begins_nothing() -> None:
     other = replace(BAN, target="unserved")
-    assert controlled(Topic(other)).begun == []
+    assert (await controlled(Topic(other))).begun == []
 
 
-def test_a_rebalance_is_begun_once() -> None:
+async def test_a_rebalance_is_begun_once() -> None:
     topic = Topic(AGAIN)
-    served = controlled(topic)
+    served = await controlled(topic)
     assert served.begun == [f"served: {AGAIN.sentence}"]
     assert AGAIN.key not in topic.records
 
 
-def test_the_heartbeat_has_the_groups_that_are_served() -> None:
+async def test_the_heartbeat_has_the_groups_that_are_served() -> None:
     topic = Topic()
-    controlled(topic)
+    await controlled(topic)
     heartbeat = topic.records["beat/pod-1"]
     assert isinstance(heartbeat, InstanceHeartbeat)
     assert (heartbeat.serves, heartbeat.orders_for, heartbeat.groups) == (("served",), ("served",), ())

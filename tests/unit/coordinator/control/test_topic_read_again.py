@@ -28,53 +28,45 @@ def brokers() -> Iterator[EmbeddedCluster]:
         yield cluster
 
 
-def test_what_was_withdrawn_does_not_come_into_force_while_a_log_is_read_again(brokers: EmbeddedCluster) -> None:
+async def test_what_was_withdrawn_does_not_come_into_force_while_a_log_is_read_again(brokers: EmbeddedCluster) -> None:
     """A broker that lost the end of the log after a power failure refuses the offset, too. Bellwether left each group
     that it had once been ordered to leave, for a moment."""
     now_ms = int(time.time() * 1000)
     leave = Order(OrderKind.LEAVE, "orders", "eve", now_ms, now_ms + 600_000)
     for key, value in (encode(leave), (leave.key.encode(), None), encode(InstanceHeartbeat("pod-1"))):
         write_now(kafka(brokers), "control", (key, value))
-
-    async def run() -> None:
-        received: list[tuple[str, Record | None]] = []
-        caught_up = asyncio.Event()
-        control = ControlTopic(kafka(brokers), "control")
-        control.start(lambda key, record: received.append((key, record)), caught_up.set)
-        await caught_up.wait()
-        assert len(received) == 3
-        brokers.push_errors(FETCH, KafkaError.OFFSET_OUT_OF_RANGE)
-        await until(lambda: len(received) > 3)
-        await control.close()
-        assert received[3:] == [(leave.key, None), ("beat/pod-1", InstanceHeartbeat("pod-1"))]
-
-    asyncio.run(run())
+    received: list[tuple[str, Record | None]] = []
+    caught_up = asyncio.Event()
+    control = ControlTopic(kafka(brokers), "control")
+    control.start(lambda key, record: received.append((key, record)), caught_up.set)
+    await caught_up.wait()
+    assert len(received) == 3
+    brokers.push_errors(FETCH, KafkaError.OFFSET_OUT_OF_RANGE)
+    await until(lambda: len(received) > 3)
+    await control.close()
+    assert received[3:] == [(leave.key, None), ("beat/pod-1", InstanceHeartbeat("pod-1"))]
 
 
-def test_a_topic_that_may_be_read_but_not_written_is_reported_once(brokers: EmbeddedCluster) -> None:
+async def test_a_topic_that_may_be_read_but_not_written_is_reported_once(brokers: EmbeddedCluster) -> None:
     """It was reported once a second: the heartbeats of other instances were read between."""
-
-    async def run() -> None:
-        received: list[str] = []
-        control = ControlTopic(kafka(brokers), "control")
-        with capture_logs() as logs:
-            control.start(lambda key, _: received.append(key), lambda: None)
-            await until(lambda: bool(received))
-            for number in range(3):
-                brokers.push_errors(PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-                control.write(InstanceHeartbeat("pod-1"))
-                await asyncio.sleep(1.0)
-                other = encode(InstanceHeartbeat(f"pod-2-{number}"))
-                await asyncio.to_thread(write_now, kafka(brokers), "control", other)
-                await until(lambda number=number: f"beat/pod-2-{number}" in received)
-            await control.close()
-        assert len([line for line in logs if line["event"] == "control_topic"]) == 1
-
-    asyncio.run(run())
+    received: list[str] = []
+    control = ControlTopic(kafka(brokers), "control")
+    with capture_logs() as logs:
+        control.start(lambda key, _: received.append(key), lambda: None)
+        await until(lambda: bool(received))
+        for number in range(3):
+            brokers.push_errors(PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+            control.write(InstanceHeartbeat("pod-1"))
+            await asyncio.sleep(1.0)
+            other = encode(InstanceHeartbeat(f"pod-2-{number}"))
+            await asyncio.to_thread(write_now, kafka(brokers), "control", other)
+            await until(lambda number=number: f"beat/pod-2-{number}" in received)
+        await control.close()
+    assert len([line for line in logs if line["event"] == "control_topic"]) == 1
 
 
 @pytest.mark.parametrize("error", [UnreachableError(Failure.TIMED_OUT, "no answer"), KeyError("a defect")])
-def test_all_attempts_to_read_log_in_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+async def test_all_attempts_to_read_log_in_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """Each attempt made a transport of its own, and with a keytab each of these ran `kinit`: once a second."""
     made: list[str] = []
     started: list[str] = []
@@ -96,7 +88,7 @@ def test_all_attempts_to_read_log_in_once(monkeypatch: pytest.MonkeyPatch, error
     monkeypatch.setattr(topic_module, "RETRY_S", 0.0)
     control = ControlTopic({"bootstrap.servers": "127.0.0.1:1"}, "control")
     with capture_logs() as logs:
-        asyncio.run(control._follow(lambda *_: None, lambda *_: None, lambda: None))
+        await control._follow(lambda *_: None, lambda *_: None, lambda: None)
     assert (made, len(started)) == (["made", "closed"], 5)
     assert {line["event"] for line in logs} <= {"control_topic", "control_topic_failed"}
     assert logs

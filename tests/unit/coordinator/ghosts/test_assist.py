@@ -55,7 +55,7 @@ def seen(state: str, *members: DescribedMember) -> DescribeAnswer:
     return DescribeAnswer(0, 0, state, "consumer", "stream", members)
 
 
-def test_bellwether_may_come_into_the_rebalance_before_a_ghost_is_removed_from_it() -> None:
+async def test_bellwether_may_come_into_the_rebalance_before_a_ghost_is_removed_from_it() -> None:
     """The broker elects the next leader at the removal, among those that are in the group then."""
     brokers = Brokers(seen("Stable", thread("old")), seen("PreparingRebalance", thread("old"), thread("new")))
 
@@ -65,32 +65,25 @@ def test_bellwether_may_come_into_the_rebalance_before_a_ghost_is_removed_from_i
         brokers.done.append(("came before", dead))
         return True
 
-    async def scenario() -> None:
-        watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(), None, OBSERVERS, comes)
-        await watch._turn()
-        assert brokers.done == []
-        await watch._turn()
-
-    asyncio.run(scenario())
+    watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(), None, OBSERVERS, comes)
+    await watch._turn()
+    assert brokers.done == []
+    await watch._turn()
     assert brokers.done == [("came before", ("old",)), ("removed", ["old"])]
 
 
-def test_a_group_that_brokers_do_not_show_is_refreshed_again_soon() -> None:
+async def test_a_group_that_brokers_do_not_show_is_refreshed_again_soon() -> None:
     """Without an end to the wait nobody would be removed from it any more."""
     brokers = Brokers(DescribeAnswer(0, membership.Code.COORDINATOR_NOT_AVAILABLE))
     watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(), None, OBSERVERS, None)
-    assert asyncio.run(watch._turn()) == TROUBLE_INTERVAL_S
+    assert await watch._turn() == TROUBLE_INTERVAL_S
 
 
-def test_without_a_membership_ghosts_are_removed_at_once() -> None:
+async def test_without_a_membership_ghosts_are_removed_at_once() -> None:
     brokers = Brokers(seen("Stable", thread("old")), seen("PreparingRebalance", thread("old"), thread("new")))
-
-    async def scenario() -> None:
-        watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(), None, OBSERVERS)
-        await watch._turn()
-        await watch._turn()
-
-    asyncio.run(scenario())
+    watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(), None, OBSERVERS)
+    await watch._turn()
+    await watch._turn()
     assert brokers.done == [("removed", ["old"])]
 
 
@@ -148,48 +141,39 @@ class Failing(Brokers):
         RemovedMembers(0, {"a": membership.Code.COORDINATOR_NOT_AVAILABLE}),
     ],
 )
-def test_a_stated_death_is_kept_until_the_member_is_removed(error: RemovedMembers | membership.RequestFailed) -> None:
+async def test_a_stated_death_is_kept_until_the_member_is_removed(
+    error: RemovedMembers | membership.RequestFailed,
+) -> None:
     """The coordinator had moved: the statement was forgotten, and the group waited for the session to end."""
-
-    async def scenario() -> None:
-        brokers, done = Failing(error, error), list[str]()
-        watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(remove=False), None, OBSERVERS)
-        watch.stopped(["a"], [], "its process has ended", lambda: done.append("a"))
-        for turn in range(3):
-            assert done == [], turn
-            await watch._turn()
-        assert brokers.done == [("removed", ["a"])] * 3
+    brokers, done = Failing(error, error), list[str]()
+    watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(remove=False), None, OBSERVERS)
+    watch.stopped(["a"], [], "its process has ended", lambda: done.append("a"))
+    for turn in range(3):
+        assert done == [], turn
         await watch._turn()
-        assert (done, len(brokers.done)) == (["a"], 3), "once, and not for ever"
-
-    asyncio.run(scenario())
-
-
-def test_a_stated_death_is_done_when_the_member_is_not_shown_any_more() -> None:
-    async def scenario() -> None:
-        brokers, done = Brokers(seen("Stable", thread("b"))), list[str]()
-        watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(remove=False), None, OBSERVERS)
-        watch.stopped(["a"], [], "its process has ended", lambda: done.append("a"))
-        await watch._turn()
-        assert (done, brokers.done) == (["a"], [])
-
-    asyncio.run(scenario())
+    assert brokers.done == [("removed", ["a"])] * 3
+    await watch._turn()
+    assert (done, len(brokers.done)) == (["a"], 3), "once, and not for ever"
 
 
-def test_a_leader_at_rest_tries_again_to_remove_what_it_could_not() -> None:
+async def test_a_stated_death_is_done_when_the_member_is_not_shown_any_more() -> None:
+    brokers, done = Brokers(seen("Stable", thread("b"))), list[str]()
+    watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(remove=False), None, OBSERVERS)
+    watch.stopped(["a"], [], "its process has ended", lambda: done.append("a"))
+    await watch._turn()
+    assert (done, brokers.done) == (["a"], [])
+
+
+async def test_a_leader_at_rest_tries_again_to_remove_what_it_could_not() -> None:
     """In a generation that had been seen, a watch waits for an event of the membership: up to five seconds."""
-
-    async def scenario() -> None:
-        brokers = Failing(RemovedMembers(membership.Code.NOT_COORDINATOR, {}))
-        led = SimpleNamespace(
-            membership=SimpleNamespace(state=membership.State.STABLE, generation=3, member_id="bw", unclear_since=None)
-        )
-        watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(remove=False), cast("Any", led), OBSERVERS)
-        watch.stopped(["a"], [], "its process has ended")
-        await watch._turn()
-        assert watch._generation_seen is None
-        await watch._turn()
-        assert watch._generation_seen == 3
-        assert len(brokers.done) == 2
-
-    asyncio.run(scenario())
+    brokers = Failing(RemovedMembers(membership.Code.NOT_COORDINATOR, {}))
+    led = SimpleNamespace(
+        membership=SimpleNamespace(state=membership.State.STABLE, generation=3, member_id="bw", unclear_since=None)
+    )
+    watch = GhostWatch("shop", cast("Any", brokers), GhostOptions(remove=False), cast("Any", led), OBSERVERS)
+    watch.stopped(["a"], [], "its process has ended")
+    await watch._turn()
+    assert watch._generation_seen is None
+    await watch._turn()
+    assert watch._generation_seen == 3
+    assert len(brokers.done) == 2

@@ -1,6 +1,5 @@
 """What a guard reads of the control topic: all that is in force for its group, in bounded memory."""
 
-import asyncio
 import time
 from dataclasses import replace
 from typing import Any
@@ -48,76 +47,68 @@ def with_many_heartbeats(*first: control.Record) -> Paged:
     return brokers
 
 
-def test_an_order_of_the_day_before_is_seen_behind_any_number_of_heartbeats() -> None:
+async def test_an_order_of_the_day_before_is_seen_behind_any_number_of_heartbeats() -> None:
     order = an_evacuation()
-    record = asyncio.run(a_log(with_many_heartbeats(order)).newest())
+    record = await a_log(with_many_heartbeats(order)).newest()
     assert record[order.key] == order
     assert len(record) == 2
 
 
-def test_an_operators_evacuation_is_neither_overwritten_nor_withdrawn() -> None:
+async def test_an_operators_evacuation_is_neither_overwritten_nor_withdrawn() -> None:
     brokers = with_many_heartbeats(an_evacuation())
-
-    async def guarded() -> None:
-        given = await evacuation.evacuation(a_log(brokers), [P1], 60)
-        await given.give()
-        await given.withdraw()
-
-    asyncio.run(guarded())
+    given = await evacuation.evacuation(a_log(brokers), [P1], 60)
+    await given.give()
+    await given.withdraw()
     assert len(orders(brokers)) == 1
 
 
-def test_an_operators_evacuation_that_comes_after_the_guards_is_not_withdrawn_with_it() -> None:
+async def test_an_operators_evacuation_that_comes_after_the_guards_is_not_withdrawn_with_it() -> None:
     brokers = with_many_heartbeats()
-
-    async def guarded() -> None:
-        given = await evacuation.evacuation(a_log(brokers), [P1], 60)
-        await given.give()
-        brokers.echo(an_evacuation())
-        await given.give()
-        await given.withdraw()
-
-    asyncio.run(guarded())
+    given = await evacuation.evacuation(a_log(brokers), [P1], 60)
+    await given.give()
+    brokers.echo(an_evacuation())
+    await given.give()
+    await given.withdraw()
     key = an_evacuation().key
     assert orders(brokers) == [(key, True), (key, True)], "the guard's, and the operator's"
 
 
-def test_an_order_that_an_earlier_guard_left_is_withdrawn_however_long_ago() -> None:
+async def test_an_order_that_an_earlier_guard_left_is_withdrawn_however_long_ago() -> None:
     brokers = with_many_heartbeats(an_evacuation(reason=evacuation.REASON))
-    assert asyncio.run(evacuation.withdraw_left(a_log(brokers), P1, int(time.time() * 1000)))
+    assert await evacuation.withdraw_left(a_log(brokers), P1, int(time.time() * 1000))
     assert orders(brokers)[-1] == (an_evacuation().key, False)
 
 
-def test_what_concerns_other_groups_is_not_kept() -> None:
+async def test_what_concerns_other_groups_is_not_kept() -> None:
     brokers = Paged()
     for number in range(500):
         brokers.echo(replace(an_evacuation(), target=f"other-{number}", reason="x" * 900))
         brokers.echo(replace(heartbeat(), instance=f"s-{number}", leads=("other",), orders_for=()))
     brokers.echo(heartbeat(policies={GROUP: "streams-ha", "other": "range"}))
-    (record,) = asyncio.run(a_log(brokers).newest()).values()
+    (record,) = (await a_log(brokers).newest()).values()
     assert isinstance(record, control.InstanceHeartbeat)
     assert (record.leads, record.policies) == ((GROUP,), {GROUP: "streams-ha"})
 
 
-def test_more_than_a_guard_can_keep_is_refused_with_a_remedy() -> None:
+async def test_more_than_a_guard_can_keep_is_refused_with_a_remedy() -> None:
     brokers = Paged()
     for number in range(2_000):
         brokers.echo(replace(an_evacuation(), where=f"member:{number}", reason="x" * 900))
     with pytest.raises(NotOrderedError, match="withdraw orders that are not needed"):
-        asyncio.run(a_log(brokers).newest())
+        await a_log(brokers).newest()
 
 
-def test_a_record_that_cannot_be_understood_leaves_the_one_before_in_force() -> None:
+async def test_a_record_that_cannot_be_understood_leaves_the_one_before_in_force() -> None:
     brokers, order = Paged(), an_evacuation()
     brokers.echo(order)
     key = order.key.encode()
     brokers.log += [
         (key, value) for value in (b"no json", b"[" * 100_000, b'{"v": 1, "kind": "evacuate"}', b"9" * 5_000)
     ]
-    assert asyncio.run(a_log(brokers).newest()) == {order.key: order}
+    assert await a_log(brokers).newest() == {order.key: order}
 
 
-def test_what_is_not_read_is_named_once() -> None:
+async def test_what_is_not_read_is_named_once() -> None:
     class Unreadable(Paged):
         def _read(self, request: ReadLog, code: int) -> ReadRecords:
             read = super()._read(request, code)
@@ -125,13 +116,9 @@ def test_what_is_not_read_is_named_once() -> None:
 
     message: list[str] = []
     log = a_log(Unreadable(), message)
-
-    async def twice() -> None:
-        await log.newest()
-        log._began = float("-inf")  # as after a minute
-        await log.newest()
-
-    asyncio.run(twice())
+    await log.newest()
+    log._began = float("-inf")  # as after a minute
+    await log.newest()
     (sentence,) = message
     assert sentence.startswith("Record 3 ('pause/x")
     assert sentence.endswith("of the topic 'control' is not read: it has 9 bytes, more than 8.")
@@ -146,7 +133,7 @@ class Bounded(Paged):
         return super()._read(request, code) if in_log else ReadRecords(1)
 
 
-def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:
+async def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:
     brokers, order = Bounded(), an_evacuation()
     log = a_log(brokers)
     for _ in range(3):
@@ -158,39 +145,39 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:
         brokers.echo(order)
         return await log.newest()
 
-    assert asyncio.run(both()) == {order.key: order}
+    assert await both() == {order.key: order}
 
 
-def test_a_topic_whose_beginning_was_deleted_is_read_from_where_it_begins() -> None:
+async def test_a_topic_whose_beginning_was_deleted_is_read_from_where_it_begins() -> None:
     brokers, order = Bounded(), an_evacuation()
     brokers.log += [(b"pause/x", None)] * 7
     brokers.echo(order)
     brokers.starts_at = 7
-    assert asyncio.run(a_log(brokers).newest()) == {order.key: order}
+    assert await a_log(brokers).newest() == {order.key: order}
 
 
-def test_a_topic_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_topic_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(Paged):
         def _read(self, request: ReadLog, code: int) -> ReadRecords:
             return ReadRecords(code, (), request.offset, 5)
 
     monkeypatch.setattr(control_log, "READ_S", 0.3)
     with pytest.raises(NotOrderedError, match=r"not read to its end within 0\.3 s") as raised:
-        asyncio.run(a_log(Slow()).newest())
+        await a_log(Slow()).newest()
     assert raised.value.passes
 
 
-def test_an_instance_that_is_to_lead_the_group_is_seen() -> None:
+async def test_an_instance_that_is_to_lead_the_group_is_seen() -> None:
     brokers = Paged()
     brokers.echo(heartbeat(leads=("other",), claims=(GROUP, "more"), orders_for=()))
-    (record,) = asyncio.run(a_log(brokers).newest()).values()
+    (record,) = (await a_log(brokers).newest()).values()
     assert isinstance(record, control.InstanceHeartbeat)
     assert (record.leads, record.claims) == ((), (GROUP,))
 
 
-def test_an_instance_that_gives_the_broker_plans_is_seen() -> None:
+async def test_an_instance_that_gives_the_broker_plans_is_seen() -> None:
     brokers = Paged()
     brokers.echo(heartbeat(leads=("other",), serves=(GROUP, "more"), orders_for=(GROUP, "more")))
-    (record,) = asyncio.run(a_log(brokers).newest()).values()
+    (record,) = (await a_log(brokers).newest()).values()
     assert isinstance(record, control.InstanceHeartbeat)
     assert (record.leads, record.serves, record.orders_for) == ((), (GROUP,), (GROUP,))

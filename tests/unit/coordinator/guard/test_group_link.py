@@ -11,25 +11,21 @@ from tests.unit.coordinator.guard.test_attend import of_consumer_protocol
 from tests.unit.coordinator.guard.world import Brokers
 
 
-def test_a_removal_that_begins_while_the_group_is_described_again_knows_its_protocol() -> None:
+async def test_a_removal_that_begins_while_the_group_is_described_again_knows_its_protocol() -> None:
     """The broker would refuse LeaveGroup for a member of Streams."""
     brokers = Brokers()
     brokers.by_broker = replace(of_consumer_protocol("app-1"), protocol="streams")
     link = GroupLink(brokers, GROUP)
+    await link.describe()
+    removals: list[asyncio.Task[Any]] = []
 
-    async def run() -> None:
-        await link.describe()
-        removals: list[asyncio.Task[Any]] = []
+    def begin_removal(request: Any) -> None:
+        if isinstance(request, DescribeByBroker) and not removals:
+            removals.append(asyncio.create_task(link.remove(["m-0"], "its process has ended")))
 
-        def begin_removal(request: Any) -> None:
-            if isinstance(request, DescribeByBroker) and not removals:
-                removals.append(asyncio.create_task(link.remove(["m-0"], "its process has ended")))
-
-        brokers.before = begin_removal
-        await link.describe()
-        await asyncio.gather(*removals)
-
-    asyncio.run(run())
+    brokers.before = begin_removal
+    await link.describe()
+    await asyncio.gather(*removals)
     assert [type(request) for request in brokers.asked if isinstance(request, RemoveMembers | RemoveStreamsMember)] == [
         RemoveStreamsMember
     ]

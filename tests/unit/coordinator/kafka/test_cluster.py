@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
@@ -37,15 +36,12 @@ def reader(brokers: EmbeddedCluster) -> Iterator[ClusterReader]:
     reader.close()
 
 
-def run(work: Coroutine[Any, Any, Answer]) -> Answer:
-    async def bounded() -> Answer:
-        return await asyncio.wait_for(work, 30)
-
-    return asyncio.run(bounded())
+async def run(work: Coroutine[Any, Any, Answer]) -> Answer:
+    return await asyncio.wait_for(work, 30)
 
 
-def test_a_snapshot_has_partitions_and_racks(reader: ClusterReader) -> None:
-    view = run(reader.snapshot(["payments", "orders"], 0))
+async def test_a_snapshot_has_partitions_and_racks(reader: ClusterReader) -> None:
+    view = await run(reader.snapshot(["payments", "orders"], 0))
     assert view.topics == ("orders", "payments")
     assert view.counts.tolist() == [6, 3]
     assert view.racks == ("az1", "az2", "az3")
@@ -54,34 +50,36 @@ def test_a_snapshot_has_partitions_and_racks(reader: ClusterReader) -> None:
     assert view.signature_racks[view.signature[:6], leaders].all()
 
 
-def test_a_topic_that_is_not_there_is_left_out_and_not_created(brokers: EmbeddedCluster, reader: ClusterReader) -> None:
-    view = run(reader.snapshot(["orders", "nowhere"], 0))
+async def test_a_topic_that_is_not_there_is_left_out_and_not_created(
+    brokers: EmbeddedCluster, reader: ClusterReader
+) -> None:
+    view = await run(reader.snapshot(["orders", "nowhere"], 0))
     assert (view.topics, view.unreadable) == (("orders",), frozenset())
     again = ClusterReader({"bootstrap.servers": brokers.bootstrap, "log_level": "0"})
-    assert run(again.snapshot(["nowhere"], 0)).topics == ()
+    assert (await run(again.snapshot(["nowhere"], 0))).topics == ()
     again.close()
 
 
-def test_a_topic_that_may_not_be_read_is_unreadable_and_not_gone(reader: ClusterReader) -> None:
-    view = run(reader.snapshot(["orders", "secret"], 0))
+async def test_a_topic_that_may_not_be_read_is_unreadable_and_not_gone(reader: ClusterReader) -> None:
+    view = await run(reader.snapshot(["orders", "secret"], 0))
     assert (view.topics, view.unreadable) == (("orders",), {"secret"})
 
 
-def test_a_name_that_no_broker_accepts_harms_nobody_else(reader: ClusterReader) -> None:
-    view = run(reader.snapshot(["orders", "x" * 600], 0))
+async def test_a_name_that_no_broker_accepts_harms_nobody_else(reader: ClusterReader) -> None:
+    view = await run(reader.snapshot(["orders", "x" * 600], 0))
     assert view.topics == ("orders",)
 
 
-def test_many_topics_are_read_at_once_with_the_same_answer(
+async def test_many_topics_are_read_at_once_with_the_same_answer(
     reader: ClusterReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bellwether_kafka.coordinator.kafka.cluster.ONE_BY_ONE_LIMIT", 1)
-    view = run(reader.snapshot(["orders", "payments", "nowhere", "secret"], 0))
+    view = await run(reader.snapshot(["orders", "payments", "nowhere", "secret"], 0))
     assert (view.topics, view.unreadable) == (("orders", "payments"), {"secret"})
     assert view.counts.tolist() == [6, 3]
 
 
-def test_a_young_read_is_used_again_and_an_old_one_is_not(brokers: EmbeddedCluster) -> None:
+async def test_a_young_read_is_used_again_and_an_old_one_is_not(brokers: EmbeddedCluster) -> None:
     now = [100.0]
     reader = ClusterReader({"bootstrap.servers": brokers.bootstrap}, clock=lambda: now[0])
 
@@ -93,11 +91,11 @@ def test_a_young_read_is_used_again_and_an_old_one_is_not(brokers: EmbeddedClust
         third = await reader.snapshot(["orders"], 1_000)
         return [first.read_at, second.read_at, third.read_at]
 
-    assert run(reads()) == [100.0, 100.0, 101.5]
+    assert await run(reads()) == [100.0, 100.0, 101.5]
     reader.close()
 
 
-def test_racks_of_a_broker_that_is_down_are_remembered() -> None:
+async def test_racks_of_a_broker_that_is_down_are_remembered() -> None:
     with EmbeddedCluster() as own:
         own.create_topic("orders", 6, 2)
         reader = ClusterReader({"bootstrap.servers": own.bootstrap, "log_level": "0"})
@@ -113,25 +111,25 @@ def test_racks_of_a_broker_that_is_down_are_remembered() -> None:
                 reader.last_read.online,
             )
 
-        before, after, online = run(reads())
+        before, after, online = await run(reads())
         reader.close()
     assert before == after
     assert online == {1, 3}
 
 
-def test_silent_brokers_are_one_sentence_naming_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_brokers_are_one_sentence_naming_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bellwether_kafka.coordinator.kafka.cluster.REQUEST_TIMEOUT_S", 1.0)
     reader = ClusterReader({"bootstrap.servers": NOWHERE, "log_level": "0"})
     with pytest.raises(ClusterUnreachableError, match=rf"{NOWHERE} answered within 1 s; check bootstrap\.servers"):
-        run(reader.nodes())
+        await run(reader.nodes())
     reader.close()
 
 
-def test_the_nodes_are_all_brokers(reader: ClusterReader) -> None:
-    assert len(run(reader.nodes())) == 3
+async def test_the_nodes_are_all_brokers(reader: ClusterReader) -> None:
+    assert len(await run(reader.nodes())) == 3
 
 
-def test_old_reads_serve_while_brokers_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_reads_serve_while_brokers_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bellwether_kafka.coordinator.kafka.cluster.REQUEST_TIMEOUT_S", 1.0)
     with EmbeddedCluster() as own:
         own.create_topic("orders", 6)
@@ -146,12 +144,12 @@ def test_old_reads_serve_while_brokers_are_silent(monkeypatch: pytest.MonkeyPatc
                 await reader.snapshot(["never-read"], 0)
             return after.partition_total, before.read_at, after.read_at
 
-        total, before, after = run(reads())
+        total, before, after = await run(reads())
         reader.close()
     assert (total, before) == (6, after)
 
 
-def test_the_watch_shows_the_group_that_is_concerned(brokers: EmbeddedCluster, reader: ClusterReader) -> None:
+async def test_the_watch_shows_the_group_that_is_concerned(brokers: EmbeddedCluster, reader: ClusterReader) -> None:
     reported: list[tuple[str, str]] = []
 
     async def watch() -> None:
@@ -167,11 +165,11 @@ def test_the_watch_shows_the_group_that_is_concerned(brokers: EmbeddedCluster, r
         watch.forget("b")
         await watch.poll()
 
-    run(watch())
+    await run(watch())
     assert reported == [("a", "topic refunds appeared with 2 partitions")]
 
 
-def test_a_change_that_would_do_more_harm_than_good_is_not_followed(
+async def test_a_change_that_would_do_more_harm_than_good_is_not_followed(
     brokers: EmbeddedCluster, reader: ClusterReader
 ) -> None:
     """A grown source topic made Bellwether rebalance, refuse, and leave the application to a Java leader, which failed
@@ -193,12 +191,12 @@ def test_a_change_that_would_do_more_harm_than_good_is_not_followed(
         brokers.create_topic("late", 2)
         await watch.poll()
 
-    run(watch())
+    await run(watch())
     assert reported == [("b", "topic late appeared with 2 partitions")]
     assert len(asked) == 1
 
 
-def test_the_watch_survives_silence_and_keeps_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_watch_survives_silence_and_keeps_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bellwether_kafka.coordinator.kafka.cluster.REQUEST_TIMEOUT_S", 0.2)
     reader = ClusterReader({"bootstrap.servers": NOWHERE, "log_level": "0"})
     slept: list[float] = []
@@ -217,13 +215,13 @@ def test_the_watch_survives_silence_and_keeps_its_pace(monkeypatch: pytest.Monke
         with pytest.raises(asyncio.CancelledError):
             await watch.run()
 
-    run(watch())
+    await run(watch())
     reader.close()
     assert len(set(slept)) == 3
     assert all(9.0 <= seconds <= 11.0 for seconds in slept)
 
 
-def test_the_watch_survives_an_error_of_bellwether(brokers: EmbeddedCluster, reader: ClusterReader) -> None:
+async def test_the_watch_survives_an_error_of_bellwether(brokers: EmbeddedCluster, reader: ClusterReader) -> None:
     polls: list[str] = []
 
     async def sleep(_: float) -> None:
@@ -240,11 +238,11 @@ def test_the_watch_survives_an_error_of_bellwether(brokers: EmbeddedCluster, rea
         with pytest.raises(asyncio.CancelledError):
             await watch.run()
 
-    run(watch())
+    await run(watch())
     assert len(polls) == 3
 
 
-def test_rack_changes_wait_for_the_hold_down() -> None:
+async def test_rack_changes_wait_for_the_hold_down() -> None:
     now = [0.0]
     reported: list[str] = []
     with EmbeddedCluster() as own:
@@ -270,7 +268,7 @@ def test_rack_changes_wait_for_the_hold_down() -> None:
                 now[0] += 10
                 await watch.poll()
 
-        run(watch())
+        await run(watch())
         reader.close()
     assert reported == ["the racks of replicas changed for orders"]
 
@@ -283,14 +281,13 @@ def test_a_refused_login_names_the_sasl_settings() -> None:
     )
 
 
-def test_threads_end_with_the_reader(brokers: EmbeddedCluster) -> None:
+async def test_threads_end_with_the_reader(brokers: EmbeddedCluster) -> None:
     reader = ClusterReader({"bootstrap.servers": brokers.bootstrap})
-    run(reader.snapshot(["orders"], 0))
+    await run(reader.snapshot(["orders"], 0))
     reader.close()
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and any(t.name.startswith("cluster-reader") for t in threading.enumerate()):
-        time.sleep(0.05)
-    assert not [t.name for t in threading.enumerate() if t.name.startswith("cluster-reader")]
+    for thread in threading.enumerate():
+        if thread.name.startswith("cluster-reader"):
+            thread.join()
 
 
 RESOLVE = "Failed to resolve 'b1.internal:9092': Name or service not known"

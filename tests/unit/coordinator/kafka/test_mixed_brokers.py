@@ -1,6 +1,5 @@
 """Brokers of different releases in one cluster, as during each upgrade."""
 
-import asyncio
 from typing import Any
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest
@@ -27,40 +26,32 @@ class Mixed(Brokers):
         return answer
 
 
-def test_the_oldest_broker_decides_what_has_been_tried() -> None:
+async def test_the_oldest_broker_decides_what_has_been_tried() -> None:
     """A take-over began if the first bootstrap server was new enough, although an older broker coordinated the group:
     it names another leader, so that members were removed in vain."""
-
-    async def run() -> None:
-        brokers = Mixed(Size(4, 1, 1))
-        await brokers.serve()
-        properties = {"bootstrap.servers": f"{LOOPBACK}:{brokers.ports[NEW]}"}
-        transport, reader = Transport(properties), ClusterReader(librdkafka_properties(properties))
-        await transport.start()
-        before = transport.broker_version
-        assert await oldest_release(transport, reader) < before
-        brokers.upgraded = True
-        assert await oldest_release(transport, reader) == before
-        await transport.close()
-        brokers.close()
-
-    asyncio.run(run())
+    brokers = Mixed(Size(4, 1, 1))
+    await brokers.serve()
+    properties = {"bootstrap.servers": f"{LOOPBACK}:{brokers.ports[NEW]}"}
+    transport, reader = Transport(properties), ClusterReader(librdkafka_properties(properties))
+    await transport.start()
+    before = transport.broker_version
+    assert await oldest_release(transport, reader) < before
+    brokers.upgraded = True
+    assert await oldest_release(transport, reader) == before
+    await transport.close()
+    brokers.close()
 
 
-def test_each_broker_gets_the_requests_that_it_supports_whatever_the_first_one_supports() -> None:
+async def test_each_broker_gets_the_requests_that_it_supports_whatever_the_first_one_supports() -> None:
     """A process that was started before an upgrade of the brokers did without all requests that came with it, so that
     KIP-848 and KIP-1071 groups did not exist for it until its restart."""
-
-    async def run() -> None:
-        brokers = Mixed(Size(4, 1, 1))
-        await brokers.serve()
-        transport = Transport({"bootstrap.servers": f"{LOOPBACK}:{brokers.ports[OLD]}"})
-        await transport.start()
-        group = brokers.size.group(0)
-        assert group in await transport.describe_groups(Node(NEW, LOOPBACK, brokers.ports[NEW]), [group])
-        brokers.upgraded = True
-        assert group in await transport.describe_groups(Node(OLD, LOOPBACK, brokers.ports[OLD]), [group])
-        await transport.close()
-        brokers.close()
-
-    asyncio.run(run())
+    brokers = Mixed(Size(4, 1, 1))
+    await brokers.serve()
+    transport = Transport({"bootstrap.servers": f"{LOOPBACK}:{brokers.ports[OLD]}"})
+    await transport.start()
+    group = brokers.size.group(0)
+    assert group in await transport.describe_groups(Node(NEW, LOOPBACK, brokers.ports[NEW]), [group])
+    brokers.upgraded = True
+    assert group in await transport.describe_groups(Node(OLD, LOOPBACK, brokers.ports[OLD]), [group])
+    await transport.close()
+    brokers.close()

@@ -69,7 +69,7 @@ class Groups:
         return FetchedOffsets({t: [-1] * (n - 1) + [42] for t, n in topics.items()}, self.error, at)
 
 
-def test_the_transport_fetches_committed_offsets(brokers: EmbeddedCluster) -> None:
+async def test_the_transport_fetches_committed_offsets(brokers: EmbeddedCluster) -> None:
     async def fetch() -> FetchedOffsets:
         transport = EmbeddedTransport(brokers.properties)
         await transport.start()
@@ -78,7 +78,7 @@ def test_the_transport_fetches_committed_offsets(brokers: EmbeddedCluster) -> No
         finally:
             await transport.close()
 
-    assert run(fetch()) == FetchedOffsets({"input": [-1, 42], "store": [-1]})
+    assert await run(fetch()) == FetchedOffsets({"input": [-1, 42], "store": [-1]})
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_the_transport_fetches_committed_offsets(brokers: EmbeddedCluster) -> No
         (Groups(trouble=TimeoutError()), "committed offsets of app: no answer in time"),
     ],
 )
-def test_trouble_with_the_group_is_a_sentence(brokers: EmbeddedCluster, groups: Groups, message: str) -> None:
+async def test_trouble_with_the_group_is_a_sentence(brokers: EmbeddedCluster, groups: Groups, message: str) -> None:
     cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap})
     reader = OffsetReader(cluster.admin, groups)
-    ends = run(reader.end_offsets("app", {}, {"input": 1}, 1.0))
+    ends = await run(reader.end_offsets("app", {}, {"input": 1}, 1.0))
     assert ends.failure == message
     reader.close()
     cluster.close()
@@ -156,21 +156,18 @@ def test_whether_anything_is_committed_in_every_version(
     assert command.answer(top.decode(sent.encode(version=version), version=version)) == expected
 
 
-def run(work: Coroutine[Any, Any, Answer]) -> Answer:
-    async def bounded() -> Answer:
-        return await asyncio.wait_for(work, 30)
-
-    return asyncio.run(bounded())
+async def run(work: Coroutine[Any, Any, Answer]) -> Answer:
+    return await asyncio.wait_for(work, 30)
 
 
-def test_ends_and_committed_offsets_by_topic(reader: OffsetReader) -> None:
-    assert run(reader.ends({"store": 3}, 10.0))["store"].tolist() == [5, 0, 7]
-    assert run(reader.committed("app", {"input": 2}, 10.0))["input"].tolist() == [-1, 42]
-    assert run(reader.ends({}, 10.0)) == {}
+async def test_ends_and_committed_offsets_by_topic(reader: OffsetReader) -> None:
+    assert (await run(reader.ends({"store": 3}, 10.0)))["store"].tolist() == [5, 0, 7]
+    assert (await run(reader.committed("app", {"input": 2}, 10.0)))["input"].tolist() == [-1, 42]
+    assert await run(reader.ends({}, 10.0)) == {}
 
 
-def test_a_source_changelog_ends_at_its_committed_offsets(reader: OffsetReader) -> None:
-    end_offsets_read = run(reader.end_offsets("app", {"store": 3}, {"input": 2}, 10.0))
+async def test_a_source_changelog_ends_at_its_committed_offsets(reader: OffsetReader) -> None:
+    end_offsets_read = await run(reader.end_offsets("app", {"store": 3}, {"input": 2}, 10.0))
     assert end_offsets_read.failure is None
     assert end_offsets_read.read_at_ms > 1_600_000_000_000
     assert {topic: ends.tolist() for topic, ends in end_offsets_read.ends.items()} == {
@@ -179,22 +176,22 @@ def test_a_source_changelog_ends_at_its_committed_offsets(reader: OffsetReader) 
     }
 
 
-def test_a_topic_that_is_not_there_is_a_failure_that_names_it(reader: OffsetReader) -> None:
-    ends = run(reader.end_offsets("app", {"nowhere": 1}, {}, 5.0))
+async def test_a_topic_that_is_not_there_is_a_failure_that_names_it(reader: OffsetReader) -> None:
+    ends = await run(reader.end_offsets("app", {"nowhere": 1}, {}, 5.0))
     assert ends.failure is not None
     assert "end offset of nowhere-0" in ends.failure
 
 
-def test_silence_is_a_failure_within_the_limit() -> None:
+async def test_silence_is_a_failure_within_the_limit() -> None:
     cluster = ClusterReader({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"})
     reader = OffsetReader(cluster.admin, Groups())
-    ends = run(reader.end_offsets("app", {"store": 1}, {}, 0.5))
+    ends = await run(reader.end_offsets("app", {"store": 1}, {}, 0.5))
     assert ends.failure is not None
     reader.close()
     cluster.close()
 
 
-def test_a_cancellation_that_comes_just_after_the_answer_counts(reader: OffsetReader) -> None:
+async def test_a_cancellation_that_comes_just_after_the_answer_counts(reader: OffsetReader) -> None:
     """Ctrl-C of a watch was lost now and then: it went on, and a second one was needed."""
 
     async def cancelled() -> None:
@@ -205,10 +202,10 @@ def test_a_cancellation_that_comes_just_after_the_answer_counts(reader: OffsetRe
         with pytest.raises(asyncio.CancelledError):
             await reading
 
-    run(cancelled())
+    await run(cancelled())
 
 
-def test_ends_are_as_young_as_the_reports_that_they_are_compared_with(brokers: EmbeddedCluster) -> None:
+async def test_ends_are_as_young_as_the_reports_that_they_are_compared_with(brokers: EmbeddedCluster) -> None:
     """Rebalances may follow one another within a tenth of a second; an end from before the last one makes standbys that
     are ahead of it count as lost."""
     now = [100.0]
@@ -222,7 +219,7 @@ def test_ends_are_as_young_as_the_reports_that_they_are_compared_with(brokers: E
             ends.append((await reader.end_offsets("app", {"store": 3}, {}, 10.0)).read_at_ms)
         return ends
 
-    assert run(reads()) == [100_000, 100_250, 100_750]
+    assert await run(reads()) == [100_000, 100_250, 100_750]
     reader.close()
     cluster.close()
 
@@ -238,7 +235,7 @@ class Silent:
         return answers
 
 
-def test_a_dead_leader_delays_the_ends_of_its_own_topics_and_of_no_others() -> None:
+async def test_a_dead_leader_delays_the_ends_of_its_own_topics_and_of_no_others() -> None:
     """A thread waited for it meanwhile, so healthy applications had no lags, and after four rebalances no leader."""
 
     async def scenario() -> None:
@@ -252,12 +249,12 @@ def test_a_dead_leader_delays_the_ends_of_its_own_topics_and_of_no_others() -> N
         await asyncio.gather(*waiting, return_exceptions=True)
         reader.close()
 
-    run(scenario())
+    await run(scenario())
 
 
-def test_the_ends_of_other_partitions_are_known_when_time_is_up() -> None:
+async def test_the_ends_of_other_partitions_are_known_when_time_is_up() -> None:
     reader = OffsetReader(cast("AdminClient", Silent()), Groups())
-    ends = run(reader.known_ends({"silent": 1, "t": 2}, 0.0))
+    ends = await run(reader.known_ends({"silent": 1, "t": 2}, 0.0))
     assert ends.offsets["t"].tolist() == [7, 7]
     assert dict(ends.unknown) == {PrimitivePartition("silent", 0): "no answer in time"}
     reader.close()

@@ -155,7 +155,7 @@ def test_a_reason_does_not_change_with_the_time_that_passed() -> None:
     assert reason_of(TimeoutError()) == "TimeoutError"
 
 
-def test_nobody_listens() -> None:
+async def test_nobody_listens() -> None:
     async def scenario(address: str) -> None:
         transport = Transport({"bootstrap.servers": address})
         try:
@@ -169,7 +169,7 @@ def test_nobody_listens() -> None:
 
     with socket.socket() as silent:  # bound, so that nobody else gets the port, and nothing listens
         silent.bind(("127.0.0.1", 0))
-        asyncio.run(scenario(f"127.0.0.1:{silent.getsockname()[1]}"))
+        await scenario(f"127.0.0.1:{silent.getsockname()[1]}")
 
 
 class Mute:
@@ -214,73 +214,60 @@ def mute() -> Iterator[Mute]:
     broker.close()
 
 
-def test_a_parked_join_blocks_nobody_and_its_connection_can_be_dropped(mute: Mute) -> None:
+async def test_a_parked_join_blocks_nobody_and_its_connection_can_be_dropped(mute: Mute) -> None:
     node = Node(1, *mute.address)
     properties = {"bootstrap.servers": f"127.0.0.1:{mute.address[1]}", "bellwether.api.version": "2.3"}
-
-    async def scenario() -> None:
-        transport = Transport(properties)
-        await transport.start(1_000)
-        parked = asyncio.create_task(transport.request(Join(1, node, "g", 60_000, "", None, (), "", 1, 1)))
-        other = asyncio.create_task(transport.request(Join(2, node, "h", 60_000, "", None, (), "", 1, 1)))
-        late = await transport.request(Heartbeat(3, node, "g", 300, "m", None, 1))
-        assert late == RequestFailed(3, Failure.TIMED_OUT, late.reason)
-        assert mute.connections == 4, "bootstrap, control and one per group"
-        assert not parked.done()
-        mute.closed.clear()
-        transport.abandon("g")
-        failed = await asyncio.wait_for(parked, 5)
-        assert failed == RequestFailed(1, Failure.DISCONNECTED, failed.reason)
-        assert await asyncio.to_thread(mute.closed.wait, 5)
-        assert not other.done(), "the other group's join stays where it is"
-        other.cancel()
-        await transport.close()
-
-    asyncio.run(scenario())
+    transport = Transport(properties)
+    await transport.start(1_000)
+    parked = asyncio.create_task(transport.request(Join(1, node, "g", 60_000, "", None, (), "", 1, 1)))
+    other = asyncio.create_task(transport.request(Join(2, node, "h", 60_000, "", None, (), "", 1, 1)))
+    late = await transport.request(Heartbeat(3, node, "g", 300, "m", None, 1))
+    assert late == RequestFailed(3, Failure.TIMED_OUT, late.reason)
+    assert mute.connections == 4, "bootstrap, control and one per group"
+    assert not parked.done()
+    mute.closed.clear()
+    transport.abandon("g")
+    failed = await asyncio.wait_for(parked, 5)
+    assert failed == RequestFailed(1, Failure.DISCONNECTED, failed.reason)
+    assert await asyncio.to_thread(mute.closed.wait, 5)
+    assert not other.done(), "the other group's join stays where it is"
+    other.cancel()
+    await transport.close()
 
 
-def test_a_request_to_another_address_of_a_broker_ends_no_other_request(mute: Mute) -> None:
+async def test_a_request_to_another_address_of_a_broker_ends_no_other_request(mute: Mute) -> None:
     """As to the former address of a broker that was replaced, or to another of its listeners: the requests that were
     on their way, such as heartbeats, failed."""
     properties = {"bootstrap.servers": f"127.0.0.1:{mute.address[1]}", "bellwether.api.version": "2.3"}
-
-    async def scenario() -> None:
-        transport = Transport(properties)
-        await transport.start(1_000)
-        here, there = (Node(1, host, mute.address[1]) for host in ("127.0.0.1", "localhost"))
-        first = asyncio.create_task(transport.request(Heartbeat(1, here, "g", 600, "m", None, 1)))
-        await asyncio.sleep(0.1)
-        await transport.request(Heartbeat(2, there, "g", 200, "m", None, 1))
-        failed = await first
-        assert failed == RequestFailed(1, Failure.TIMED_OUT, failed.reason)
-        await transport.close()
-
-    asyncio.run(scenario())
+    transport = Transport(properties)
+    await transport.start(1_000)
+    here, there = (Node(1, host, mute.address[1]) for host in ("127.0.0.1", "localhost"))
+    first = asyncio.create_task(transport.request(Heartbeat(1, here, "g", 600, "m", None, 1)))
+    await asyncio.sleep(0.1)
+    await transport.request(Heartbeat(2, there, "g", 200, "m", None, 1))
+    failed = await first
+    assert failed == RequestFailed(1, Failure.TIMED_OUT, failed.reason)
+    await transport.close()
 
 
-def test_a_broker_that_is_slow_to_read_its_disks_holds_up_no_other_request(mute: Mute) -> None:
+async def test_a_broker_that_is_slow_to_read_its_disks_holds_up_no_other_request(mute: Mute) -> None:
     """All groups of the node counted as unknown until it had answered, and all requests failed if it did not."""
     properties = {"bootstrap.servers": f"127.0.0.1:{mute.address[1]}", "bellwether.api.version": "2.3"}
-
-    async def scenario() -> None:
-        transport = Transport(properties)
-        await transport.start(1_000)
-        node = Node(1, *mute.address)
-        sizes = asyncio.create_task(transport.log_sizes(node, {"t": 1}))
-        await transport.request(Heartbeat(1, node, "g", 300, "m", None, 1))
-        assert not sizes.done()
-        assert mute.connections == 3, "bootstrap, sizes and all else"
-        sizes.cancel()
-        await transport.close()
-
-    asyncio.run(scenario())
+    transport = Transport(properties)
+    await transport.start(1_000)
+    node = Node(1, *mute.address)
+    sizes = asyncio.create_task(transport.log_sizes(node, {"t": 1}))
+    await transport.request(Heartbeat(1, node, "g", 300, "m", None, 1))
+    assert not sizes.done()
+    assert mute.connections == 3, "bootstrap, sizes and all else"
+    sizes.cancel()
+    await transport.close()
 
 
-def test_the_next_search_asks_the_next_bootstrap_server(mute: Mute) -> None:
+async def test_the_next_search_asks_the_next_bootstrap_server(mute: Mute) -> None:
     other = Mute()
     servers = f"127.0.0.1:{mute.address[1]},127.0.0.1:{other.address[1]}"
-
-    async def scenario() -> None:
+    try:
         transport = Transport({"bootstrap.servers": servers, "bellwether.api.version": "2.3"})
         try:
             await transport.start(500)
@@ -291,9 +278,6 @@ def test_the_next_search_asks_the_next_bootstrap_server(mute: Mute) -> None:
             assert (mute.connections, other.connections) == (1, 1), "round and round"
         finally:
             await transport.close()
-
-    try:
-        asyncio.run(scenario())
     finally:
         other.close()
 
@@ -342,34 +326,31 @@ def answered(answer: SimpleNamespace) -> Future[SimpleNamespace]:
     return future
 
 
-def largest(*answers: Sizes | TransportError, in_sync: Collection[int] | None = None) -> Sizes:
-    async def scenario() -> Sizes:
-        transport, nodes = AnsweringBrokers(*answers), [Node(i, "127.0.0.1", 1) for i in range(len(answers))]
-        counted = in_sync and {node: {("t", 0), ("t", 1)} if node.node_id in in_sync else set() for node in nodes}
-        try:
-            return await transport.largest_logs(nodes, {"t": 2}, counted or None)
-        finally:
-            await transport.close()
-
-    return asyncio.run(scenario())
+async def largest(*answers: Sizes | TransportError, in_sync: Collection[int] | None = None) -> Sizes:
+    transport, nodes = AnsweringBrokers(*answers), [Node(i, "127.0.0.1", 1) for i in range(len(answers))]
+    counted = in_sync and {node: {("t", 0), ("t", 1)} if node.node_id in in_sync else set() for node in nodes}
+    try:
+        return await transport.largest_logs(nodes, {"t": 2}, counted or None)
+    finally:
+        await transport.close()
 
 
-def test_of_the_replicas_of_a_log_the_largest_counts() -> None:
-    assert largest(FOLLOWER, LEADER, FOLLOWER) == LEADER
+async def test_of_the_replicas_of_a_log_the_largest_counts() -> None:
+    assert await largest(FOLLOWER, LEADER, FOLLOWER) == LEADER
 
 
-def test_of_in_sync_replicas_the_largest_counts() -> None:
-    assert largest(LEADER, FOLLOWER, in_sync=[1]) == FOLLOWER
+async def test_of_in_sync_replicas_the_largest_counts() -> None:
+    assert await largest(LEADER, FOLLOWER, in_sync=[1]) == FOLLOWER
 
 
-def test_a_broker_that_does_not_answer_is_left_out() -> None:
-    assert largest(FOLLOWER, SILENT) == FOLLOWER
+async def test_a_broker_that_does_not_answer_is_left_out() -> None:
+    assert await largest(FOLLOWER, SILENT) == FOLLOWER
 
 
-def test_brokers_that_refuse_log_sizes_differ_from_brokers_that_do_not_answer() -> None:
-    assert largest({}, {}) == {}
+async def test_brokers_that_refuse_log_sizes_differ_from_brokers_that_do_not_answer() -> None:
+    assert await largest({}, {}) == {}
     with pytest.raises(TransportError, match="no answer in time"):
-        largest(SILENT, SILENT)
+        await largest(SILENT, SILENT)
 
 
 @pytest.mark.parametrize(
@@ -425,31 +406,27 @@ def test_a_listener_that_accepts_and_does_not_answer_names_the_other_kind(
     assert why in sentence, "what the library says is kept"
 
 
-def test_an_advertised_address_that_never_worked_is_named_as_such(mute: Mute) -> None:
+async def test_an_advertised_address_that_never_worked_is_named_as_such(mute: Mute) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         host, port = closed.getsockname()
-
-    async def scenario() -> None:
-        transport = Transport(
-            {"bootstrap.servers": f"{mute.address[0]}:{mute.address[1]}", "bellwether.api.version": "2.3"}
-        )
-        transport._net.start()
-        try:
-            failed = await transport.request(Heartbeat(9, Node(1, host, port), "orders", 500, "m", None, 1))
-            assert isinstance(failed, RequestFailed)
-            assert f"a broker advertises {host}:{port} (advertised.listeners)" in failed.reason
-        finally:
-            await transport.close()
-
-    asyncio.run(scenario())
+    transport = Transport(
+        {"bootstrap.servers": f"{mute.address[0]}:{mute.address[1]}", "bellwether.api.version": "2.3"}
+    )
+    transport._net.start()
+    try:
+        failed = await transport.request(Heartbeat(9, Node(1, host, port), "orders", 500, "m", None, 1))
+        assert isinstance(failed, RequestFailed)
+        assert f"a broker advertises {host}:{port} (advertised.listeners)" in failed.reason
+    finally:
+        await transport.close()
 
 
-def test_an_address_of_the_user_or_one_that_has_worked_is_not_named_as_advertised() -> None:
+async def test_an_address_of_the_user_or_one_that_has_worked_is_not_named_as_advertised() -> None:
     transport = Transport({"bootstrap.servers": "b:9092"})
     error = errors.KafkaConnectionError("unable to connect to b:9092")
     assert "advertises" not in transport._reason(error, Node(1, "b", 9092))
     transport._answering.add(Node(2, "c", 9092))
     assert "advertises" not in transport._reason(error, Node(2, "c", 9092))
     assert "advertises d:9092" in transport._reason(error, Node(3, "d", 9092))
-    asyncio.run(transport.close())
+    await transport.close()

@@ -212,7 +212,7 @@ def test_a_compacted_topic_is_named_where_there_is_a_lag() -> None:
     assert refreshed(reader, {"t": 1, "read": 1}, {"t", "read"}).notes == (note,)
 
 
-def test_whether_topics_are_compacted_is_asked_now_and_then() -> None:
+async def test_whether_topics_are_compacted_is_asked_now_and_then() -> None:
     now, asked = [1_000.0], list[list[str]]()
 
     def compacted(_admin: AdminClient, topics: Collection[str], _limit_s: float) -> Mapping[str, bool]:
@@ -223,7 +223,7 @@ def test_whether_topics_are_compacted_is_asked_now_and_then() -> None:
     refreshes = LagRefreshes("g", clock=lambda: now[0], compacted=compacted)
     reader: Any = FakeReader({"t": [3]}, {"t": [10]})
     for _ in range(3):
-        refreshed = asyncio.run(refreshes.refresh(reader, cast("AdminClient", None), {"t": 1}, {}, 1.0))
+        refreshed = await refreshes.refresh(reader, cast("AdminClient", None), {"t": 1}, {}, 1.0)
         now[0] += ASK_AGAIN_MS / 1000 / 2
     assert asked == [["t"], ["t"]]
     assert len(refreshed.notes) == 1, "what was known holds"
@@ -290,12 +290,12 @@ def nothing_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lag_refreshes, "compacted_topics", lambda *_: {})
 
 
-def one_refresh(transport: FakeTransport, reader: FakeReader, counts: Mapping[str, int]) -> Observation:
-    return asyncio.run(observer(transport, reader, counts).observe())
+async def one_refresh(transport: FakeTransport, reader: FakeReader, counts: Mapping[str, int]) -> Observation:
+    return await observer(transport, reader, counts).observe()
 
 
-def test_a_group_without_members_lags_in_what_it_has_committed() -> None:
-    seen = one_refresh(FakeTransport(at("Empty"), "t"), FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
+async def test_a_group_without_members_lags_in_what_it_has_committed() -> None:
+    seen = await one_refresh(FakeTransport(at("Empty"), "t"), FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
     assert (seen.lags, seen.lag) == ({"t": (7,)}, 7)
     assert seen.group_lag is not None
     assert seen.group_lag.summary().verdict is LagVerdict.UNKNOWN
@@ -330,39 +330,37 @@ def test_with_a_member_in_the_group_nobody_assigns_itself() -> None:
     assert [seen.self_assigned for seen in moving(3, 8, 9, members=(classic("a", "t-0"),))] == [False, True, False]
 
 
-def test_what_does_not_move_beside_commits_without_members_is_stalled_and_not_stopped() -> None:
+async def test_what_does_not_move_beside_commits_without_members_is_stalled_and_not_stopped() -> None:
     now = [1_000.0]
     refreshes = LagRefreshes("g", clock=lambda: now[0], monotonic=lambda: now[0], compacted=lambda *_: {})
     reader: Any = FakeReader({"t": [3, 3]}, {"t": [1_000, 1_000]})
 
-    def minutes(number: int, *, moves: bool) -> GroupLag:
+    async def minutes(number: int, *, moves: bool) -> GroupLag:
         for _ in range(2 * number):
             now[0] += 30.0
             reader.committed_now["t"][1] += moves
             ends = {"t": 2}
-            refreshed = asyncio.run(
-                refreshes.refresh(reader, cast("AdminClient", None), ends, {}, 1.0, memberless=True)
-            )
+            refreshed = await refreshes.refresh(reader, cast("AdminClient", None), ends, {}, 1.0, memberless=True)
         return refreshed
 
-    lag = minutes(6, moves=True)
+    lag = await minutes(6, moves=True)
     assert [VERDICTS[place] for place in lag.verdict] == [LagVerdict.STALLED, LagVerdict.OK]
     assert lag.summary().self_assigned
-    over = minutes(6, moves=False)
+    over = await minutes(6, moves=False)
     assert [VERDICTS[place] for place in over.verdict] == [LagVerdict.STOPPED, LagVerdict.STOPPED]
     assert not over.summary().self_assigned
 
 
-def test_a_topic_that_is_gone_has_no_lag_and_a_sentence() -> None:
+async def test_a_topic_that_is_gone_has_no_lag_and_a_sentence() -> None:
     transport = FakeTransport(at("Empty"), "gone", "t")
-    seen = one_refresh(transport, FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
+    seen = await one_refresh(transport, FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
     assert seen.lags == {"t": (7,)}
     assert seen.lag_notes == ("gone does not exist or may not be described: its lag is not known",)
 
 
-def test_offsets_that_cannot_be_read_are_a_sentence_and_not_zero() -> None:
+async def test_offsets_that_cannot_be_read_are_a_sentence_and_not_zero() -> None:
     transport = FakeTransport(at("Empty"), "t")
-    seen = one_refresh(transport, FakeReader({}, {}, trouble="end offset of t-0: no answer in time"), {"t": 1})
+    seen = await one_refresh(transport, FakeReader({}, {}, trouble="end offset of t-0: no answer in time"), {"t": 1})
     assert (seen.lag, seen.group_lag, seen.lag_notes) == (
         None,
         None,
@@ -370,7 +368,7 @@ def test_offsets_that_cannot_be_read_are_a_sentence_and_not_zero() -> None:
     )
 
 
-def test_while_a_group_rebalances_its_lags_are_those_of_the_topics_of_the_last_refresh() -> None:
+async def test_while_a_group_rebalances_its_lags_are_those_of_the_topics_of_the_last_refresh() -> None:
     transport = FakeTransport(at("Stable", classic("a", "t-0")))
     new_observer = observer(transport, FakeReader({"t": [3]}, {"t": [10]}), {"t": 1})
 
@@ -379,7 +377,7 @@ def test_while_a_group_rebalances_its_lags_are_those_of_the_topics_of_the_last_r
         transport.answer = at("PreparingRebalance", DescribedMember("a", None))
         return before, await new_observer.observe()
 
-    before, after = asyncio.run(both())
+    before, after = await both()
     assert before.lags == after.lags == {"t": (7,)}
     assert after.group_lag is not None
     assert [(p.member, p.lag) for p in after.group_lag.partitions()] == [(None, 7)]

@@ -46,28 +46,28 @@ async def weighed(logs: LogsOfBrokers, *sizes: tuple[int, ...], apart_s: int = 3
     return lags
 
 
-def test_the_sizes_of_logs_make_weights_of_bytes_too() -> None:
-    lags = asyncio.run(weighed(LogsOfBrokers(), (0, 0), (3_000, 9_000)))
+async def test_the_sizes_of_logs_make_weights_of_bytes_too() -> None:
+    lags = await weighed(LogsOfBrokers(), (0, 0), (3_000, 9_000))
     assert lags.weights().of == {TopicPartition("t", 0): 7.5, TopicPartition("t", 1): 12.5}
     assert lags.weights().source == "records and bytes"
 
 
-def test_without_the_right_to_read_sizes_records_alone_are_weighed() -> None:
-    lags = asyncio.run(weighed(LogsOfBrokers(), (), ()))
+async def test_without_the_right_to_read_sizes_records_alone_are_weighed() -> None:
+    lags = await weighed(LogsOfBrokers(), (), ())
     assert lags.weights().of == {TopicPartition("t", 0): 10.0, TopicPartition("t", 1): 10.0}
     assert lags.weights().source.startswith("records; no broker reports log sizes")
 
 
-def test_a_right_that_is_lost_leaves_what_is_known_for_an_hour() -> None:
+async def test_a_right_that_is_lost_leaves_what_is_known_for_an_hour() -> None:
     read = (0, 0), (3_000, 9_000)
-    assert "bytes" in asyncio.run(weighed(LogsOfBrokers(), *read, ())).weights().source
-    lost = asyncio.run(weighed(LogsOfBrokers(), *read, *[()] * 3, apart_s=1_500))
+    assert "bytes" in (await weighed(LogsOfBrokers(), *read, ())).weights().source
+    lost = await weighed(LogsOfBrokers(), *read, *[()] * 3, apart_s=1_500)
     assert lost.weights().source.startswith("records; no broker reports log sizes")
 
 
-def test_sizes_are_read_rarely_once_some_are_known() -> None:
+async def test_sizes_are_read_rarely_once_some_are_known() -> None:
     logs = LogsOfBrokers()
-    asyncio.run(weighed(logs, *[(0, 0)] * 30))
+    await weighed(logs, *[(0, 0)] * 30)
     assert logs.requests == 8, "six times half a minute apart, then every five minutes"
 
 
@@ -93,19 +93,19 @@ class FailingBrokers(LogsOfBrokers):
         (TransportError(Failure.UNSUPPORTED, "x"), "not every broker has the request DescribeLogDirs"),
     ],
 )
-def test_weights_without_sizes_name_why_brokers_did_not_report_them(error: Exception, reason: str) -> None:
-    assert asyncio.run(weighed(FailingBrokers(error), (), ())).weights().source == f"records; {reason}"
+async def test_weights_without_sizes_name_why_brokers_did_not_report_them(error: Exception, reason: str) -> None:
+    assert (await weighed(FailingBrokers(error), (), ())).weights().source == f"records; {reason}"
 
 
-def test_samples_without_sizes_do_not_count_as_the_first_few() -> None:
+async def test_samples_without_sizes_do_not_count_as_the_first_few() -> None:
     logs = FailingBrokers(TimeoutError(), failures=5)
-    asyncio.run(weighed(logs, *[(0, 0)] * 14))
+    await weighed(logs, *[(0, 0)] * 14)
     assert logs.requests == 5 + 6, "six with sizes half a minute apart, then none for five minutes"
 
 
-def test_brokers_that_never_report_sizes_are_asked_rarely() -> None:
+async def test_brokers_that_never_report_sizes_are_asked_rarely() -> None:
     logs = FailingBrokers(TimeoutError())
-    asyncio.run(weighed(logs, *[(0, 0)] * 30))
+    await weighed(logs, *[(0, 0)] * 30)
     assert logs.requests == 8, "six times half a minute apart, then every five minutes"
 
 
@@ -118,18 +118,18 @@ async def read(brokers: AdminOfBrokers, *answers: Sizes | TransportError) -> Map
 
 
 @pytest.mark.parametrize("answer", [SILENT, LEADER], ids=["silent", "down"])
-def test_a_broker_that_is_down_leaves_the_sizes_of_the_replicas_of_others(answer: Sizes | TransportError) -> None:
+async def test_a_broker_that_is_down_leaves_the_sizes_of_the_replicas_of_others(answer: Sizes | TransportError) -> None:
     """They were all unknown, for as long as the broker was away."""
     down = [1] if answer is LEADER else []
-    assert asyncio.run(read(AdminOfBrokers(2, down=down), FOLLOWER, answer)) == FOLLOWER
-    assert asyncio.run(read(AdminOfBrokers(2), FOLLOWER, LEADER)) == LEADER
+    assert await read(AdminOfBrokers(2, down=down), FOLLOWER, answer) == FOLLOWER
+    assert await read(AdminOfBrokers(2), FOLLOWER, LEADER) == LEADER
 
 
-def test_a_replica_that_lags_behind_does_not_count() -> None:
+async def test_a_replica_that_lags_behind_does_not_count() -> None:
     """The leader's log of the next sample would look like written bytes."""
-    assert asyncio.run(read(AdminOfBrokers(2, behind=[0]), FOLLOWER, LEADER)) == LEADER
+    assert await read(AdminOfBrokers(2, behind=[0]), FOLLOWER, LEADER) == LEADER
     with pytest.raises(TimeoutError, match="no broker with an in-sync replica is up"):
-        asyncio.run(read(AdminOfBrokers(2, down=[1], behind=[0]), FOLLOWER, LEADER))
+        await read(AdminOfBrokers(2, down=[1], behind=[0]), FOLLOWER, LEADER)
 
 
 def test_a_partition_whose_size_is_unknown_for_a_while_keeps_its_weight() -> None:

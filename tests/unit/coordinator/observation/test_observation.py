@@ -1,6 +1,5 @@
 """What is made of Describe answers: members, lags, costs, and groups of brokers in the classic form."""
 
-import asyncio
 import json
 import math
 import time
@@ -22,7 +21,7 @@ from bellwether_kafka.coordinator.membership import (
     shown,
 )
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
-from bellwether_kafka.coordinator.observation import Observation, Shadow, as_document, observation
+from bellwether_kafka.coordinator.observation import Observation, as_document, observation
 from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
@@ -241,29 +240,25 @@ def test_a_document_holds_everything_but_bytes() -> None:
     assert (document["can_be_led"], document["shadow"]) == (True, None)
 
 
-def test_an_application_runs_what_the_broker_shows_and_not_what_threads_reported_when_they_joined() -> None:
+async def test_an_application_runs_what_the_broker_shows_and_not_what_threads_reported_when_they_joined() -> None:
     first, second = Thread("a", 1), Thread("b", 2)
     app = App(attested=True)
-
-    async def shadow() -> Shadow:
-        planned = await app.planner.plan(app.order(1, first, second, deadline=time.monotonic() + 5))
-        given = dict(planned.chosen.decision.assignments)
-        raw = [first.raw, second.raw]  # as they were before they had anything
-        described = DescribeAnswer(
-            0,
-            0,
-            "Stable",
-            "consumer",
-            "stream",
-            tuple(DescribedMember(m.member_id, None, m.metadata, given[m.member_id]) for m in raw),
-        )
-        members = tuple(JoinedMember(m.member_id, None, m.metadata) for m in raw)
-        planner = App(attested=True).planner
-        await planner.rebuild(RebuildMemory(9, "stream", members), shown(described), "")
-        compared = await planner.compare(Decide(9, "stream", members, "", time.monotonic() + 5, dry=True))
-        return shadow_of(compared.decision, compared.present)
-
-    seen = asyncio.run(shadow())
+    planned = await app.planner.plan(app.order(1, first, second, deadline=time.monotonic() + 5))
+    given = dict(planned.chosen.decision.assignments)
+    raw = [first.raw, second.raw]  # as they were before they had anything
+    described = DescribeAnswer(
+        0,
+        0,
+        "Stable",
+        "consumer",
+        "stream",
+        tuple(DescribedMember(m.member_id, None, m.metadata, given[m.member_id]) for m in raw),
+    )
+    members = tuple(JoinedMember(m.member_id, None, m.metadata) for m in raw)
+    planner = App(attested=True).planner
+    await planner.rebuild(RebuildMemory(9, "stream", members), shown(described), "")
+    compared = await planner.compare(Decide(9, "stream", members, "", time.monotonic() + 5, dry=True))
+    seen = shadow_of(compared.decision, compared.present)
     assert seen.current.unowned == seen.planned.unowned == 0
     assert (seen.moves.new, seen.moves.lost) == (0, 0)
     assert seen.decision.moves == seen.moves, "plan and explain say what describe says"

@@ -261,7 +261,7 @@ def test_an_application_that_is_only_observed_is_planned_by_its_load(policy: str
     assert bool(shadow.decision.plan.target.weights) is (policy == "load-aware" and weights is None)
 
 
-def test_the_silence_of_brokers_is_one_log_line_for_as_long_as_it_lasts() -> None:
+async def test_the_silence_of_brokers_is_one_log_line_for_as_long_as_it_lasts() -> None:
     class Silent(GroupObserver):
         async def _observe(self) -> Observation:
             reason = reasons.pop(0)
@@ -273,7 +273,7 @@ def test_the_silence_of_brokers_is_one_log_line_for_as_long_as_it_lasts() -> Non
     observer = Silent(MembershipConfig("g"), SOURCES, Policy())
     with capture_logs() as lines:
         while reasons:
-            asyncio.run(observer.refresh())
+            await observer.refresh()
     silent = [line["reason"] for line in lines if line["event"] == "group_not_observed"]
     assert [reason.partition("(")[2].rstrip(")") for reason in silent] == ["no answer", "gone", "gone"]
 

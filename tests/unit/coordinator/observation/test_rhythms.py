@@ -1,6 +1,5 @@
 """How far apart a group's commits are is known after a restart of Bellwether, so that nobody is paged for it."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,12 +33,12 @@ def refreshed(every_s: int, from_s: int, to_s: int, history: OffsetHistory) -> I
         yield history
 
 
-def verdicts_after_a_restart(path: Path, every_s: int) -> set[LagVerdict]:
+async def verdicts_after_a_restart(path: Path, every_s: int) -> set[LagVerdict]:
     """Of two hours after a restart just behind a commit, which is not seen."""
     before, clock = Rhythms(path), Clock()
     for history in refreshed(every_s, 0, 4 * 3600, OffsetHistory()):
         before.learned("g", history)
-    asyncio.run(before.write())
+    await before.write()
     after = Rhythms(path, clock=clock)
     restarted = 4 * 3600 + 60
     lags = refreshed(every_s, restarted, restarted + 2 * 3600, OffsetHistory(waits_ms=after.of("g")))
@@ -48,33 +47,33 @@ def verdicts_after_a_restart(path: Path, every_s: int) -> set[LagVerdict]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("every_s", [900, 3600])
-def test_a_group_that_commits_seldom_is_not_stalled_after_a_restart(tmp_path: Path, every_s: int) -> None:
-    assert LagVerdict.STALLED not in verdicts_after_a_restart(tmp_path / "rhythms.json", every_s)
+async def test_a_group_that_commits_seldom_is_not_stalled_after_a_restart(tmp_path: Path, every_s: int) -> None:
+    assert LagVerdict.STALLED not in await verdicts_after_a_restart(tmp_path / "rhythms.json", every_s)
 
 
 @pytest.mark.slow
-def test_without_a_file_it_would_be_stalled(tmp_path: Path) -> None:
+async def test_without_a_file_it_would_be_stalled(tmp_path: Path) -> None:
     """The file is what the test above is about."""
     (tmp_path / "file").write_text("no folder")
     with capture_logs() as lines:
-        assert LagVerdict.STALLED in verdicts_after_a_restart(tmp_path / "file" / "rhythms.json", 3600)
+        assert LagVerdict.STALLED in await verdicts_after_a_restart(tmp_path / "file" / "rhythms.json", 3600)
     assert [line["event"] for line in lines] == ["rhythms_not_kept"]
 
 
-def learn(rhythms: Rhythms, group: str, *waits_ms: int) -> None:
+async def learn(rhythms: Rhythms, group: str, *waits_ms: int) -> None:
     rhythms.learned(group, OffsetHistory(waits_ms=waits_ms))
-    asyncio.run(rhythms.write())
+    await rhythms.write()
 
 
-def test_groups_of_other_processes_stay_and_groups_that_commit_often_are_not_kept(tmp_path: Path) -> None:
+async def test_groups_of_other_processes_stay_and_groups_that_commit_often_are_not_kept(tmp_path: Path) -> None:
     path, clock = tmp_path / "kept" / "rhythms.json", Clock()
-    learn(Rhythms(path, clock=clock), "a", 900_000)
+    await learn(Rhythms(path, clock=clock), "a", 900_000)
     other = Rhythms(path, clock=clock)
-    learn(other, "b", 3_600_000)
-    learn(other, "often", 5_000)
+    await learn(other, "b", 3_600_000)
+    await learn(other, "often", 5_000)
     again = Rhythms(path, clock=clock)
     assert (again.of("a"), again.of("b"), again.of("often")) == ((900_000,), (3_600_000,), ())
-    learn(again, "a", 900_000, *[5_000] * 5)
+    await learn(again, "a", 900_000, *[5_000] * 5)
     assert Rhythms(path, clock=clock).of("a") == (), "it commits often now"
     clock.now += KEPT_MS / 1000 + 1
     assert Rhythms(path, clock=clock).of("b") == (), "nobody has learned it again"

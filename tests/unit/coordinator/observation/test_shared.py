@@ -307,7 +307,7 @@ class SilentNode(Brokers):
         return await super().ask(request)
 
 
-def first_of(healthy: Coroutine[Any, Any, T], *silent: Coroutine[Any, Any, object]) -> T:
+async def first_of(healthy: Coroutine[Any, Any, T], *silent: Coroutine[Any, Any, object]) -> T:
     """The answer for a group whose broker answers, while others of the same batch wait for one that does not."""
 
     async def scenario() -> T:
@@ -318,29 +318,29 @@ def first_of(healthy: Coroutine[Any, Any, T], *silent: Coroutine[Any, Any, objec
             task.cancel()
         return answer
 
-    return asyncio.run(asyncio.wait_for(scenario(), 30))
+    return await asyncio.wait_for(scenario(), 30)
 
 
-def test_a_group_is_described_and_its_offsets_fetched_while_the_node_of_others_is_silent() -> None:
+async def test_a_group_is_described_and_its_offsets_fetched_while_the_node_of_others_is_silent() -> None:
     groups = groups_of(SilentNode())
-    assert first_of(groups.describe_group("even"), groups.describe_group("odd")).state == "Stable"
+    assert (await first_of(groups.describe_group("even"), groups.describe_group("odd"))).state == "Stable"
     groups = groups_of(SilentNode())
-    fetched = first_of(groups.committed("even", {"t": 1}), groups.committed("odd", {"t": 1}))
+    fetched = await first_of(groups.committed("even", {"t": 1}), groups.committed("odd", {"t": 1}))
     assert fetched.offsets == {"t": [7]}
 
 
-def test_log_ends_are_known_while_the_leader_of_other_topics_is_silent() -> None:
+async def test_log_ends_are_known_while_the_leader_of_other_topics_is_silent() -> None:
     brokers, reader = SilentNode(), Reader(t=2, u=1)
     brokers.ends = {"t": {0: (0, 10), 1: (0, 11)}, "u": {0: (0, 5)}}
     offsets = SharedOffsets(cast("SharedReader", reader), cast("Transport", brokers), groups_of(brokers))
-    assert first_of(offsets.ends({"u": 1}, 60.0), offsets.ends({"t": 2}, 60.0))["u"].tolist() == [5]
+    assert (await first_of(offsets.ends({"u": 1}, 60.0), offsets.ends({"t": 2}, 60.0)))["u"].tolist() == [5]
 
 
-def test_a_node_that_is_searched_for_in_vain_delays_no_group_whose_node_is_known() -> None:
+async def test_a_node_that_is_searched_for_in_vain_delays_no_group_whose_node_is_known() -> None:
     class Unfindable(Brokers):
         async def request(self, command: FindCoordinator) -> Any:
             await asyncio.Event().wait()
 
     groups = groups_of(Unfindable())
     groups.learn(FIRST, ["even"])
-    assert first_of(groups.describe_group("even"), groups.describe_group("odd")).state == "Stable"
+    assert (await first_of(groups.describe_group("even"), groups.describe_group("odd"))).state == "Stable"

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -139,10 +138,6 @@ class App:
         raw = [t.raw if isinstance(t, Thread) else t for t in threads]
         members = [JoinedMember(m.member_id, m.instance_id, m.metadata) for m in raw]
         return Decide(generation, "stream", (*members, JoinedMember(OWN, None, b"")), OWN, deadline)
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
 
 
 def order(app: App, generation: int, *threads: Thread | RawMember, seconds: float = 5.0) -> Decide:

@@ -2,8 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
-from typing import Any
 
 from bellwether_kafka.assignors.shared import ClusterView
 from bellwether_kafka.coordinator.membership import Decide, JoinedMember
@@ -30,10 +28,6 @@ class Reader:
         if self.trouble is not None:
             raise self.trouble
         return self.cluster
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
 
 
 def joined(member_id: str, *topics: str) -> JoinedMember:

@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMem
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
 from tests.unit.assignors.streams.world import SHOP, Thread
-from tests.unit.coordinator.planning.applications import RETURNED, A, App, B, C, TopologySource, after, lead, order, run
+from tests.unit.coordinator.planning.applications import RETURNED, A, App, B, C, TopologySource, after, lead, order
 
 # ---- trust -----------------------------------------------------------------------------------------------------------
 
@@ -22,8 +22,8 @@ async def grown(app: App, *newcomers: Thread) -> PlannedRebalance[TaskPlan]:
     return await lead(app, 2, *after(first, A, B), *newcomers)
 
 
-def test_a_new_process_is_led_when_nobody_has_gone() -> None:
-    planned = run(grown(App(), C))
+async def test_a_new_process_is_led_when_nobody_has_gone() -> None:
+    planned = await grown(App(), C)
     assert planned.chosen.decision.plan.view.size == 3
     assert planned.chosen.decision.followup
 
@@ -33,50 +33,40 @@ def test_a_new_process_is_led_when_nobody_has_gone() -> None:
     [App(attested=True), App()],
     ids=["the operator says so", "the process carries the digest"],
 )
-def test_a_restarted_process_is_led_where_the_topology_is_attested(app: App) -> None:
+async def test_a_restarted_process_is_led_where_the_topology_is_attested(app: App) -> None:
     tags = () if app.kind.config.topology_attested else ((TAG, tag_value(SHOP.digest)),)
 
     async def scenario() -> PlannedRebalance[TaskPlan]:
         first = await lead(app, 1, A, B)
         return await lead(app, 2, *after(first, A), replace(RETURNED, tags=tags))
 
-    assert run(scenario()).chosen.decision.plan.view.size == 2
+    assert (await scenario()).chosen.decision.plan.view.size == 2
 
 
-def test_a_restarted_process_that_is_not_attested_is_left_to_java() -> None:
-    async def scenario() -> None:
-        app = App()
-        first = await lead(app, 1, A, B)
-        with pytest.raises(RefusalError, match=r"has restarted and may run another version .* client\.tag\.bellwether"):
-            await lead(app, 2, *after(first, A), RETURNED)
-
-    run(scenario())
+async def test_a_restarted_process_that_is_not_attested_is_left_to_java() -> None:
+    app = App()
+    first = await lead(app, 1, A, B)
+    with pytest.raises(RefusalError, match=r"has restarted and may run another version .* client\.tag\.bellwether"):
+        await lead(app, 2, *after(first, A), RETURNED)
 
 
-def test_a_static_member_that_restarted_is_found_by_its_member_id() -> None:
+async def test_a_static_member_that_restarted_is_found_by_its_member_id() -> None:
     static, returned = replace(B, instance_id="i"), replace(RETURNED, instance_id="i")
-
-    async def scenario() -> None:
-        app = App()
-        first = await lead(app, 1, A, static)
-        with pytest.raises(RefusalError, match="has restarted"):
-            await lead(app, 2, *after(first, A), returned)
-
-    run(scenario())
+    app = App()
+    first = await lead(app, 1, A, static)
+    with pytest.raises(RefusalError, match="has restarted"):
+        await lead(app, 2, *after(first, A), returned)
 
 
 @pytest.mark.parametrize("order_of_events", ["old one goes first", "new one comes first"])
-def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted(order_of_events: str) -> None:
-    async def scenario() -> None:
-        app = App()
-        first = await lead(app, 1, A, B)
-        between = [A, C] if order_of_events == "new one comes first" else [A]
-        joined = after(first, A) + ([*after(first, B), C] if len(between) == 2 else [])
-        second = await lead(app, 2, *joined)
-        with pytest.raises(RefusalError, match="has restarted"):
-            await lead(app, 3, *after(second, A), *(after(second, C) if len(between) == 2 else [C]))
-
-    run(scenario())
+async def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted(order_of_events: str) -> None:
+    app = App()
+    first = await lead(app, 1, A, B)
+    between = [A, C] if order_of_events == "new one comes first" else [A]
+    joined = after(first, A) + ([*after(first, B), C] if len(between) == 2 else [])
+    second = await lead(app, 2, *joined)
+    with pytest.raises(RefusalError, match="has restarted"):
+        await lead(app, 3, *after(second, A), *(after(second, C) if len(between) == 2 else [C]))
 
 
 def of_orders(planned: PlannedRebalance[TaskPlan], *threads: Thread) -> list[Thread]:
@@ -86,7 +76,7 @@ def of_orders(planned: PlannedRebalance[TaskPlan], *threads: Thread) -> list[Thr
 
 
 @pytest.mark.parametrize("process", [2, None], ids=["with its id on disk", "with a new id each time"])
-def test_a_process_that_dies_of_every_plan_is_left_to_java(process: int | None) -> None:
+async def test_a_process_that_dies_of_every_plan_is_left_to_java(process: int | None) -> None:
     """A wrong topology that the operator attested killed the application after every start, for ever."""
 
     beside = [A] if process is not None else []
@@ -101,12 +91,12 @@ def test_a_process_that_dies_of_every_plan_is_left_to_java(process: int | None) 
             planned = await lead(app, number + 1, *of_orders(planned, *beside), life(number))
 
     with pytest.raises(RefusalError, match=r"has restarted 3 times within 5 minutes.*Topology\.describe"):
-        run(lives(App(attested=True), apart_s=20.0))
-    run(lives(App(attested=True), apart_s=200.0))
+        await lives(App(attested=True), apart_s=20.0)
+    await lives(App(attested=True), apart_s=200.0)
 
 
 @pytest.mark.parametrize("counts", [True, False], ids=["they count on", "they begin to count again"])
-def test_threads_that_lost_their_tasks_and_joined_again_are_no_process_that_restarted(counts: bool) -> None:
+async def test_threads_that_lost_their_tasks_and_joined_again_are_no_process_that_restarted(counts: bool) -> None:
     """A rebalance that waited for a ghost aborted every transaction; every thread came back under another member id,
     and after the third time the application was given up when it needed its leader most (D25)."""
 
@@ -120,29 +110,25 @@ def test_threads_that_lost_their_tasks_and_joined_again_are_no_process_that_rest
             planned = await lead(app, number + 1, *of_orders(planned, A), life(number))
 
     if counts:
-        run(lives(App(attested=True)))
+        await lives(App(attested=True))
         return
     with pytest.raises(RefusalError, match="has restarted 3 times"):
-        run(lives(App(attested=True)))
+        await lives(App(attested=True))
 
 
-def test_a_process_that_ends_again_and_again_beside_others_that_work_is_led() -> None:
+async def test_a_process_that_ends_again_and_again_beside_others_that_work_is_led() -> None:
     """A record that one instance could not process took the lead from Bellwether, although the others worked by its
     plan (a live soak: four restarts within a minute)."""
-
-    async def scenario() -> None:
-        app = App(attested=True)
-        planned = await lead(app, 1, A, Thread("b-0", 2))
-        for number in range(1, 8):
-            app.at_s += 15.0
-            planned = await lead(app, number + 1, *after(planned, A), Thread(f"b-{number}", 2))
-
-    run(scenario())
+    app = App(attested=True)
+    planned = await lead(app, 1, A, Thread("b-0", 2))
+    for number in range(1, 8):
+        app.at_s += 15.0
+        planned = await lead(app, number + 1, *after(planned, A), Thread(f"b-{number}", 2))
 
 
 @pytest.mark.parametrize("process", [1, None], ids=["with its id on disk", "with a new id each time"])
 @pytest.mark.parametrize("works", [True, False])
-def test_a_lone_process_that_has_written_state_in_each_life_is_led(works: bool, process: int | None) -> None:
+async def test_a_lone_process_that_has_written_state_in_each_life_is_led(works: bool, process: int | None) -> None:
     """Its operator restarted it three times in five minutes, and it was given to Java each time (a live soak)."""
 
     async def scenario() -> None:
@@ -153,34 +139,30 @@ def test_a_lone_process_that_has_written_state_in_each_life_is_led(works: bool, 
             await lead(app, number, Thread(f"a-{number}", process or 100 + number))
 
     if works:
-        run(scenario())
+        await scenario()
         return
     with pytest.raises(RefusalError, match="has restarted 3 times"):
-        run(scenario())
+        await scenario()
 
 
 @pytest.mark.parametrize("process", [1, None], ids=["with its id on disk", "with a new id each time"])
-def test_a_lone_process_that_survives_its_tasks_is_led_without_state_or_input(process: int | None) -> None:
+async def test_a_lone_process_that_survives_its_tasks_is_led_without_state_or_input(process: int | None) -> None:
     """Three restarts within five minutes were taken for deaths, although nothing showed any harm."""
-
-    async def scenario() -> None:
-        app, generation = App(attested=True), 0
-        for number in range(1, 8):
-            app.at_s += 20.0
-            life, generation = Thread(f"a-{number}", process or 100 + number), generation + 1
-            planned = await lead(app, generation, life)
-            probe_ms = planned.chosen.decision.probing_at_ms
-            assert (probe_ms is not None) == (number in (3, 5, 7)), "asked before the limit is exceeded, and only then"
-            if probe_ms is not None:
-                assert 3.0 <= probe_ms / 1000 - app.at_s <= 10.0
-                app.at_s, generation = probe_ms / 1000, generation + 1
-                await lead(app, generation, *after(planned, life))
-
-    run(scenario())
+    app, generation = App(attested=True), 0
+    for number in range(1, 8):
+        app.at_s += 20.0
+        life, generation = Thread(f"a-{number}", process or 100 + number), generation + 1
+        planned = await lead(app, generation, life)
+        probe_ms = planned.chosen.decision.probing_at_ms
+        assert (probe_ms is not None) == (number in (3, 5, 7)), "asked before the limit is exceeded, and only then"
+        if probe_ms is not None:
+            assert 3.0 <= probe_ms / 1000 - app.at_s <= 10.0
+            app.at_s, generation = probe_ms / 1000, generation + 1
+            await lead(app, generation, *after(planned, life))
 
 
-def test_state_that_grows_beside_others_proves_no_process() -> None:
-    async def scenario() -> None:
+async def test_state_that_grows_beside_others_proves_no_process() -> None:
+    async def lives() -> None:
         app = App(attested=True)
         planned = await lead(app, 1, A, Thread("b-0", 2))
         for number in range(1, 8):
@@ -189,24 +171,21 @@ def test_state_that_grows_beside_others_proves_no_process() -> None:
             planned = await lead(app, number + 1, *of_orders(planned, A), Thread(f"b-{number}", 2))
 
     with pytest.raises(RefusalError, match="has restarted 3 times"):
-        run(scenario())
+        await lives()
 
 
-def test_strangers_that_come_and_go_are_no_process_that_restarts() -> None:
-    async def scenario() -> None:
-        app = App(attested=True)
-        planned = await lead(app, 1, A)
-        for number in range(1, 6):
-            app.at_s += 1.0
-            strangers = [Thread(f"x-{number}", 100 + number)] if number % 2 else []
-            planned = await lead(app, number + 1, *after(planned, A), *strangers)
-
-    run(scenario())
+async def test_strangers_that_come_and_go_are_no_process_that_restarts() -> None:
+    app = App(attested=True)
+    planned = await lead(app, 1, A)
+    for number in range(1, 6):
+        app.at_s += 1.0
+        strangers = [Thread(f"x-{number}", 100 + number)] if number % 2 else []
+        planned = await lead(app, number + 1, *after(planned, A), *strangers)
 
 
-def test_a_process_that_attests_another_topology_is_never_led() -> None:
+async def test_a_process_that_attests_another_topology_is_never_led() -> None:
     with pytest.raises(RefusalError, match="attests the topology 0123456789abcdef"):
-        run(lead(App(attested=True), 1, replace(A, tags=((TAG, "0123456789abcdef"),))))
+        await lead(App(attested=True), 1, replace(A, tags=((TAG, "0123456789abcdef"),)))
 
 
 # ---- while others lead -----------------------------------------------------------------------------------------------
@@ -222,81 +201,64 @@ def shown(first: PlannedRebalance[TaskPlan], *threads: Thread, state: str = "Sta
     )
 
 
-def test_what_a_group_shows_under_another_leader_is_remembered_until_a_process_restarts() -> None:
-    async def scenario() -> None:
-        first = await lead(App(), 1, A, B)
-        app = App()
-        await app.planner.observed(shown(first, A, B, state="PreparingRebalance"), None)
-        assert app.topology_source.observed == []
-        await app.planner.observed(shown(first, A, B), None)
-        assert len(app.kind.memory.threads) == 2
-        assert not app.kind.memory.led
-        await app.planner.observed(shown(first, A, B), None)
-        assert len(app.topology_source.observed) == 2, "learning is tried again"
-        with pytest.raises(RefusalError, match="has restarted"):
-            await lead(app, 5, A, RETURNED)
-        await lead(app, 6, *after(first, A, B))
-
-    run(scenario())
+async def test_what_a_group_shows_under_another_leader_is_remembered_until_a_process_restarts() -> None:
+    first = await lead(App(), 1, A, B)
+    app = App()
+    await app.planner.observed(shown(first, A, B, state="PreparingRebalance"), None)
+    assert app.topology_source.observed == []
+    await app.planner.observed(shown(first, A, B), None)
+    assert len(app.kind.memory.threads) == 2
+    assert not app.kind.memory.led
+    await app.planner.observed(shown(first, A, B), None)
+    assert len(app.topology_source.observed) == 2, "learning is tried again"
+    with pytest.raises(RefusalError, match="has restarted"):
+        await lead(app, 5, A, RETURNED)
+    await lead(app, 6, *after(first, A, B))
 
 
-def test_bellwethers_own_instance_is_not_a_thread_of_the_application() -> None:
-    async def scenario() -> None:
-        first = await lead(App(), 1, A, replace(B, instance_id="bellwether"))
-        app = App()
-        await app.planner.observed(shown(first, A, replace(B, instance_id="bellwether")), "bellwether")
-        assert list(app.kind.memory.threads) == ["a"]
-
-    run(scenario())
+async def test_bellwethers_own_instance_is_not_a_thread_of_the_application() -> None:
+    first = await lead(App(), 1, A, replace(B, instance_id="bellwether"))
+    app = App()
+    await app.planner.observed(shown(first, A, replace(B, instance_id="bellwether")), "bellwether")
+    assert list(app.kind.memory.threads) == ["a"]
 
 
-def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
+async def test_a_topology_that_was_learned_counts_for_those_who_showed_it() -> None:
     learned = replace(SHOP, source="learned")
-
-    async def scenario() -> None:
-        app = App(topology_source=TopologySource(learned))
-        app.topology_source.learned_from_members = frozenset({"a"})
-        with pytest.raises(RefusalError, match="has restarted"):
-            await lead(app, 1, A, B)
-        app.topology_source.learned_from_members = frozenset({"a", "b"})
-        await lead(app, 2, A, B)
-        app.topology_source.mismatch = "subtopology 1 of the application has another changelog"
-        with pytest.raises(RefusalError, match="another changelog"):
-            await lead(app, 3, A, B)
-
-    run(scenario())
+    app = App(topology_source=TopologySource(learned))
+    app.topology_source.learned_from_members = frozenset({"a"})
+    with pytest.raises(RefusalError, match="has restarted"):
+        await lead(app, 1, A, B)
+    app.topology_source.learned_from_members = frozenset({"a", "b"})
+    await lead(app, 2, A, B)
+    app.topology_source.mismatch = "subtopology 1 of the application has another changelog"
+    with pytest.raises(RefusalError, match="another changelog"):
+        await lead(app, 3, A, B)
 
 
-def test_members_that_a_topology_was_not_learned_from_are_no_acquaintances() -> None:
-    async def scenario() -> None:
-        first = await lead(App(), 1, A, B)
-        app = App(topology_source=TopologySource(replace(SHOP, source="learned")))
-        app.topology_source.learned_from_members = frozenset({"a", "before"})
-        await app.planner.observed(shown(first, A, B), None)
-        assert not app.kind.memory.threads
-        with pytest.raises(RefusalError, match="has restarted"):
-            await app.planner.compare(order(app, -1, A, B))
-
-    run(scenario())
+async def test_members_that_a_topology_was_not_learned_from_are_no_acquaintances() -> None:
+    first = await lead(App(), 1, A, B)
+    app = App(topology_source=TopologySource(replace(SHOP, source="learned")))
+    app.topology_source.learned_from_members = frozenset({"a", "before"})
+    await app.planner.observed(shown(first, A, B), None)
+    assert not app.kind.memory.threads
+    with pytest.raises(RefusalError, match="has restarted"):
+        await app.planner.compare(order(app, -1, A, B))
 
 
 @pytest.mark.parametrize("source", ["file", "learned"])
-def test_a_leader_that_bellwether_removed_to_lead_has_not_restarted(source: str) -> None:
+async def test_a_leader_that_bellwether_removed_to_lead_has_not_restarted(source: str) -> None:
     """It comes back under another id, was taken for a restart, and the group was given back and taken over again."""
-
-    async def scenario() -> None:
-        first = await lead(App(), 1, A, B)
-        app = App(topology_source=TopologySource(replace(SHOP, source=source)))
-        app.topology_source.learned_from_members = frozenset({"a", "b"})
-        await app.planner.observed(shown(first, A, B), None)
-        command = order(app, 2, *after(first, A), RETURNED)
-        with pytest.raises(RefusalError, match="has restarted"):
-            await app.planner.plan(command)
-        planned = await app.planner.plan(replace(command, removed=("b",)))
-        assert planned.chosen.decision.plan.view.size == 2
-        assert (reported := app.planner.delivered(2)) is not None
-        assert reported.chosen.decision.plan is planned.chosen.decision.plan
-        again = await lead(app, 3, *after(planned, A, RETURNED))
-        assert again.chosen.decision.plan.view.size == 2
-
-    run(scenario())
+    first = await lead(App(), 1, A, B)
+    app = App(topology_source=TopologySource(replace(SHOP, source=source)))
+    app.topology_source.learned_from_members = frozenset({"a", "b"})
+    await app.planner.observed(shown(first, A, B), None)
+    command = order(app, 2, *after(first, A), RETURNED)
+    with pytest.raises(RefusalError, match="has restarted"):
+        await app.planner.plan(command)
+    planned = await app.planner.plan(replace(command, removed=("b",)))
+    assert planned.chosen.decision.plan.view.size == 2
+    assert (reported := app.planner.delivered(2)) is not None
+    assert reported.chosen.decision.plan is planned.chosen.decision.plan
+    again = await lead(app, 3, *after(planned, A, RETURNED))
+    assert again.chosen.decision.plan.view.size == 2

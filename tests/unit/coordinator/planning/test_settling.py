@@ -1,5 +1,6 @@
 """A group that a policy keeps moving although nothing changes is noticed, damped and reported."""
 
+import asyncio
 import time
 
 import numpy as np
@@ -12,7 +13,7 @@ from bellwether_kafka.coordinator.membership import Decide, JoinedMember
 from bellwether_kafka.coordinator.planning import CauseKind, ConsumerKind, Planner, Source
 from bellwether_kafka.coordinator.planning.settling import CHANGES_MAX
 from tests.unit.assignors.consumer.wire import LiveMember
-from tests.unit.coordinator.planning.consumer_scenes import Reader, run
+from tests.unit.coordinator.planning.consumer_scenes import Reader
 
 REBALANCES = 4 * CHANGES_MAX
 
@@ -48,7 +49,7 @@ class Scene:
             self.generation += 1
             there = tuple(JoinedMember(m.member_id, None, m.metadata) for m in self.members)
             command = Decide(self.generation, "cooperative-sticky", there, "", time.monotonic() + 60)
-            chosen = run(self.planner.plan(command)).chosen
+            chosen = asyncio.run(self.planner.plan(command)).chosen
             delivered = self.planner.delivered(self.generation)
             assert delivered is not None
             self.members = [member.after(chosen.decision) for member in self.members]

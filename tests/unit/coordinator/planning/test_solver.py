@@ -114,21 +114,18 @@ def test_it_is_another_process_that_remembers_and_knows_no_settings(monkeypatch:
     assert [hit and hit[3] for hit in processes] == ["[]", "[]"]
 
 
-def test_a_plan_given_up_half_way_leaves_no_answer_for_the_next() -> None:
-    async def run() -> None:
-        solver = Solver("subject", always=True)
-        try:
-            slow = asyncio.create_task(solver.solve(Job(_slow, None), 30))
-            await asyncio.sleep(0)
-            await until(lambda: solver.ready)
-            await asyncio.sleep(0.2)
-            slow.cancel()
-            await asyncio.gather(slow, return_exceptions=True)
-            assert await solver.solve(Job(_echo, 5), START_S) == ("subject", 5)
-        finally:
-            await solver.close()
-
-    asyncio.run(run())
+async def test_a_plan_given_up_half_way_leaves_no_answer_for_the_next() -> None:
+    solver = Solver("subject", always=True)
+    try:
+        slow = asyncio.create_task(solver.solve(Job(_slow, None), 30))
+        await asyncio.sleep(0)
+        await until(lambda: solver.ready)
+        await asyncio.sleep(0.2)
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+        assert await solver.solve(Job(_echo, 5), START_S) == ("subject", 5)
+    finally:
+        await solver.close()
 
 
 PARENT = """
@@ -171,41 +168,32 @@ def running(pid: int) -> bool:
         return False
 
 
-def test_a_large_stock_plan_goes_to_the_process_once_that_is_warm() -> None:
-    async def run() -> None:
-        solver = Solver(Policy(), always=False)
-        try:
-            assert not solver.wants(members=10, partitions=100)
-            assert solver._process is None, "a small group needs no process"
-            assert not solver.wants(members=10, partitions=LARGE_PARTITIONS), "not warm yet"
-            await until(lambda: solver.ready)
-            assert solver.wants(members=10, partitions=LARGE_PARTITIONS)
-        finally:
-            await solver.close()
-
-    asyncio.run(run())
-
-
-def test_a_plugin_that_cannot_be_sent_stays_in_bellwethers_process() -> None:
-    async def run() -> None:
-        solver = Solver(lambda: None, always=True)
-        assert not solver.wants(members=1, partitions=1)
-        solver.warm()
+async def test_a_large_stock_plan_goes_to_the_process_once_that_is_warm() -> None:
+    solver = Solver(Policy(), always=False)
+    try:
+        assert not solver.wants(members=10, partitions=100)
+        assert solver._process is None, "a small group needs no process"
+        assert not solver.wants(members=10, partitions=LARGE_PARTITIONS), "not warm yet"
+        await until(lambda: solver.ready)
+        assert solver.wants(members=10, partitions=LARGE_PARTITIONS)
+    finally:
         await solver.close()
 
-    asyncio.run(run())
+
+async def test_a_plugin_that_cannot_be_sent_stays_in_bellwethers_process() -> None:
+    solver = Solver(lambda: None, always=True)
+    assert not solver.wants(members=1, partitions=1)
+    solver.warm()
+    await solver.close()
 
 
-def test_errors_of_bellwether_keep_their_class() -> None:
-    async def run() -> None:
-        solver = Solver("subject", always=True)
-        try:
-            with pytest.raises(RefusalError, match="of ours"):
-                await solver.solve(Job(_refuse, None), START_S)
-        finally:
-            await solver.close()
-
-    asyncio.run(run())
+async def test_errors_of_bellwether_keep_their_class() -> None:
+    solver = Solver("subject", always=True)
+    try:
+        with pytest.raises(RefusalError, match="of ours"):
+            await solver.solve(Job(_refuse, None), START_S)
+    finally:
+        await solver.close()
 
 
 def test_foreign_code_is_reported_by_its_class() -> None:

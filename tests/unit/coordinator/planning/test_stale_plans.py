@@ -49,46 +49,36 @@ def planner_with(solver: Any) -> Planner[Any]:
     return Planner("orders", ConsumerKind(Reader(), Policy()), solver=solver)
 
 
-def test_the_plan_of_another_generation_is_not_sent() -> None:
-    async def scenario() -> None:
-        planner = planner_with(OneBehind())
-        assert (await planner.plan(order(1))).chosen.source is Source.PLAN
-        chosen = (await planner.plan(order(2))).chosen
-        assert chosen.source is Source.CHEAP
-        assert chosen.reasons == ("plan: the plan was made for generation 1, not for 2",)
-        assert chosen.decision.raw.generation == 2
-
-    asyncio.run(scenario())
+async def test_the_plan_of_another_generation_is_not_sent() -> None:
+    planner = planner_with(OneBehind())
+    assert (await planner.plan(order(1))).chosen.source is Source.PLAN
+    chosen = (await planner.plan(order(2))).chosen
+    assert chosen.source is Source.CHEAP
+    assert chosen.reasons == ("plan: the plan was made for generation 1, not for 2",)
+    assert chosen.decision.raw.generation == 2
 
 
-def test_the_plan_of_other_members_is_neither_sent_nor_compared() -> None:
-    async def scenario() -> None:
-        planner = planner_with(OneBehind())
-        await planner.plan(order(1))
-        chosen = (await planner.plan(order(2, members=THREE))).chosen
-        assert {member for member, _ in chosen.decision.assignments} == {m.member_id for m in THREE}
-        with pytest.raises(RefusalError, match="made for"):
-            await planner.compare(order(2))
-        with pytest.raises(RefusalError, match="made for"):
-            await planner.would_change(order(3), ())
-
-    asyncio.run(scenario())
+async def test_the_plan_of_other_members_is_neither_sent_nor_compared() -> None:
+    planner = planner_with(OneBehind())
+    await planner.plan(order(1))
+    chosen = (await planner.plan(order(2, members=THREE))).chosen
+    assert {member for member, _ in chosen.decision.assignments} == {m.member_id for m in THREE}
+    with pytest.raises(RefusalError, match="made for"):
+        await planner.compare(order(2))
+    with pytest.raises(RefusalError, match="made for"):
+        await planner.would_change(order(3), ())
 
 
 @pytest.mark.parametrize(
     "error", [pickle.UnpicklingError("invalid load key"), KeyError("a defect"), MemoryError(), ValueError("no plan")]
 )
-def test_whatever_a_plan_raises_the_cheaper_one_is_sent(error: Exception) -> None:
+async def test_whatever_a_plan_raises_the_cheaper_one_is_sent(error: Exception) -> None:
     """The bytes of another job's answer raised UnpicklingError, with which the generation had no plan at all."""
-
-    async def scenario() -> None:
-        with capture_logs() as lines:
-            chosen = (await planner_with(Raising(error)).plan(order(1))).chosen
-        assert chosen.source is Source.CHEAP
-        assert chosen.reasons == (f"plan: {type(error).__name__}: {error}",)
-        assert [line["event"] for line in lines] == ["plan_failed"]
-
-    asyncio.run(scenario())
+    with capture_logs() as lines:
+        chosen = (await planner_with(Raising(error)).plan(order(1))).chosen
+    assert chosen.source is Source.CHEAP
+    assert chosen.reasons == (f"plan: {type(error).__name__}: {error}",)
+    assert [line["event"] for line in lines] == ["plan_failed"]
 
 
 def another_group(decision: Decision[Any]) -> Decision[Any]:
@@ -127,24 +117,21 @@ def a_member_without_an_answer(decision: Decision[Any]) -> Decision[Any]:
         a_member_without_an_answer,
     ],
 )
-def test_each_difference_from_the_answer_to_joingroup_refuses_a_plan(
+async def test_each_difference_from_the_answer_to_joingroup_refuses_a_plan(
     wrong: Callable[[Decision[Any]], Decision[Any]],
 ) -> None:
-    async def scenario() -> None:
-        decision = (await planner_with(None).plan(order(1))).chosen.decision
-        assert misdirected(decision.raw, decision) == ()
-        assert misdirected(decision.raw, wrong(decision))
+    decision = (await planner_with(None).plan(order(1))).chosen.decision
+    assert misdirected(decision.raw, decision) == ()
+    assert misdirected(decision.raw, wrong(decision))
 
-        async def attempt() -> Proposal[Any]:
-            return Proposal(wrong(decision), ())
+    async def attempt() -> Proposal[Any]:
+        return Proposal(wrong(decision), ())
 
-        with pytest.raises(RefusalError):
-            await valid(decision.raw, attempt)
-
-    asyncio.run(scenario())
+    with pytest.raises(RefusalError):
+        await valid(decision.raw, attempt)
 
 
-def test_an_applied_plan_is_checked_like_any_other() -> None:
+async def test_an_applied_plan_is_checked_like_any_other() -> None:
     """Plans under an operator's rules are made in a thread: the check does not ask where a plan was made."""
 
     class Stale(Reader):
@@ -157,13 +144,10 @@ def test_an_applied_plan_is_checked_like_any_other() -> None:
             self.first = self.first or await super().read(*asked)
             return self.first
 
-    async def scenario() -> None:
-        planner = Planner("orders", Kind(Stale(ClusterView.of({"t": [["a"]] * 4})), Policy()))
-        await planner.plan(order(1))
-        with pytest.raises(RefusalError, match=r"plan: the plan was made for generation 1.*cheaper plan: the plan was"):
-            await planner.plan(order(2))
-
-    asyncio.run(scenario())
+    planner = Planner("orders", Kind(Stale(ClusterView.of({"t": [["a"]] * 4})), Policy()))
+    await planner.plan(order(1))
+    with pytest.raises(RefusalError, match=r"plan: the plan was made for generation 1.*cheaper plan: the plan was"):
+        await planner.plan(order(2))
 
 
 LATE_ANSWERS = """
@@ -181,48 +165,38 @@ while True:
 
 
 @pytest.mark.slow
-def test_an_answer_to_another_job_is_never_returned_and_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_to_another_job_is_never_returned_and_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bellwether_kafka.coordinator.planning.solver.WORKER", LATE_ANSWERS)
-
-    async def scenario() -> None:
-        solver = Solver("subject", always=True)
-        try:
-            with pytest.raises(RefusalError):
-                await solver.solve(Job(str, None), 30)
-        finally:
-            await solver.close()
-
-    asyncio.run(scenario())
+    solver = Solver("subject", always=True)
+    try:
+        with pytest.raises(RefusalError):
+            await solver.solve(Job(str, None), 30)
+    finally:
+        await solver.close()
 
 
-def test_a_solver_that_is_closed_or_cannot_be_sent_wants_nothing() -> None:
-    async def scenario() -> None:
-        assert Solver("subject", always=True).wants(1, 1)
-        assert not Solver("subject", always=False).wants(1, 1)
-        assert not Solver(lambda: None, always=True).wants(1, 1)
-        closed = Solver("subject", always=True)
-        await closed.close()
-        assert not closed.wants(1, 1)
-
-    asyncio.run(scenario())
+async def test_a_solver_that_is_closed_or_cannot_be_sent_wants_nothing() -> None:
+    assert Solver("subject", always=True).wants(1, 1)
+    assert not Solver("subject", always=False).wants(1, 1)
+    assert not Solver(lambda: None, always=True).wants(1, 1)
+    closed = Solver("subject", always=True)
+    await closed.close()
+    assert not closed.wants(1, 1)
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), TimeoutError(), EOFError(), BrokenPipeError()])
-def test_a_process_whose_answer_did_not_arrive_is_killed_and_another_one_started(
+async def test_a_process_whose_answer_did_not_arrive_is_killed_and_another_one_started(
     error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        done: list[str] = []
-        solver = Solver("subject", always=True)
+    done: list[str] = []
+    solver = Solver("subject", always=True)
 
-        async def exchanged(_: bytes) -> bytes:
-            raise error
+    async def exchanged(_: bytes) -> bytes:
+        raise error
 
-        monkeypatch.setattr(solver, "_exchanged", exchanged)
-        monkeypatch.setattr(solver, "_kill", lambda: done.append("killed"))
-        monkeypatch.setattr(solver, "warm", lambda: done.append("started"))
-        with pytest.raises(type(error)):
-            await solver._answered(b"job")
-        assert done == ["killed", "started"]
-
-    asyncio.run(scenario())
+    monkeypatch.setattr(solver, "_exchanged", exchanged)
+    monkeypatch.setattr(solver, "_kill", lambda: done.append("killed"))
+    monkeypatch.setattr(solver, "warm", lambda: done.append("started"))
+    with pytest.raises(type(error)):
+        await solver._answered(b"job")
+    assert done == ["killed", "started"]

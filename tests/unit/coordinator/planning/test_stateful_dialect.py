@@ -1,11 +1,9 @@
 """Stateful members that are not Streams, planned like one: what they say, rebalance by rebalance, and what they get for
 it."""
 
-import asyncio
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pytest
 
@@ -115,75 +113,56 @@ class Group:
         return list(members)
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-def test_a_fresh_group_gets_every_task_once_with_all_its_partitions() -> None:
-    async def scenario() -> None:
-        sent = await Group(num_standby_replicas=1).rebalance(Member("a", 1), Member("b", 2))
-        given = {name: read(blob) for name, blob in sent.items()}
-        assert sorted([*given["a"][1].active, *given["b"][1].active]) == EVERYTHING
-        for partitions, data in (given["a"], given["b"]):
-            wanted = {(topic, t.partition) for t in data.active for topic in TOPICS if t.partition < COUNTS[topic]}
-            assert set(partitions) == wanted
-            assert sorted([*data.active, *data.standby]) == EVERYTHING
-            assert data.groups == ((0, TOPICS),)
-        assert given[OWN] == ((), StatefulAssignment())
-
-    run(scenario())
+async def test_a_fresh_group_gets_every_task_once_with_all_its_partitions() -> None:
+    sent = await Group(num_standby_replicas=1).rebalance(Member("a", 1), Member("b", 2))
+    given = {name: read(blob) for name, blob in sent.items()}
+    assert sorted([*given["a"][1].active, *given["b"][1].active]) == EVERYTHING
+    for partitions, data in (given["a"], given["b"]):
+        wanted = {(topic, t.partition) for t in data.active for topic in TOPICS if t.partition < COUNTS[topic]}
+        assert set(partitions) == wanted
+        assert sorted([*data.active, *data.standby]) == EVERYTHING
+        assert data.groups == ((0, TOPICS),)
+    assert given[OWN] == ((), StatefulAssignment())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("eager", [False, True])
-def test_a_cold_member_warms_up_before_it_works(eager: bool) -> None:
-    async def scenario() -> None:
-        group = Group()
-        (a,) = await group.settle(Member("a", 1, eager=eager))
-        sent = await group.rebalance(a, Member("b", 2, eager=eager))
-        _, cold = read(sent["b"])
-        assert (len(cold.active), len(cold.warmup)) == (0, 2)
-        assert list(read(sent["a"])[1].active) == EVERYTHING, "it goes on with everything meanwhile"
-        b = Member("b", 2, eager=eager).after(sent, group.generation)
-        a, b = await group.settle(a.after(sent, group.generation), b)
-        assert sorted(b.running) == sorted(cold.warmup), "what it warmed up for it works on"
-        assert sorted([*a.running, *b.running]) == EVERYTHING
-
-    run(scenario())
+async def test_a_cold_member_warms_up_before_it_works(eager: bool) -> None:
+    group = Group()
+    (a,) = await group.settle(Member("a", 1, eager=eager))
+    sent = await group.rebalance(a, Member("b", 2, eager=eager))
+    _, cold = read(sent["b"])
+    assert (len(cold.active), len(cold.warmup)) == (0, 2)
+    assert list(read(sent["a"])[1].active) == EVERYTHING, "it goes on with everything meanwhile"
+    b = Member("b", 2, eager=eager).after(sent, group.generation)
+    a, b = await group.settle(a.after(sent, group.generation), b)
+    assert sorted(b.running) == sorted(cold.warmup), "what it warmed up for it works on"
+    assert sorted([*a.running, *b.running]) == EVERYTHING
 
 
-def test_a_task_goes_to_the_standby_of_a_member_that_died() -> None:
-    async def scenario() -> None:
-        group = Group(num_standby_replicas=1)
-        a, b, c = await group.settle(Member("a", 1), Member("b", 2), Member("c", 3))
-        kept = {m.name: set(m.positions) - m.running for m in (b, c)}
-        sent = await group.rebalance(b, c)
-        for member in (b, c):
-            taken = set(read(sent[member.name])[1].active) - member.running
-            assert taken <= kept[member.name]
-        assert sorted(t for m in (b, c) for t in read(sent[m.name])[1].active) == EVERYTHING
-        assert a.running
-
-    run(scenario())
+async def test_a_task_goes_to_the_standby_of_a_member_that_died() -> None:
+    group = Group(num_standby_replicas=1)
+    a, b, c = await group.settle(Member("a", 1), Member("b", 2), Member("c", 3))
+    kept = {m.name: set(m.positions) - m.running for m in (b, c)}
+    sent = await group.rebalance(b, c)
+    for member in (b, c):
+        taken = set(read(sent[member.name])[1].active) - member.running
+        assert taken <= kept[member.name]
+    assert sorted(t for m in (b, c) for t in read(sent[m.name])[1].active) == EVERYTHING
+    assert a.running
 
 
 @pytest.mark.slow
-def test_nothing_moves_where_nothing_has_changed() -> None:
-    async def scenario() -> None:
-        group = Group(num_standby_replicas=1)
-        settled = await group.settle(Member("a", 1), Member("b", 2, eager=True), Member("c", 3))
-        again = await group.settle(*settled, rebalances=2)
-        assert [m.running for m in again] == [m.running for m in settled]
-
-    run(scenario())
+async def test_nothing_moves_where_nothing_has_changed() -> None:
+    group = Group(num_standby_replicas=1)
+    settled = await group.settle(Member("a", 1), Member("b", 2, eager=True), Member("c", 3))
+    again = await group.settle(*settled, rebalances=2)
+    assert [m.running for m in again] == [m.running for m in settled]
 
 
-def test_capacity_weighs() -> None:
-    async def scenario() -> None:
-        members = await Group().settle(Member("a", 1, capacity=3), Member("b", 2))
-        assert [len(member.running) for member in members] == [3, 1]
-
-    run(scenario())
+async def test_capacity_weighs() -> None:
+    members = await Group().settle(Member("a", 1, capacity=3), Member("b", 2))
+    assert [len(member.running) for member in members] == [3, 1]
 
 
 @pytest.mark.parametrize(
@@ -195,98 +174,77 @@ def test_capacity_weighs() -> None:
         ConsumerProtocolSubscription(0, TOPICS, None).encode(),
     ],
 )
-def test_a_member_that_cannot_be_read_gets_no_task_but_bytes_that_it_can_read(metadata: bytes) -> None:
-    async def scenario() -> None:
-        group = Group()
-        sent = await group.rebalance(Member("a", 1), JoinedMember("odd", None, metadata))
-        assert list(read(sent["a"])[1].active) == EVERYTHING
-        assert read(sent["odd"]) == ((), StatefulAssignment())
-
-    run(scenario())
+async def test_a_member_that_cannot_be_read_gets_no_task_but_bytes_that_it_can_read(metadata: bytes) -> None:
+    group = Group()
+    sent = await group.rebalance(Member("a", 1), JoinedMember("odd", None, metadata))
+    assert list(read(sent["a"])[1].active) == EVERYTHING
+    assert read(sent["odd"]) == ((), StatefulAssignment())
 
 
-def test_claims_of_tasks_that_do_not_exist_or_run_elsewhere_mean_nothing() -> None:
-    async def scenario() -> None:
-        group = Group()
-        (a,) = await group.settle(Member("a", 1))
-        unexpected = {Task(0, 99): 5, Task(7, 0): 5, Task(0, 0): END}
-        liar = Member("b", 2, positions=unexpected, running=frozenset(unexpected), owned=(TopicPartition("orders", 3),))
-        sent = await group.rebalance(a, liar)
-        given = [t for name in "ab" for t in read(sent[name])[1].active]
-        assert len(given) == len(set(given))
-        assert set(given) <= set(EVERYTHING)
-
-    run(scenario())
+async def test_claims_of_tasks_that_do_not_exist_or_run_elsewhere_mean_nothing() -> None:
+    group = Group()
+    (a,) = await group.settle(Member("a", 1))
+    unexpected = {Task(0, 99): 5, Task(7, 0): 5, Task(0, 0): END}
+    liar = Member("b", 2, positions=unexpected, running=frozenset(unexpected), owned=(TopicPartition("orders", 3),))
+    sent = await group.rebalance(a, liar)
+    given = [t for name in "ab" for t in read(sent[name])[1].active]
+    assert len(given) == len(set(given))
+    assert set(given) <= set(EVERYTHING)
 
 
-def test_a_topology_file_makes_topic_groups_of_their_own() -> None:
-    async def scenario() -> None:
-        declared = Topology("group", (Subtopology(0, ("orders",)), Subtopology(4, ("clicks",))), "file")
-        sent = await Group(declared=declared).rebalance(Member("a", 1))
-        partitions, data = read(sent["a"])
-        assert len(partitions) == 6
-        assert list(data.active) == [*EVERYTHING, Task(4, 0), Task(4, 1)]
-        assert data.groups == ((0, ("orders",)), (4, ("clicks",)))
-
-    run(scenario())
+async def test_a_topology_file_makes_topic_groups_of_their_own() -> None:
+    declared = Topology("group", (Subtopology(0, ("orders",)), Subtopology(4, ("clicks",))), "file")
+    sent = await Group(declared=declared).rebalance(Member("a", 1))
+    partitions, data = read(sent["a"])
+    assert len(partitions) == 6
+    assert list(data.active) == [*EVERYTHING, Task(4, 0), Task(4, 1)]
+    assert data.groups == ((0, ("orders",)), (4, ("clicks",)))
 
 
-def test_members_that_subscribe_differently_are_left_to_themselves() -> None:
-    async def scenario() -> None:
-        group = Group()
-        with pytest.raises(RefusalError, match="topic clicks of subtopology 0 is not subscribed"):
-            await group.planner.plan(group.order(Member("a", 1), Member("b", 2, topics=("orders",))))
-
-    run(scenario())
+async def test_members_that_subscribe_differently_are_left_to_themselves() -> None:
+    group = Group()
+    with pytest.raises(RefusalError, match="topic clicks of subtopology 0 is not subscribed"):
+        await group.planner.plan(group.order(Member("a", 1), Member("b", 2, topics=("orders",))))
 
 
-def test_without_metadata_there_is_no_plan() -> None:
-    async def scenario() -> None:
-        group = Group()
-        group.cluster.trouble = OSError("broker down")
-        with pytest.raises(RefusalError, match="no metadata: broker down"):
-            await group.planner.plan(group.order(Member("a", 1)))
-
-    run(scenario())
+async def test_without_metadata_there_is_no_plan() -> None:
+    group = Group()
+    group.cluster.trouble = OSError("broker down")
+    with pytest.raises(RefusalError, match="no metadata: broker down"):
+        await group.planner.plan(group.order(Member("a", 1)))
 
 
-def test_a_leader_that_returns_remembers_what_members_hold() -> None:
-    async def scenario() -> None:
-        group = Group()
-        a, b = await group.settle(Member("a", 1), Member("b", 2))
-        sent = await group.rebalance(a, b)
-        described = DescribeAnswer(
-            1,
-            0,
-            "Stable",
-            "consumer",
-            PROTOCOL,
-            tuple(DescribedMember(m.name, None, m.metadata, sent[m.name]) for m in (a, b)),
-        )
-        fresh = Group()
-        await fresh.planner.rebuild(RebuildMemory(7, PROTOCOL, ()), shown(described), OWN)
-        assert fresh.kind.memory.generation == 7
-        assert {fresh.kind.memory.threads[m].process_id for m in "ab"} == {ProcessId(0, 1), ProcessId(0, 2)}
-        fresh.generation = 7
-        comparison = await fresh.planner.compare(fresh.order(a, b))
-        assert comparison.reason == ""
-        await fresh.planner.observed(described, None)
-        assert shadow_of(comparison.decision, comparison.present).moves.moved == 0
-
-    run(scenario())
+async def test_a_leader_that_returns_remembers_what_members_hold() -> None:
+    group = Group()
+    a, b = await group.settle(Member("a", 1), Member("b", 2))
+    sent = await group.rebalance(a, b)
+    described = DescribeAnswer(
+        1,
+        0,
+        "Stable",
+        "consumer",
+        PROTOCOL,
+        tuple(DescribedMember(m.name, None, m.metadata, sent[m.name]) for m in (a, b)),
+    )
+    fresh = Group()
+    await fresh.planner.rebuild(RebuildMemory(7, PROTOCOL, ()), shown(described), OWN)
+    assert fresh.kind.memory.generation == 7
+    assert {fresh.kind.memory.threads[m].process_id for m in "ab"} == {ProcessId(0, 1), ProcessId(0, 2)}
+    fresh.generation = 7
+    comparison = await fresh.planner.compare(fresh.order(a, b))
+    assert comparison.reason == ""
+    await fresh.planner.observed(described, None)
+    assert shadow_of(comparison.decision, comparison.present).moves.moved == 0
 
 
-def test_memory_is_not_rebuilt_where_a_topic_cannot_be_read() -> None:
-    async def scenario() -> None:
-        group = Group()
-        a, b = await group.settle(Member("a", 1), Member("b", 2))
-        sent = await group.rebalance(a, b)
-        members = tuple(DescribedMember(m.name, None, m.metadata, sent[m.name]) for m in (a, b))
-        memory = group.kind.memory
-        group.cluster.counts = {"clicks": 2}
-        group.cluster.unreadable = frozenset({"orders"})
-        with pytest.raises(UnreadableTopicsError, match="topic orders"):
-            await group.planner.rebuild(RebuildMemory(99, PROTOCOL, ()), ShownGroup("Stable", PROTOCOL, members), OWN)
-        assert group.kind.memory is memory
-
-    run(scenario())
+async def test_memory_is_not_rebuilt_where_a_topic_cannot_be_read() -> None:
+    group = Group()
+    a, b = await group.settle(Member("a", 1), Member("b", 2))
+    sent = await group.rebalance(a, b)
+    members = tuple(DescribedMember(m.name, None, m.metadata, sent[m.name]) for m in (a, b))
+    memory = group.kind.memory
+    group.cluster.counts = {"clicks": 2}
+    group.cluster.unreadable = frozenset({"orders"})
+    with pytest.raises(UnreadableTopicsError, match="topic orders"):
+        await group.planner.rebuild(RebuildMemory(99, PROTOCOL, ()), ShownGroup("Stable", PROTOCOL, members), OWN)
+    assert group.kind.memory is memory

@@ -1,6 +1,5 @@
 """What every policy would have cost an application over recorded rebalances."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -28,21 +27,17 @@ class Racked(Cluster):
         )
 
 
-def recorded(*rebalances: Sequence[Thread], log: Log | None = None) -> list[dict[str, Any]]:
+async def recorded(*rebalances: Sequence[Thread], log: Log | None = None) -> list[dict[str, Any]]:
     """The events of rebalances of these threads, a second apart."""
-
-    async def scenario() -> list[dict[str, Any]]:
-        app = App(attested=True, cluster=Racked(), log=log, num_standby_replicas=1)
-        records = []
-        for generation, threads in enumerate(rebalances, 1):
-            order = app.order(generation, *threads, deadline=time.monotonic() + 5)
-            planned = await app.planner.plan(order)
-            at_ms, inputs = generation * 1_000, planned.inputs
-            assert inputs is not None
-            records.append({"group": "shop", "generation": generation, "decided_at_ms": at_ms, "inputs": pack(inputs)})
-        return records
-
-    return asyncio.run(scenario())
+    app = App(attested=True, cluster=Racked(), log=log, num_standby_replicas=1)
+    records = []
+    for generation, threads in enumerate(rebalances, 1):
+        order = app.order(generation, *threads, deadline=time.monotonic() + 5)
+        planned = await app.planner.plan(order)
+        at_ms, inputs = generation * 1_000, planned.inputs
+        assert inputs is not None
+        records.append({"group": "shop", "generation": generation, "decided_at_ms": at_ms, "inputs": pack(inputs)})
+    return records
 
 
 def outcomes(records: list[dict[str, Any]], weights: Weights | None = None) -> dict[str, list[PolicyOutcome]]:
@@ -53,8 +48,8 @@ def outcomes(records: list[dict[str, Any]], weights: Weights | None = None) -> d
 
 
 @pytest.mark.slow
-def test_rebalances_of_the_same_members_are_one_and_each_policy_goes_on_from_its_own_plan() -> None:
-    by_policy = outcomes(recorded((A, B), (A, B), (A, B, C), (A, B, C)))
+async def test_rebalances_of_the_same_members_are_one_and_each_policy_goes_on_from_its_own_plan() -> None:
+    by_policy = outcomes(await recorded((A, B), (A, B), (A, B, C), (A, B, C)))
     for policy, steps in by_policy.items():
         assert [step.members for step in steps] == [2, 3], policy
         assert [step.partitions for step in steps] == [8, 8], policy
@@ -63,33 +58,33 @@ def test_rebalances_of_the_same_members_are_one_and_each_policy_goes_on_from_its
         assert not any(step.failed for step in steps), policy
 
 
-def test_traffic_is_by_weight_and_only_what_is_read_across_racks() -> None:
-    for steps in outcomes(recorded((A, B)), WEIGHTS).values():
+async def test_traffic_is_by_weight_and_only_what_is_read_across_racks() -> None:
+    for steps in outcomes(await recorded((A, B)), WEIGHTS).values():
         (step,) = steps
         assert step.cross_bytes_per_s <= 1_000.0 * step.cross_rack
         assert step.cross_share == step.cross_bytes_per_s / 4_000.0
 
 
 @pytest.mark.slow
-def test_a_rebalance_that_cannot_be_planned_is_a_failure_and_takes_nothing_away() -> None:
+async def test_a_rebalance_that_cannot_be_planned_is_a_failure_and_takes_nothing_away() -> None:
     broken = {"group": "shop", "generation": 2, "decided_at_ms": 2_000, "inputs": b"no inputs"}
-    first, last = recorded((A, B), (A, B, C))
+    first, last = await recorded((A, B), (A, B, C))
     last |= {"generation": 3, "decided_at_ms": 3_000}
     for steps in outcomes([first, broken, last]).values():
         assert [bool(step.failed) for step in steps] == [False, True, False]
         assert steps[2].moved > 0, "it continues from the first plan"
 
 
-def test_an_unreadable_record_between_equal_rebalances_counts_none_of_them_twice() -> None:
+async def test_an_unreadable_record_between_equal_rebalances_counts_none_of_them_twice() -> None:
     broken = {"group": "shop", "generation": 2, "decided_at_ms": 2_000, "inputs": b"no inputs"}
-    first, again = recorded((A, B), (A, B))
+    first, again = await recorded((A, B), (A, B))
     again |= {"generation": 3, "decided_at_ms": 3_000}
     for steps in outcomes([first, broken, again]).values():
         assert [step.generation for step in steps] == [first["generation"], 2]
 
 
-def test_without_the_ends_of_changelogs_no_policy_can_be_followed() -> None:
+async def test_without_the_ends_of_changelogs_no_policy_can_be_followed() -> None:
     log = Log()
     log.failure = "no answer"
-    for steps in outcomes(recorded((A, B), log=log)).values():
+    for steps in outcomes(await recorded((A, B), log=log)).values():
         assert "ends of changelogs" in steps[0].failed

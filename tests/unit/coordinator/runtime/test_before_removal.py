@@ -59,60 +59,57 @@ class Brokers(BrokersOfOne):
         """Nothing is kept here."""
 
 
-def waited(brokers: Brokers, config: membership.MembershipConfig = CONFIG) -> tuple[float, str]:
+async def waited(brokers: Brokers, config: membership.MembershipConfig = CONFIG) -> tuple[float, str]:
     """Seconds until the dead may be removed, and Bellwether's id if it is in front then."""
 
-    async def scenario() -> tuple[float, str]:
-        async def relieved(group_id: str, reason: str) -> bool:
-            return False
+    async def relieved(group_id: str, reason: str) -> bool:
+        return False
 
-        watching = asyncio.Event()
+    watching = asyncio.Event()
 
-        def receive(_: str, role: membership.Role) -> None:
-            if role.reason in (NotLeading.MEMBER_LEADS, NotLeading.BLOCKED):
-                watching.set()
+    def receive(_: str, role: membership.Role) -> None:
+        if role.reason in (NotLeading.MEMBER_LEADS, NotLeading.BLOCKED):
+            watching.set()
 
-        nothing = SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None, observed=_nothing)
-        driver = MembershipDriver(config, brokers, asyncio.get_running_loop())
-        runner: GroupRunner[Any] = GroupRunner(
-            driver, cast("Any", brokers), cast("Any", nothing), cast("Any", nothing), (), (), (receive,), relieved
-        )
-        running = asyncio.create_task(runner.run())
-        async with asyncio.timeout(10):
-            await watching.wait()
-        began = time.monotonic()
-        await runner.before_removal(OPEN, (LEADER,))
-        took_s, in_front = time.monotonic() - began, runner.membership.in_front
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        return took_s, in_front
-
-    return asyncio.run(scenario())
+    nothing = SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None, observed=_nothing)
+    driver = MembershipDriver(config, brokers, asyncio.get_running_loop())
+    runner: GroupRunner[Any] = GroupRunner(
+        driver, cast("Any", brokers), cast("Any", nothing), cast("Any", nothing), (), (), (receive,), relieved
+    )
+    running = asyncio.create_task(runner.run())
+    async with asyncio.timeout(10):
+        await watching.wait()
+    began = time.monotonic()
+    await runner.before_removal(OPEN, (LEADER,))
+    took_s, in_front = time.monotonic() - began, runner.membership.in_front
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    return took_s, in_front
 
 
 async def _nothing(*_: object) -> None:
     """Learns nothing from a description."""
 
 
-def test_the_dead_are_removed_when_the_broker_lists_bellwether_in_front() -> None:
+async def test_the_dead_are_removed_when_the_broker_lists_bellwether_in_front() -> None:
     brokers = Brokers(BAD, GOOD)
-    took_s, in_front = waited(brokers)
+    took_s, in_front = await waited(brokers)
     assert in_front == GOOD
     assert brokers.refreshes == brokers.listed_at
     assert took_s < WAITED_S + BUSY_S
 
 
-def test_where_no_id_is_found_in_time_the_removal_goes_on() -> None:
-    took_s, in_front = waited(Brokers(BAD))
+async def test_where_no_id_is_found_in_time_the_removal_goes_on() -> None:
+    took_s, in_front = await waited(Brokers(BAD))
     assert in_front == ""
     assert took_s < WAITED_S + BUSY_S
 
 
-def test_a_broker_that_never_lists_it_holds_nobody_up() -> None:
-    took_s, _ = waited(Brokers(GOOD, listed_at=10_000))
+async def test_a_broker_that_never_lists_it_holds_nobody_up() -> None:
+    took_s, _ = await waited(Brokers(GOOD, listed_at=10_000))
     assert WAITED_S - 0.5 < took_s < WAITED_S + BUSY_S
 
 
-def test_who_does_not_try_holds_nobody_up() -> None:
-    took_s, in_front = waited(Brokers(GOOD), replace(CONFIG, adopt="when-empty"))
+async def test_who_does_not_try_holds_nobody_up() -> None:
+    took_s, in_front = await waited(Brokers(GOOD), replace(CONFIG, adopt="when-empty"))
     assert (in_front, took_s < WAITED_S) == ("", True)

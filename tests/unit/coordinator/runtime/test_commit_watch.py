@@ -177,10 +177,10 @@ def test_an_error_or_silence_is_no_move() -> None:
     assert group.moves == 0
 
 
-def test_each_group_is_read_at_intervals_and_few_at_once() -> None:
+async def test_each_group_is_read_at_intervals_and_few_at_once() -> None:
     watched = Watched(**{f"g{n}": Watcher() for n in range(3 * GROUPS_AT_ONCE)})
     for _ in range(30):
-        asyncio.run(watched.watch.turn())
+        await watched.watch.turn()
         watched.now += 1.0
     assert len(watched.brokers.asked) == 3 * 3 * GROUPS_AT_ONCE
     assert set(map(watched.brokers.asked.count, watched.watch._due)) == {3}

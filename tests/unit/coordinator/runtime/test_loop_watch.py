@@ -52,35 +52,32 @@ def test_a_loop_that_does_not_turn_is_late_now_and_stuck_later() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_loop_whose_requests_are_never_answered_again_is_stuck() -> None:
+async def test_a_loop_whose_requests_are_never_answered_again_is_stuck() -> None:
     """The thread of the brokers' connections ended by an error of its library. All loops ran, the probes passed, and no
     heartbeat was sent any more."""
 
     def broken() -> None:
         raise ValueError("Invalid file descriptor: -1")
 
-    async def scenario() -> None:
-        with EmbeddedCluster(brokers=1) as brokers:
-            transport = EmbeddedTransport({"bootstrap.servers": brokers.bootstrap})
-            await transport.start()
-            watch, thread = LoopWatch(), transport.thread
-            assert thread is not None
-            watch.threads = (thread,)
-            assert watch.stuck() is None
-            transport._net._poll_once = broken
-            transport._net.wakeup()
-            await asyncio.to_thread(thread.join, 10.0)
-            assert watch.stuck() == f"the thread {thread.name} has ended; its error is on stderr"
-            transport._soon(tuple)  # raised the error of the thread again
-            del transport._net._poll_once
-            transport._net._exception = transport._net._io_thread = None
-            transport._net.start()
-            await transport.close()
-
-    asyncio.run(scenario())
+    with EmbeddedCluster(brokers=1) as brokers:
+        transport = EmbeddedTransport({"bootstrap.servers": brokers.bootstrap})
+        await transport.start()
+        watch, thread = LoopWatch(), transport.thread
+        assert thread is not None
+        watch.threads = (thread,)
+        assert watch.stuck() is None
+        transport._net._poll_once = broken
+        transport._net.wakeup()
+        await asyncio.to_thread(thread.join, 10.0)
+        assert watch.stuck() == f"the thread {thread.name} has ended; its error is on stderr"
+        transport._soon(tuple)  # raised the error of the thread again
+        del transport._net._poll_once
+        transport._net._exception = transport._net._io_thread = None
+        transport._net.start()
+        await transport.close()
 
 
-def test_a_call_that_blocks_the_loop_is_seen() -> None:
+async def test_a_call_that_blocks_the_loop_is_seen() -> None:
     async def scenario() -> float:
         watch = LoopWatch()
         watching = asyncio.create_task(watch.run())
@@ -90,7 +87,7 @@ def test_a_call_that_blocks_the_loop_is_seen() -> None:
         watching.cancel()
         return watch.lateness_s()
 
-    assert asyncio.run(scenario()) > 0.2
+    assert await scenario() > 0.2
 
 
 @pytest.mark.slow
@@ -108,7 +105,7 @@ print(len(gc.get_objects()), gc.get_freeze_count())
     assert visited < spared / 20
 
 
-def test_a_background_task_that_raises_is_logged_and_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_background_task_that_raises_is_logged_and_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody awaits it, so its error was never seen, and what it watched was watched by nobody."""
     monkeypatch.setattr(loop_watch, "AGAIN_S", 0.0)
     begun: list[int] = []
@@ -118,14 +115,11 @@ def test_a_background_task_that_raises_is_logged_and_begins_again(monkeypatch: p
         if len(begun) <= failures:
             raise KeyError("a defect")
 
-    async def scenario() -> None:
-        with capture_logs() as lines:
-            await loop_watch.in_background(partial(watch, 2))
-        assert len(begun) == 3
-        assert [line["event"] for line in lines] == ["background_task_failed"] * 2
-        assert lines[0]["task"].endswith("watch")
-
-    asyncio.run(scenario())
+    with capture_logs() as lines:
+        await loop_watch.in_background(partial(watch, 2))
+    assert len(begun) == 3
+    assert [line["event"] for line in lines] == ["background_task_failed"] * 2
+    assert lines[0]["task"].endswith("watch")
 
 
 @pytest.mark.parametrize("module", [service, process])

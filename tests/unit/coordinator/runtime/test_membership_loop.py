@@ -46,7 +46,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_heartbeats_go_on_while_the_rest_of_the_process_is_blocked() -> None:
+async def test_heartbeats_go_on_while_the_rest_of_the_process_is_blocked() -> None:
     async def scenario() -> tuple[Brokers, list[DriverStep], float]:
         brokers, steps = Brokers(), list[DriverStep]()
         async with membership_loop(LoopWatch().run()) as loop:
@@ -59,7 +59,7 @@ def test_heartbeats_go_on_while_the_rest_of_the_process_is_blocked() -> None:
             await until(lambda: steps[-1].view.state is State.STOPPED)
         return brokers, steps, blocked_at
 
-    brokers, steps, blocked_at = asyncio.run(scenario())
+    brokers, steps, blocked_at = await scenario()
     meanwhile = [at for at in brokers.heartbeats if blocked_at < at < blocked_at + BLOCKED_S]
     assert len(meanwhile) > 5, "of about a hundred on an idle machine"
     assert brokers.threads == {THREAD}
@@ -75,7 +75,7 @@ def test_heartbeats_go_on_while_the_rest_of_the_process_is_blocked() -> None:
     ]
 
 
-def test_heartbeats_that_change_nothing_do_not_wake_the_process() -> None:
+async def test_heartbeats_that_change_nothing_do_not_wake_the_process() -> None:
     """A thousand groups at rest had two thousand such steps a second."""
 
     async def scenario() -> tuple[Brokers, list[DriverStep]]:
@@ -91,12 +91,12 @@ def test_heartbeats_that_change_nothing_do_not_wake_the_process() -> None:
             await until(lambda: steps[-1].view.state is State.STOPPED)
         return brokers, at_rest
 
-    brokers, at_rest = asyncio.run(scenario())
+    brokers, at_rest = await scenario()
     assert at_rest == []
     assert len(brokers.heartbeats) > 20
 
 
-def test_a_defect_is_handed_over_and_the_group_can_still_be_left() -> None:
+async def test_a_defect_is_handed_over_and_the_group_can_still_be_left() -> None:
     def broken(*_: object) -> tuple[membership.Command, ...]:
         raise RuntimeError("a bug")
 
@@ -112,13 +112,13 @@ def test_a_defect_is_handed_over_and_the_group_can_still_be_left() -> None:
         await asyncio.sleep(0)
         return brokers, steps
 
-    brokers, steps = asyncio.run(scenario())
+    brokers, steps = await scenario()
     assert str(steps[-1].error) == "a bug"
     assert steps[-1].view == steps[-2].view
     assert (brokers.left, brokers.abandoned) == (["an internal error"], 1)
 
 
-def test_a_membership_that_goes_on_ends_before_the_group_is_left_for_it() -> None:
+async def test_a_membership_that_goes_on_ends_before_the_group_is_left_for_it() -> None:
     """The rest of the process has met a defect."""
 
     async def scenario() -> Brokers:
@@ -133,10 +133,10 @@ def test_a_membership_that_goes_on_ends_before_the_group_is_left_for_it() -> Non
             assert max(brokers.heartbeats) < left_at
         return brokers
 
-    assert asyncio.run(scenario()).left == ["an internal error"]
+    assert (await scenario()).left == ["an internal error"]
 
 
-def test_what_is_left_on_the_loop_ends_with_it_and_later_calls_are_nothing() -> None:
+async def test_what_is_left_on_the_loop_ends_with_it_and_later_calls_are_nothing() -> None:
     async def scenario() -> tuple[MembershipDriver, Brokers]:
         brokers = Brokers()
         async with membership_loop(LoopWatch().run()) as loop:
@@ -145,7 +145,7 @@ def test_what_is_left_on_the_loop_ends_with_it_and_later_calls_are_nothing() -> 
             await until(lambda: brokers.heartbeats)
         return driver, brokers
 
-    driver, brokers = asyncio.run(scenario())
+    driver, brokers = await scenario()
     assert THREAD not in {thread.name for thread in threading.enumerate()}
     driver.post(membership.StopRequested())
     driver.close()

@@ -111,7 +111,7 @@ def test_groups_come_and_go(tmp_path: Path) -> None:
     assert fleet.refreshed_groups("team-a", "team-b") == ["orders", "team-a", "team-b"]
 
 
-def test_what_is_known_from_elsewhere_is_not_refreshed(tmp_path: Path) -> None:
+async def test_what_is_known_from_elsewhere_is_not_refreshed(tmp_path: Path) -> None:
     async def refreshes(fleet: Fleet) -> list[str]:
         for group in ("a", "b"):
             fleet.groups._refresh(group)
@@ -120,7 +120,7 @@ def test_what_is_known_from_elsewhere_is_not_refreshed(tmp_path: Path) -> None:
 
     fleet = Fleet(tmp_path, 'name = "a"', 'name = "b"')
     fleet.known_elsewhere = {"a"}
-    assert asyncio.run(refreshes(fleet)) == ["a rests", "b"]
+    assert await refreshes(fleet) == ["a rests", "b"]
 
 
 def test_nothing_is_dropped_by_a_list_that_is_not_full(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_named_group_that_a_pattern_selects_from_now_on_goes_on(tmp_path: Path
     assert sorted(fleet.groups.observers) == ["orders"]
 
 
-def run_for(fleet: Fleet, rebalances: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+async def run_for(fleet: Fleet, rebalances: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses of so many rebalances."""
     pauses: list[float] = []
 
@@ -219,39 +219,45 @@ def run_for(fleet: Fleet, rebalances: int, monkeypatch: pytest.MonkeyPatch) -> l
 
     limit = rebalances
     monkeypatch.setattr("bellwether_kafka.coordinator.runtime.observed_groups.asyncio.timeout", AtOnce)
-    assert asyncio.run(fleet.groups.run()) == 0
+    assert await fleet.groups.run() == 0
     return pauses
 
 
-def test_a_few_groups_are_refreshed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_few_groups_are_refreshed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(tmp_path, 'match = "*"')
     fleet.listed = [ListedGroup(name, "consumer") for name in ("a", "b", "c")]
-    assert run_for(fleet, 2, monkeypatch) == [INTERVAL_S, INTERVAL_S]
+    assert await run_for(fleet, 2, monkeypatch) == [INTERVAL_S, INTERVAL_S]
     assert fleet.refreshes == ["a", "b", "c"] * 2
 
 
-def test_where_nobody_is_yet_the_next_list_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run_for(Fleet(tmp_path, 'match = "*"'), 2, monkeypatch) == [INTERVAL_S, INTERVAL_S]
+async def test_where_nobody_is_yet_the_next_list_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await run_for(Fleet(tmp_path, 'match = "*"'), 2, monkeypatch) == [INTERVAL_S, INTERVAL_S]
 
 
-def test_refreshes_at_many_groups_are_spread_over_the_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refreshes_at_many_groups_are_spread_over_the_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fleet = Fleet(tmp_path, 'match = "*"')
     names = [f"group-{number:03}" for number in range(4 * TOGETHER_MIN)]
     fleet.listed = [ListedGroup(name, "consumer") for name in names]
-    assert run_for(fleet, 4, monkeypatch) == [2.5, 5.0, 7.5, 10.0]
+    assert await run_for(fleet, 4, monkeypatch) == [2.5, 5.0, 7.5, 10.0]
     assert fleet.refreshes == names
 
 
-def test_refreshes_that_cost_too_much_are_made_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refreshes_that_cost_too_much_are_made_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fleet = Fleet(tmp_path, 'match = "*"', cpu_s=4.0)
     fleet.listed = [ListedGroup(f"group-{number:03}", "consumer") for number in range(TOGETHER_MIN)]
     with capture_logs() as lines:
-        assert run_for(fleet, 4, monkeypatch) == [INTERVAL_S, INTERVAL_S, 20.0, 20.0], "first looks are no measure"
+        assert await run_for(fleet, 4, monkeypatch) == [INTERVAL_S, INTERVAL_S, 20.0, 20.0], (
+            "first looks are no measure"
+        )
     (line,) = events(lines, "refreshes_paced")
     assert (line["interval_s"], line["computed_s"]) == (20, 4.0)
 
 
-def test_a_refresh_that_still_waits_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refresh_that_still_waits_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Fleet(tmp_path, 'name = "a"')
 
     class Slow(Refreshed):
@@ -260,7 +266,7 @@ def test_a_refresh_that_still_waits_is_not_begun_again(tmp_path: Path, monkeypat
             await asyncio.Event().wait()
 
     fleet.groups.observers["a"] = cast("Any", Slow(fleet.selection('name = "a"').named["a"], fleet.refreshes))
-    run_for(fleet, 3, monkeypatch)
+    await run_for(fleet, 3, monkeypatch)
     assert fleet.refreshes == ["a"]
 
 

@@ -46,58 +46,50 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
-def test_a_solver_that_hangs_delays_no_generation_beyond_its_deadline_and_answers_none_of_the_next() -> None:
-    async def scenario() -> None:
-        group = Led(Policy("hangs", {"hangs": Hangs("hangs")}))
-        try:
-            group.solver.warm()
-            await until(lambda: group.solver.ready)
-            await group.planned(1, MEMBERS, seconds=4)
-            await group.planned(2, THREE, seconds=4)
-        finally:
-            await group.solver.close()
-
-    asyncio.run(scenario())
+async def test_a_solver_that_hangs_delays_no_generation_beyond_its_deadline_and_answers_none_of_the_next() -> None:
+    group = Led(Policy("hangs", {"hangs": Hangs("hangs")}))
+    try:
+        group.solver.warm()
+        await until(lambda: group.solver.ready)
+        await group.planned(1, MEMBERS, seconds=4)
+        await group.planned(2, THREE, seconds=4)
+    finally:
+        await group.solver.close()
 
 
 @pytest.mark.slow
-def test_a_solver_that_starts_too_late_is_killed_and_answers_no_later_generation(
+async def test_a_solver_that_starts_too_late_is_killed_and_answers_no_later_generation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its late "ready" was taken for the answer to the first job, and each answer for that to the next job."""
-
-    async def scenario() -> None:
-        group = Led(Policy("honest", {"honest": Plugin("honest")}))
-        try:
-            monkeypatch.setattr(solver, "START_S_MAX", 0.01)
-            group.solver.warm()
-            assert group.solver._starting is not None
-            await group.solver._starting
-            assert group.solver._process is None, "what is waited for no longer is killed"
-            await group.planned(1, MEMBERS, seconds=10)
-            monkeypatch.setattr(solver, "START_S_MAX", START_S)
-            await group.planned(2, MEMBERS, seconds=START_S)
-            await group.planned(3, THREE, seconds=START_S)
-            assert group.planner._proposal is not None
-            assert group.planner._proposal.decision.warnings == ()
-        finally:
-            await group.solver.close()
-
-    asyncio.run(scenario())
+    group = Led(Policy("honest", {"honest": Plugin("honest")}))
+    try:
+        monkeypatch.setattr(solver, "START_S_MAX", 0.01)
+        group.solver.warm()
+        assert group.solver._starting is not None
+        await group.solver._starting
+        assert group.solver._process is None, "what is waited for no longer is killed"
+        await group.planned(1, MEMBERS, seconds=10)
+        monkeypatch.setattr(solver, "START_S_MAX", START_S)
+        await group.planned(2, MEMBERS, seconds=START_S)
+        await group.planned(3, THREE, seconds=START_S)
+        assert group.planner._proposal is not None
+        assert group.planner._proposal.decision.warnings == ()
+    finally:
+        await group.solver.close()
 
 
-def test_a_defect_while_a_plan_is_made_ends_in_an_answer_to_the_membership(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        group = Resting()
+async def test_a_defect_while_a_plan_is_made_ends_in_an_answer_to_the_membership(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = Resting()
 
-        async def defect(_: Decide) -> Any:
-            raise KeyError("a defect")
+    async def defect(_: Decide) -> Any:
+        raise KeyError("a defect")
 
-        monkeypatch.setattr(group.planner, "plan", defect)
-        await group.runner._plan(Decide(7, "range", MEMBERS, ME, time.monotonic() + 5))
-        assert await group.posted() == [DecisionFailed(7, "KeyError: 'a defect'")]
-
-    asyncio.run(scenario())
+    monkeypatch.setattr(group.planner, "plan", defect)
+    await group.runner._plan(Decide(7, "range", MEMBERS, ME, time.monotonic() + 5))
+    assert await group.posted() == [DecisionFailed(7, "KeyError: 'a defect'")]
 
 
 def test_the_membership_leaves_rather_than_send_a_plan_for_other_members() -> None:

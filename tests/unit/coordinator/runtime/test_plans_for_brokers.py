@@ -53,32 +53,29 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: Path) -> None:
+async def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: Path) -> None:
     path, registry, received = tmp_path / "a.sock", CollectorRegistry(), list[PlannedRebalance[GroupPlan]]()
 
     def counted(outcome: str) -> float | None:
         return registry.get_sample_value("bellwether_served_requests_total", {"outcome": outcome})
 
-    async def run() -> None:
-        served = PlansForBrokers(f"unix:{path}", lambda _: policy("rack-first"), registry, received.append)
-        observers = Observers.of(*served.observers)
-        await served.start()
-        try:
-            assert len(await asyncio.to_thread(ask, path)) == 6
-            await until(lambda: counted("plan") == 1)
-            assert not received, "no observed group has these members yet"
-            (on_observation,) = observers.on_observation
-            on_observation(replace(SKEWED, kind="consumer"))
-            await asyncio.to_thread(ask, path)
-            await until(lambda: counted("plan") == 2)
-            (on_gone,) = observers.on_gone
-            on_gone(SKEWED.group_id)
-            await asyncio.to_thread(ask, path)
-            await until(lambda: counted("plan") == 3)
-        finally:
-            await served.stop()
-
-    asyncio.run(run())
+    served = PlansForBrokers(f"unix:{path}", lambda _: policy("rack-first"), registry, received.append)
+    observers = Observers.of(*served.observers)
+    await served.start()
+    try:
+        assert len(await asyncio.to_thread(ask, path)) == 6
+        await until(lambda: counted("plan") == 1)
+        assert not received, "no observed group has these members yet"
+        (on_observation,) = observers.on_observation
+        on_observation(replace(SKEWED, kind="consumer"))
+        await asyncio.to_thread(ask, path)
+        await until(lambda: counted("plan") == 2)
+        (on_gone,) = observers.on_gone
+        on_gone(SKEWED.group_id)
+        await asyncio.to_thread(ask, path)
+        await until(lambda: counted("plan") == 3)
+    finally:
+        await served.stop()
     (planned,) = received
     decision = planned.chosen.decision
     assert (decision.raw.group_id, decision.policy) == (SKEWED.group_id, "rack-first")
@@ -86,76 +83,64 @@ def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: 
     assert not path.exists()
 
 
-def test_a_group_that_was_converted_back_gets_no_orders_any_more(tmp_path: Path) -> None:
+async def test_a_group_that_was_converted_back_gets_no_orders_any_more(tmp_path: Path) -> None:
     path = tmp_path / "a.sock"
-
-    async def run() -> None:
-        served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None)
-        await served.start()
-        try:
-            served.on_observation(replace(SKEWED, kind="consumer"))
-            await asyncio.to_thread(ask, path)
-            await until(lambda: served.policies() == {SKEWED.group_id: "kafka"})
-            served.on_observation(replace(SKEWED, kind="classic"))
-            assert served.policies() == {}
-        finally:
-            await served.stop()
-
-    asyncio.run(run())
+    served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None)
+    await served.start()
+    try:
+        served.on_observation(replace(SKEWED, kind="consumer"))
+        await asyncio.to_thread(ask, path)
+        await until(lambda: served.policies() == {SKEWED.group_id: "kafka"})
+        served.on_observation(replace(SKEWED, kind="classic"))
+        assert served.policies() == {}
+    finally:
+        await served.stop()
 
 
-def test_a_group_with_another_assignor_gets_no_orders_any_more(tmp_path: Path) -> None:
+async def test_a_group_with_another_assignor_gets_no_orders_any_more(tmp_path: Path) -> None:
     """Orders began rebalances in it, which were refused."""
     path = tmp_path / "a.sock"
     asking = replace(SKEWED, kind="consumer", assignor="bellwether")
-
-    async def run() -> None:
-        served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None)
-        await served.start()
-        try:
-            served.on_observation(asking)
-            await asyncio.to_thread(ask, path)
-            await until(lambda: served.policies() != {})
-            other = replace(asking, assignor="uniform")
-            served.on_observation(other)
-            assert served.policies() != {}, "the broker may have asked after it described the group"
-            served.on_observation(other)
-            assert served.policies() == {}
-            await asyncio.to_thread(ask, path)
-            await until(lambda: served.policies() != {})
-            served.on_observation(other)
-            assert served.policies() != {}
-            served.on_observation(asking)
-            served.on_observation(other)
-            assert served.policies() != {}
-        finally:
-            await served.stop()
-
-    asyncio.run(run())
+    served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None)
+    await served.start()
+    try:
+        served.on_observation(asking)
+        await asyncio.to_thread(ask, path)
+        await until(lambda: served.policies() != {})
+        other = replace(asking, assignor="uniform")
+        served.on_observation(other)
+        assert served.policies() != {}, "the broker may have asked after it described the group"
+        served.on_observation(other)
+        assert served.policies() == {}
+        await asyncio.to_thread(ask, path)
+        await until(lambda: served.policies() != {})
+        served.on_observation(other)
+        assert served.policies() != {}
+        served.on_observation(asking)
+        served.on_observation(other)
+        assert served.policies() != {}
+    finally:
+        await served.stop()
 
 
-def test_the_orders_that_the_newest_plan_follows_are_known(tmp_path: Path) -> None:
+async def test_the_orders_that_the_newest_plan_follows_are_known(tmp_path: Path) -> None:
     """So that the first plan after a restart is not followed by another for them."""
     path, rules = tmp_path / "a.sock", (Rule("ban", "*", "rack:az9"),)
-
-    async def run() -> None:
-        served = PlansForBrokers(
-            f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None, rules_of=lambda _: rules
-        )
-        await served.start()
-        try:
-            served.on_observation(replace(SKEWED, kind="consumer"))
-            assert served.planned_rules(SKEWED.group_id) == ()
-            await asyncio.to_thread(ask, path)
-            await until(lambda: served.policies() != {})
-            assert served.planned_rules(SKEWED.group_id) == rules
-        finally:
-            await served.stop()
-
-    asyncio.run(run())
+    served = PlansForBrokers(
+        f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None, rules_of=lambda _: rules
+    )
+    await served.start()
+    try:
+        served.on_observation(replace(SKEWED, kind="consumer"))
+        assert served.planned_rules(SKEWED.group_id) == ()
+        await asyncio.to_thread(ask, path)
+        await until(lambda: served.policies() != {})
+        assert served.planned_rules(SKEWED.group_id) == rules
+    finally:
+        await served.stop()
 
 
-def test_an_application_is_planned_with_the_topics_that_its_observation_shows(tmp_path: Path) -> None:
+async def test_an_application_is_planned_with_the_topics_that_its_observation_shows(tmp_path: Path) -> None:
     """Until it is gone: a group that has another topology later is not planned by the former one."""
     decided = led(group(Thread("thread-1"), Thread("thread-2", process=2)))
     seen = Observation(
@@ -172,26 +157,22 @@ def test_an_application_is_planned_with_the_topics_that_its_observation_shows(tm
         {f"thread-{n}": Threads(f"00000000-0000-0000-0000-00000000000{n}") for n in (1, 2)},
     )
     path, reported = tmp_path / "a.sock", list[PlannedRebalance[GroupPlan]]()
-
-    async def run() -> None:
-        served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), reported.append)
-        await served.start()
-        try:
-            served.on_observation(seen)
-            assert len(await asyncio.to_thread(ask, path, asking)) == 8
-            await until(lambda: len(reported) == 1)
-            served.on_observation(replace(seen, shadow=None))
-            await asyncio.to_thread(ask, path, asking)
-            await until(lambda: len(reported) == 2)
-            served.on_gone("shop")
-            served.on_observation(replace(seen, shadow=None))
-            await asyncio.to_thread(ask, path, asking)
-            await until(lambda: len(reported) == 3)
-            assert served.policies() == {"shop": "streams-ha"}, "orders reach its broker, too"
-        finally:
-            await served.stop()
-
-    asyncio.run(run())
+    served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), reported.append)
+    await served.start()
+    try:
+        served.on_observation(seen)
+        assert len(await asyncio.to_thread(ask, path, asking)) == 8
+        await until(lambda: len(reported) == 1)
+        served.on_observation(replace(seen, shadow=None))
+        await asyncio.to_thread(ask, path, asking)
+        await until(lambda: len(reported) == 2)
+        served.on_gone("shop")
+        served.on_observation(replace(seen, shadow=None))
+        await asyncio.to_thread(ask, path, asking)
+        await until(lambda: len(reported) == 3)
+        assert served.policies() == {"shop": "streams-ha"}, "orders reach its broker, too"
+    finally:
+        await served.stop()
     topics = [planned.topics.subscribed for planned in reported]
     assert topics == [SHOP.source_topics, SHOP.source_topics, ("subtopology-0", "subtopology-1")]
 
@@ -215,7 +196,7 @@ class StartingBrokers:
         return dict.fromkeys(request.ids, "clicks")
 
 
-def test_a_topic_whose_name_could_not_be_read_is_asked_for_again(
+async def test_a_topic_whose_name_could_not_be_read_is_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker asks once for a group at rest, and until then orders on the topic were not followed."""
@@ -223,19 +204,15 @@ def test_a_topic_whose_name_could_not_be_read_is_asked_for_again(
     monkeypatch.setattr(plans_for_brokers, "FAILED_AGAIN_S", 0.01)
     path, brokers = tmp_path / "a.sock", StartingBrokers()
     served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None)
-
-    async def run() -> None:
-        await served.start()
-        beside = asyncio.create_task(served.beside(None, brokers, brokers))  # type: ignore[arg-type]  # what it uses
-        try:
-            await asyncio.to_thread(ask, path)
-            await until(lambda: len(brokers.asked) == 2)
-            assert not beside.done()
-        finally:
-            beside.cancel()
-            await served.stop()
-
-    asyncio.run(run())
+    await served.start()
+    beside = asyncio.create_task(served.beside(None, brokers, brokers))  # type: ignore[arg-type]  # what it uses
+    try:
+        await asyncio.to_thread(ask, path)
+        await until(lambda: len(brokers.asked) == 2)
+        assert not beside.done()
+    finally:
+        beside.cancel()
+        await served.stop()
     assert brokers.asked == [(topic_id(0),)] * 2
 
 
@@ -255,32 +232,29 @@ class Rebalanced:
         return 0
 
 
-def test_a_broker_that_did_not_wait_for_a_plan_is_made_to_ask_again_at_once(tmp_path: Path) -> None:
+async def test_a_broker_that_did_not_wait_for_a_plan_is_made_to_ask_again_at_once(tmp_path: Path) -> None:
     """A consumer that had joined had nothing for two refreshes."""
     path, gone, brokers = tmp_path / "a.sock", threading.Event(), Rebalanced()
 
     def policy_of(_: str) -> None:
         assert gone.wait(30)
 
-    async def run() -> None:
-        served = PlansForBrokers(f"unix:{path}", policy_of, CollectorRegistry(), lambda _: None)
-        await served.start()
-        beside = asyncio.create_task(served.beside(None, brokers, None))  # type: ignore[arg-type]  # what it uses
-        try:
-            served.on_observation(replace(SKEWED, kind="consumer"))
-            with socket.socket(socket.AF_UNIX) as line:
-                line.connect(str(path))
-                request = ASKING.encode()
-                line.sendall(wire.SIZE.pack(len(request)) + request)
-            gone.set()
-            await until(lambda: brokers.groups == [SKEWED.group_id])
-            await asyncio.to_thread(ask, path)
-            assert brokers.groups == [SKEWED.group_id]
-        finally:
-            beside.cancel()
-            await served.stop()
-
-    asyncio.run(run())
+    served = PlansForBrokers(f"unix:{path}", policy_of, CollectorRegistry(), lambda _: None)
+    await served.start()
+    beside = asyncio.create_task(served.beside(None, brokers, None))  # type: ignore[arg-type]  # what it uses
+    try:
+        served.on_observation(replace(SKEWED, kind="consumer"))
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(path))
+            request = ASKING.encode()
+            line.sendall(wire.SIZE.pack(len(request)) + request)
+        gone.set()
+        await until(lambda: brokers.groups == [SKEWED.group_id])
+        await asyncio.to_thread(ask, path)
+        assert brokers.groups == [SKEWED.group_id]
+    finally:
+        beside.cancel()
+        await served.stop()
 
 
 def uneven() -> Observation:
@@ -295,34 +269,29 @@ BY_RACK = replace(SKEWED, kind="consumer", assignor="bellwether-rack-first", epo
 
 
 @pytest.mark.parametrize("seen", [uneven(), BY_RACK], ids=["load", "racks"])
-def test_a_broker_is_made_to_ask_again_when_load_or_racks_have_changed(tmp_path: Path, seen: Observation) -> None:
+async def test_a_broker_is_made_to_ask_again_when_load_or_racks_have_changed(tmp_path: Path, seen: Observation) -> None:
     """It asks only when members or topics change: a group by load-aware stayed as it began, even by count."""
     brokers, weights = Rebalanced(), heavy_on_one(decided())
-
-    async def run() -> None:
-        served = PlansForBrokers(
-            f"unix:{tmp_path}/a.sock", lambda _: None, CollectorRegistry(), lambda _: None, weights=lambda _: weights
-        )
-        await served.start()
-        beside = asyncio.create_task(served.beside(None, brokers, None))  # type: ignore[arg-type]  # what it uses
-        try:
-            served.on_observation(replace(seen, state="Reconciling"))
-            await asyncio.sleep(0)
-            assert not brokers.groups
-            served.on_observation(seen)
-            await until(lambda: brokers.groups == [SKEWED.group_id])
-        finally:
-            beside.cancel()
-            await served.stop()
-
-    asyncio.run(run())
+    served = PlansForBrokers(
+        f"unix:{tmp_path}/a.sock", lambda _: None, CollectorRegistry(), lambda _: None, weights=lambda _: weights
+    )
+    await served.start()
+    beside = asyncio.create_task(served.beside(None, brokers, None))  # type: ignore[arg-type]  # what it uses
+    try:
+        served.on_observation(replace(seen, state="Reconciling"))
+        await asyncio.sleep(0)
+        assert not brokers.groups
+        served.on_observation(seen)
+        await until(lambda: brokers.groups == [SKEWED.group_id])
+    finally:
+        beside.cancel()
+        await served.stop()
 
 
-def test_a_jar_of_another_version_is_logged_once_in_a_while(tmp_path: Path) -> None:
+async def test_a_jar_of_another_version_is_logged_once_in_a_while(tmp_path: Path) -> None:
     """Its probes come twice a second, for as long as the broker runs."""
     path, registry = tmp_path / "a.sock", CollectorRegistry()
-
-    async def run() -> None:
+    with capture_logs() as logs:
         served = PlansForBrokers(f"unix:{path}", lambda _: None, registry, lambda _: None)
         await served.start()
         try:
@@ -334,22 +303,15 @@ def test_a_jar_of_another_version_is_logged_once_in_a_while(tmp_path: Path) -> N
             )
         finally:
             await served.stop()
-
-    with capture_logs() as logs:
-        asyncio.run(run())
     (refused,) = [entry for entry in logs if entry["event"] == "plan_refused"]
     assert "give the broker the jar of this release" in refused["reason"]
 
 
-def test_without_an_address_nothing_is_noted() -> None:
+async def test_without_an_address_nothing_is_noted() -> None:
     served = PlansForBrokers("", lambda _: None, CollectorRegistry(), lambda _: None)
     assert served.observers == ()
-
-    async def run() -> None:
-        await served.start()
-        await served.stop()
-
-    asyncio.run(run())
+    await served.start()
+    await served.stop()
 
 
 @pytest.mark.slow

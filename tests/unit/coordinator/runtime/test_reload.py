@@ -143,7 +143,7 @@ def test_a_new_version_behind_links_is_seen(tmp_path: Path) -> None:
     assert stamp_of(tmp_path / "c.toml") != before
 
 
-def test_it_refreshes_until_it_is_cancelled_and_errors_of_bellwether_are_not_the_end(
+async def test_it_refreshes_until_it_is_cancelled_and_errors_of_bellwether_are_not_the_end(
     file: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refreshes: list[bool] = []
@@ -157,14 +157,10 @@ def test_it_refreshes_until_it_is_cancelled_and_errors_of_bellwether_are_not_the
             raise ZeroDivisionError
 
     monkeypatch.setattr(file.reload, "refresh", refresh)
-
-    async def some_time() -> None:
+    with capture_logs() as lines:
         task = asyncio.create_task(file.reload.run())
         file.reload.ask()
         await asyncio.wait_for(enough.wait(), 60)
         task.cancel()
-
-    with capture_logs() as lines:
-        asyncio.run(some_time())
     assert refreshes[:3] == [True, False, False]
     assert [line["event"] for line in lines] == ["configuration_not_reloaded"]

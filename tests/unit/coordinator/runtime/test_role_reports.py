@@ -79,28 +79,27 @@ async def not_relieved(group_id: str, reason: str) -> bool:
 Change = Callable[[MembershipDriver], None]
 
 
-def ended(reported: list[Role], brokers: Brokers, change: Change = lambda _: None) -> tuple[GroupRunner[Any], int]:
+async def ended(
+    reported: list[Role], brokers: Brokers, change: Change = lambda _: None
+) -> tuple[GroupRunner[Any], int]:
     """A runner at its end, and its exit code. `change` is made to what drives its membership."""
 
     def receive(_: str, role: Role) -> None:
         reported.append(role)
 
-    async def scenario() -> tuple[GroupRunner[Any], int]:
-        nothing = cast("Any", SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None))
-        async with asyncio.timeout(60), membership_loop(LoopWatch().run()) as loop:
-            driver = remembering(MembershipDriver(CONFIG, brokers, loop))
-            change(driver)
-            hearing = (), (), (receive,)
-            runner = GroupRunner[Any](driver, cast("Any", brokers), nothing, nothing, *hearing, not_relieved)
-            return runner, await runner.run()
-
-    return asyncio.run(scenario())
+    nothing = cast("Any", SimpleNamespace(forget=lambda *_: None, delivered=lambda _: None))
+    async with asyncio.timeout(60), membership_loop(LoopWatch().run()) as loop:
+        driver = remembering(MembershipDriver(CONFIG, brokers, loop))
+        change(driver)
+        hearing = (), (), (receive,)
+        runner = GroupRunner[Any](driver, cast("Any", brokers), nothing, nothing, *hearing, not_relieved)
+        return runner, await runner.run()
 
 
-def test_a_change_is_reported_once_and_the_end_in_the_words_of_the_log() -> None:
+async def test_a_change_is_reported_once_and_the_end_in_the_words_of_the_log() -> None:
     reported: list[Role] = []
     with capture_logs() as lines:
-        process, code = ended(reported, Brokers(membership.Code.FENCED_INSTANCE_ID))
+        process, code = await ended(reported, Brokers(membership.Code.FENCED_INSTANCE_ID))
     assert code == EXIT_FENCED
     assert [role.reason for role in reported] == [R.STARTING, R.JOINING, R.EMPTY, R.FENCED]
     assert process.role == reported[-1]
@@ -117,19 +116,19 @@ def test_a_change_is_reported_once_and_the_end_in_the_words_of_the_log() -> None
         ([AnyCommitted(False, 16), AnyCommitted(True)], [R.UNKNOWN_GROUP, R.EMPTY]),
     ],
 )
-def test_the_offsets_of_a_group_that_seems_unknown_are_asked_for(
+async def test_the_offsets_of_a_group_that_seems_unknown_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, offsets: list[AnyCommitted | TransportError], reasons: list[NotLeading]
 ) -> None:
     monkeypatch.setattr(recollection, "ASK_AGAIN_S", 0.01)
     reported: list[Role] = []
     brokers = Restarted(*offsets)
     with capture_logs():
-        assert ended(reported, brokers)[1] == EXIT_FENCED
+        assert (await ended(reported, brokers))[1] == EXIT_FENCED
     assert [role.reason for role in reported] == [R.STARTING, R.JOINING, *reasons, R.FENCED]
     assert brokers.offsets == []
 
 
-def test_after_an_error_of_bellwether_the_role_is_not_what_the_membership_last_reported() -> None:
+async def test_after_an_error_of_bellwether_the_role_is_not_what_the_membership_last_reported() -> None:
     reported: list[Role] = []
     brokers = Brokers(membership.Code.NONE)
 
@@ -144,7 +143,7 @@ def test_after_an_error_of_bellwether_the_role_is_not_what_the_membership_last_r
         driver.machine.handle = broken  # type: ignore[method-assign]
 
     with capture_logs():
-        process, code = ended(reported, brokers, break_it)
+        process, code = await ended(reported, brokers, break_it)
     assert code == EXIT_BUG
     assert [role.reason for role in reported] == [R.STARTING, R.JOINING, R.EMPTY, R.FAILED]
     assert process.role.reason is R.FAILED
@@ -167,16 +166,11 @@ def test_a_lead_is_logged_without_a_reason() -> None:
     assert lines == [{"event": "role", "log_level": "info", "group": "orders", "leading": True}]
 
 
-def test_a_group_that_is_not_led_is_mentioned_again_and_again() -> None:
+async def test_a_group_that_is_not_led_is_mentioned_again_and_again() -> None:
     roles = {"led": Role(None, ""), "lost": FENCED}
-
-    async def refresh() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await remind(lambda: roles, lambda: 65.0, interval_s=0.01)
-
-    with capture_logs() as lines:
-        asyncio.run(refresh())
+    with capture_logs() as lines, pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await remind(lambda: roles, lambda: 65.0, interval_s=0.01)
     assert len(lines) > 1
     assert {(line["event"], line["group"], line["reason"], line["for_s"]) for line in lines} == {
         ("still_not_leading", "lost", "fenced", 60)

@@ -63,17 +63,17 @@ def service_on(missing: Missing, monkeypatch: pytest.MonkeyPatch) -> Service:
 
 
 @pytest.mark.parametrize("failure", list(WHY))
-def test_a_start_tries_until_brokers_answer(failure: Failure, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_start_tries_until_brokers_answer(failure: Failure, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = Missing(failure, attempts=12)
     service = service_on(missing, monkeypatch)
-    outcome = asyncio.run(service.run(handle_signals=False))
+    outcome = await service.run(handle_signals=False)
     assert outcome.messages == ("connected",)
     assert missing.tried > 12
     assert missing.closed
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_a_start_that_reaches_no_broker_is_stopped_in_order(hangs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_start_that_reaches_no_broker_is_stopped_in_order(hangs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = Missing(Failure.TIMED_OUT, attempts=1_000_000, hangs=hangs)
     service = service_on(missing, monkeypatch)
 
@@ -87,15 +87,15 @@ def test_a_start_that_reaches_no_broker_is_stopped_in_order(hangs: bool, monkeyp
         service.stop()
         return await running
 
-    assert asyncio.run(scenario()) == ServiceOutcome(0)
+    assert await scenario() == ServiceOutcome(0)
     assert missing.closed
 
 
-def test_a_stop_before_the_start_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stop_before_the_start_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     service = service_on(Missing(Failure.DISCONNECTED, attempts=1_000_000), monkeypatch)
 
     async def scenario() -> ServiceOutcome:
         service.stop()
         return await service.run(handle_signals=False)
 
-    assert asyncio.run(scenario()) == ServiceOutcome(0)
+    assert await scenario() == ServiceOutcome(0)

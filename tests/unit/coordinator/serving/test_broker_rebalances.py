@@ -63,7 +63,7 @@ async def rebalances_are_begun(served: PlansForBrokers, coordinator: object, act
     beside.cancel()
 
 
-def ordered_rebalance(folder: Path, coordinator: Coordinator) -> list[MutableMapping[str, Any]]:
+async def ordered_rebalance(folder: Path, coordinator: Coordinator) -> list[MutableMapping[str, Any]]:
     """The log of a rebalance that is ordered in an observed group."""
     served = quick_to_retry(folder)
 
@@ -72,7 +72,7 @@ def ordered_rebalance(folder: Path, coordinator: Coordinator) -> list[MutableMap
         served.begin_rebalance("skewed", "eve has ordered it")
 
     with capture_logs() as logs:
-        asyncio.run(rebalances_are_begun(served, coordinator, order))
+        await rebalances_are_begun(served, coordinator, order)
     return logs
 
 
@@ -86,26 +86,26 @@ def ordered_rebalance(folder: Path, coordinator: Coordinator) -> list[MutableMap
     ],
     ids=["assigned by its broker", "without members", "classic or deleted since it was seen", "not loaded"],
 )
-def test_a_temporary_member_joins_only_a_group_that_its_broker_assigns_now(
+async def test_a_temporary_member_joins_only_a_group_that_its_broker_assigns_now(
     tmp_path: Path, error: int, members: int, joined: list[str], logged: list[str]
 ) -> None:
     coordinator = Coordinator(error, members)
 
-    logs = ordered_rebalance(tmp_path, coordinator)
+    logs = await ordered_rebalance(tmp_path, coordinator)
     assert coordinator.joined == joined
     assert [line.get("reason", line["event"]) for line in logs] == logged
 
 
-def test_a_rebalance_is_begun_once_its_coordinator_node_answers(tmp_path: Path) -> None:
+async def test_a_rebalance_is_begun_once_its_coordinator_node_answers(tmp_path: Path) -> None:
     """The order was withdrawn or counted as followed by then, and lost with a restart of brokers."""
     coordinator = Coordinator(Code.COORDINATOR_LOAD_IN_PROGRESS, 1, errors=2)
 
-    logs = ordered_rebalance(tmp_path, coordinator)
+    logs = await ordered_rebalance(tmp_path, coordinator)
     assert coordinator.joined == ["skewed"]
     assert [line["event"] for line in logs] == ["rebalance_not_begun"] * 2 + ["rebalance_begun"]
 
 
-def test_orders_while_a_coordinator_node_is_away_begin_one_rebalance(tmp_path: Path) -> None:
+async def test_orders_while_a_coordinator_node_is_away_begin_one_rebalance(tmp_path: Path) -> None:
     """Each began one of its own once the node was back."""
     coordinator = Coordinator(Code.COORDINATOR_LOAD_IN_PROGRESS, 1, errors=2)
     served = quick_to_retry(tmp_path)
@@ -116,12 +116,12 @@ def test_orders_while_a_coordinator_node_is_away_begin_one_rebalance(tmp_path: P
             served.begin_rebalance("skewed", f"{name} has ordered it")
 
     with capture_logs() as logs:
-        asyncio.run(rebalances_are_begun(served, coordinator, order))
+        await rebalances_are_begun(served, coordinator, order)
     assert coordinator.joined == ["skewed"]
     assert (logs[-1]["event"], logs[-1]["cause"]) == ("rebalance_begun", "eve has ordered it; ann has ordered it")
 
 
-def test_an_order_that_is_given_while_the_broker_is_asked_begins_another_rebalance(tmp_path: Path) -> None:
+async def test_an_order_that_is_given_while_the_broker_is_asked_begins_another_rebalance(tmp_path: Path) -> None:
     """The broker may have asked for the plan before the order was in force."""
     served = quick_to_retry(tmp_path)
 
@@ -137,12 +137,12 @@ def test_an_order_that_is_given_while_the_broker_is_asked_begins_another_rebalan
 
     coordinator = Slow(0, 1)
     with capture_logs() as logs:
-        asyncio.run(rebalances_are_begun(served, coordinator, order))
+        await rebalances_are_begun(served, coordinator, order)
     assert coordinator.joined == ["skewed"] * 2
     assert [line["cause"] for line in logs] == ["eve has ordered it", "ann has ordered it"]
 
 
-def test_a_member_that_joined_without_a_plan_makes_the_broker_ask_again(tmp_path: Path) -> None:
+async def test_a_member_that_joined_without_a_plan_makes_the_broker_ask_again(tmp_path: Path) -> None:
     """It had nothing until the next member joined or left."""
     coordinator = Coordinator(0, 3)
     members = (*SKEWED.members, replace(SKEWED.members[0], member_id="late", owned=()))
@@ -154,7 +154,7 @@ def test_a_member_that_joined_without_a_plan_makes_the_broker_ask_again(tmp_path
         for _ in range(5):
             served.on_observation(idle)
 
-    asyncio.run(rebalances_are_begun(served, coordinator, observe))
+    await rebalances_are_begun(served, coordinator, observe)
     assert coordinator.joined == ["g"], "once"
 
 
@@ -176,18 +176,14 @@ class Streams:
         return 0 if topology == self.topology else OTHER_TOPOLOGY
 
 
-def ordered_in_application(folder: Path, coordinator: Streams, times: int = 1) -> list[str]:
+async def ordered_in_application(folder: Path, coordinator: Streams, times: int = 1) -> list[str]:
     """What is logged when rebalances are ordered in an observed application."""
     served = quick_to_retry(folder)
     served.on_observation(replace(SKEWED, group_id="shop", kind="streams"))
-
-    async def run() -> None:
+    with capture_logs() as logs:
         for _ in range(times):
             order = lambda: served.begin_rebalance("shop", "eve has ordered it")  # noqa: E731 - one of several
             await rebalances_are_begun(served, coordinator, order)
-
-    with capture_logs() as logs:
-        asyncio.run(run())
     return [line.get("reason", line["event"]) for line in logs]
 
 
@@ -196,16 +192,16 @@ def shown(topology: SentTopology | None = SHOWN, *, members: int = 3, assignor: 
     return BrokerGroup("shop", "streams", 0, members=members_seen, topology=topology, assignor=assignor)
 
 
-def test_a_temporary_member_joins_an_application_with_its_topology(tmp_path: Path) -> None:
+async def test_a_temporary_member_joins_an_application_with_its_topology(tmp_path: Path) -> None:
     coordinator = Streams(shown())
-    assert ordered_in_application(tmp_path, coordinator) == ["rebalance_begun"]
+    assert await ordered_in_application(tmp_path, coordinator) == ["rebalance_begun"]
     assert coordinator.joined == [LIKELY]
     assert all(member_id.startswith("bellwether-temporary-") for member_id in coordinator.member_ids)
 
 
-def test_the_topology_that_a_broker_has_accepted_is_the_first_the_next_time(tmp_path: Path) -> None:
+async def test_the_topology_that_a_broker_has_accepted_is_the_first_the_next_time(tmp_path: Path) -> None:
     coordinator = Streams(shown(), LAST)
-    assert ordered_in_application(tmp_path, coordinator, times=2) == ["rebalance_begun"] * 2
+    assert await ordered_in_application(tmp_path, coordinator, times=2) == ["rebalance_begun"] * 2
     assert coordinator.joined == [*possible_topologies(SHOWN), LAST]
 
 
@@ -245,11 +241,11 @@ def test_the_topology_that_a_broker_has_accepted_is_the_first_the_next_time(tmp_
         "of a topology that is not shown",
     ],
 )
-def test_no_member_joins_an_application_that_it_would_disturb_or_create(
+async def test_no_member_joins_an_application_that_it_would_disturb_or_create(
     tmp_path: Path, described: BrokerGroup, joined: int, logged: list[str]
 ) -> None:
     coordinator = Streams(described, SentTopology(1, ()))
-    assert ordered_in_application(tmp_path, coordinator) == logged
+    assert await ordered_in_application(tmp_path, coordinator) == logged
     assert len(coordinator.joined) == joined
 
 
@@ -262,17 +258,17 @@ class Deleted(Streams):
         return 0
 
 
-def test_a_group_that_was_deleted_just_before_a_temporary_member_created_it_is_reported(tmp_path: Path) -> None:
+async def test_a_group_that_was_deleted_just_before_a_temporary_member_created_it_is_reported(tmp_path: Path) -> None:
     """The application may have another topology, with which its members would be refused."""
     coordinator = Deleted(replace(shown(), epoch=7))
-    (created, begun) = ordered_in_application(tmp_path, coordinator)
+    (created, begun) = await ordered_in_application(tmp_path, coordinator)
     assert "which created it with a likely topology" in created
     assert begun == "rebalance_begun"
     left = Streams(replace(shown(), epoch=7))
-    assert ordered_in_application(tmp_path, left) == ["rebalance_begun"], "its members remain"
+    assert await ordered_in_application(tmp_path, left) == ["rebalance_begun"], "its members remain"
 
 
-def test_a_group_that_is_forgotten_meanwhile_is_reported_as_well(tmp_path: Path) -> None:
+async def test_a_group_that_is_forgotten_meanwhile_is_reported_as_well(tmp_path: Path) -> None:
     """The rebalance ended with a KeyError, and with it the causes that waited."""
     served = quick_to_retry(tmp_path)
 
@@ -287,7 +283,7 @@ def test_a_group_that_is_forgotten_meanwhile_is_reported_as_well(tmp_path: Path)
         served.begin_rebalance("skewed", "eve has ordered it")
 
     with capture_logs() as logs:
-        asyncio.run(rebalances_are_begun(served, Forgotten(replace(shown(), epoch=7)), order))
+        await rebalances_are_begun(served, Forgotten(replace(shown(), epoch=7)), order)
     assert [entry["event"] for entry in logs if entry["event"].startswith(("group_c", "rebal"))] == [
         "group_created",
         "rebalance_begun",
@@ -295,7 +291,7 @@ def test_a_group_that_is_forgotten_meanwhile_is_reported_as_well(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_another_order_is_tried_at_once_while_a_failed_one_waits(tmp_path: Path) -> None:
+async def test_another_order_is_tried_at_once_while_a_failed_one_waits(tmp_path: Path) -> None:
     """It waited with it for up to half a minute, and its command ended before that."""
     path = f"unix:{tmp_path}/a.sock"
     served = PlansForBrokers(path, lambda _: None, CollectorRegistry(), lambda _: None, retry_s=(3_600.0,))
@@ -307,6 +303,6 @@ def test_another_order_is_tried_at_once_while_a_failed_one_waits(tmp_path: Path)
         asyncio.get_running_loop().call_later(0.05, served.begin_rebalance, "skewed", "ann has ordered it")
 
     with capture_logs() as logs:
-        asyncio.run(asyncio.wait_for(rebalances_are_begun(served, coordinator, orders), 60))
+        await asyncio.wait_for(rebalances_are_begun(served, coordinator, orders), 60)
     (begun,) = [entry["cause"] for entry in logs if entry["event"] == "rebalance_begun"]
     assert begun == "eve has ordered it; ann has ordered it"

@@ -58,43 +58,39 @@ class Reported:
         return self.now
 
 
-def test_bytes_and_money_by_rack_pair() -> None:
+async def test_bytes_and_money_by_rack_pair() -> None:
     metrics, reported = Metrics(), Reported()
     cost = CostMetrics(metrics, CostSettings(price_per_gb=0.02, currency="EUR", follower_fetching=False), reported)
     cost.on_observation(seen())
-    asyncio.run(cost.refresh())
+    await cost.refresh()
     assert samples(metrics, "cross_rack_bytes_per_second") == {("az2", "az1"): 1e6}
     assert samples(metrics, "cross_rack_cost_per_hour") == pytest.approx({("EUR", "az2", "az1"): 0.072})
     assert samples(metrics, "weighed_partitions") == {(): 2}
     assert samples(metrics, "cross_rack_read_partitions") == {("az2", "az1"): 1}
 
     reported.now = HEAVY
-    asyncio.run(cost.refresh())
+    await cost.refresh()
     assert samples(metrics, "cross_rack_bytes_per_second") == {("az2", "az1"): 3e6}
     cost.on_note("group", Note(NoteKind.LEFT, "", 1))
     assert samples(metrics, "cross_rack_bytes_per_second") == {}
 
 
-def test_without_weights_partitions_are_counted() -> None:
+async def test_without_weights_partitions_are_counted() -> None:
     metrics = Metrics()
     cost = CostMetrics(metrics, None, None)
     cost.on_observation(seen())
-
-    async def until_counted() -> None:
-        task = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
-        async with asyncio.timeout(60):
-            while not samples(metrics, "cross_rack_read_partitions"):  # noqa: ASYNC110 - a gauge notifies nothing
-                await asyncio.sleep(0.01)
-        task.cancel()
-
-    asyncio.run(until_counted())
+    task = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
+    async with asyncio.timeout(60):
+        while not samples(metrics, "cross_rack_read_partitions"):  # noqa: ASYNC110 - a gauge notifies nothing
+            await asyncio.sleep(0.01)
+    task.cancel()
     assert samples(metrics, "cross_rack_read_partitions") == {("az2", "az1"): 1}
     for name in ("cross_rack_bytes_per_second", "cross_rack_cost_per_hour", "weighed_partitions"):
         assert samples(metrics, name) == {}
 
 
 @pytest.mark.slow
-def test_a_group_whose_cost_could_not_be_computed_once_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_group_whose_cost_could_not_be_computed_once_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_cost, "INTERVAL_S", 0.01)
     metrics = Metrics()
     cost = CostMetrics(metrics, CostSettings(follower_fetching=False), None)
@@ -107,15 +103,11 @@ def test_a_group_whose_cost_could_not_be_computed_once_is_computed_again(monkeyp
         return traffic(*arguments)
 
     monkeypatch.setattr(cost, "_traffic", traffic_or_error)
-
-    async def until_counted() -> None:
-        task = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
-        async with asyncio.timeout(60):
-            while not samples(metrics, "cross_rack_read_partitions"):  # noqa: ASYNC110 - a gauge notifies no task
-                await asyncio.sleep(0.01)
-        task.cancel()
-
-    asyncio.run(until_counted())
+    task = asyncio.create_task(cost.beside(None, None, Refusing()))  # type: ignore[arg-type]  # as an admin client
+    async with asyncio.timeout(60):
+        while not samples(metrics, "cross_rack_read_partitions"):  # noqa: ASYNC110 - a gauge notifies no task
+            await asyncio.sleep(0.01)
+    task.cancel()
 
 
 def test_pairs_are_bounded_and_nothing_is_lost() -> None:
@@ -129,18 +121,18 @@ def test_pairs_are_bounded_and_nothing_is_lost() -> None:
     assert sum(values.values()) == sum(many.values())
 
 
-def test_a_group_that_is_no_longer_refreshed_shows_nothing_any_more() -> None:
+async def test_a_group_that_is_no_longer_refreshed_shows_nothing_any_more() -> None:
     metrics = Metrics()
     costs, observed = CostMetrics(metrics, None, lambda: LIGHT), ObservedMetrics(metrics)
     for listener in (costs.on_observation, observed.on_observation):
         listener(seen())
-    asyncio.run(costs.refresh())
+    await costs.refresh()
     shown = {s.name for family in metrics.registry.collect() for s in family.samples if "group" in s.labels}
     assert {"bellwether_observed_members", "bellwether_weighed_partitions"} <= shown
     costs.on_gone("group")
     metrics.on_gone("group")
     assert not [s.name for family in metrics.registry.collect() for s in family.samples if "group" in s.labels]
-    asyncio.run(costs.refresh())
+    await costs.refresh()
     assert samples(metrics, "weighed_partitions") == {}
 
 

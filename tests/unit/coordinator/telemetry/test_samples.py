@@ -1,6 +1,5 @@
 """Lag and traffic from two samples of offsets and sizes: measured, estimated, or reported as unknown."""
 
-import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -109,28 +108,25 @@ def test_traffic_needs_two_refreshes_at_the_same_partitions() -> None:
     assert kept.events[-1][0] == "lag"
 
 
-def sizes_from(*answers: Sizes | TransportError, down: Collection[int] = ()) -> Sizes:
-    async def scenario() -> Sizes:
-        transport, admin = AnsweringBrokers(*answers), cast("Any", AdminOfBrokers(len(answers), down=down))
-        try:
-            return dict(await Sampler(Kept())._sizes({"t": 2}, transport, admin))
-        finally:
-            await transport.close()
-
-    return asyncio.run(scenario())
+async def sizes_from(*answers: Sizes | TransportError, down: Collection[int] = ()) -> Sizes:
+    transport, admin = AnsweringBrokers(*answers), cast("Any", AdminOfBrokers(len(answers), down=down))
+    try:
+        return dict(await Sampler(Kept())._sizes({"t": 2}, transport, admin))
+    finally:
+        await transport.close()
 
 
-def test_sizes_are_unknown_of_partitions_without_a_replica_on_a_broker_that_answers() -> None:
-    assert sizes_from(FOLLOWER, LEADER) == LEADER
-    assert sizes_from(FOLLOWER, SILENT) == FOLLOWER
-    assert sizes_from(FOLLOWER, LEADER, down=[1]) == FOLLOWER
-    assert sizes_from(SILENT, SILENT) == {}, "a sample without sizes, and not none at all"
+async def test_sizes_are_unknown_of_partitions_without_a_replica_on_a_broker_that_answers() -> None:
+    assert await sizes_from(FOLLOWER, LEADER) == LEADER
+    assert await sizes_from(FOLLOWER, SILENT) == FOLLOWER
+    assert await sizes_from(FOLLOWER, LEADER, down=[1]) == FOLLOWER
+    assert await sizes_from(SILENT, SILENT) == {}, "a sample without sizes, and not none at all"
 
 
 @pytest.mark.parametrize(("answer", "reason"), [({}, "the ACL DESCRIBE on Cluster"), (SILENT, "no answer in time")])
-def test_the_log_names_why_sizes_are_unknown(answer: Sizes | TransportError, reason: str) -> None:
+async def test_the_log_names_why_sizes_are_unknown(answer: Sizes | TransportError, reason: str) -> None:
     with capture_logs() as lines:
-        sizes_from(answer)
+        await sizes_from(answer)
     (line,) = lines
     assert line["event"] == "sizes_unknown"
     assert reason in line["reason"]

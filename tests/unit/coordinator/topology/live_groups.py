@@ -1,7 +1,5 @@
 """Groups whose topology is learned or read, and the brokers that show them."""
 
-import asyncio
-from collections.abc import Coroutine
 from typing import Any
 
 from bellwether_kafka.assignors.shared import AssignedMember
@@ -9,10 +7,6 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs, To
 from bellwether_kafka.coordinator.topology import Learned, TopologyKeeper
 from bellwether_kafka.coordinator.topology.learn import learn
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, A, B, Thread, group, led
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
 
 
 def shown() -> tuple[AssignedMember, ...]:

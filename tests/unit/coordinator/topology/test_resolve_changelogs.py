@@ -1,10 +1,8 @@
 """A learned topology in which it is open whose a changelog is: what the members of its own rebalances say of it."""
 
-import asyncio
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -39,10 +37,6 @@ TWO = Topology(
 ENDS = {"app-s-changelog": np.array([5001, 4900]), "app-r-changelog": np.array([92, 100])}
 NOTHING: Mapping[str, LongArray] = {}
 A, B = Thread("a", 1), Thread("b", 2)
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
 
 
 def remembered(*threads: Thread, topology: Topology = SHOP, counts: Mapping[str, int] = SHOP_COUNTS) -> StreamsMemory:
@@ -159,22 +153,19 @@ def order(app: App, generation: int, *threads: Thread) -> Decide:
     return app.order(generation, *threads, deadline=time.monotonic() + 5.0)
 
 
-def test_one_process_is_led_all_the_same_and_what_it_says_later_is_kept() -> None:
-    async def scenario() -> None:
-        app = open_app()
-        planned = await app.planner.plan(order(app, 1, A))
-        decision = planned.chosen.decision
-        assert not decision.plan.lags_known
-        assert (decision.plan.target.active == 0).all()
-        app.planner.delivered(1)
-        assert app.topology_source.topology is OPEN, "nothing has been said yet"
-        planned = await app.planner.plan(order(app, 2, A.after(decision)))
-        assert planned.chosen.decision.plan.lags_known
-        app.planner.delivered(2)
-        assert app.topology_source.topology is not None
-        assert app.topology_source.topology.digest == SHOP.digest
-
-    run(scenario())
+async def test_one_process_is_led_all_the_same_and_what_it_says_later_is_kept() -> None:
+    app = open_app()
+    planned = await app.planner.plan(order(app, 1, A))
+    decision = planned.chosen.decision
+    assert not decision.plan.lags_known
+    assert (decision.plan.target.active == 0).all()
+    app.planner.delivered(1)
+    assert app.topology_source.topology is OPEN, "nothing has been said yet"
+    planned = await app.planner.plan(order(app, 2, A.after(decision)))
+    assert planned.chosen.decision.plan.lags_known
+    app.planner.delivered(2)
+    assert app.topology_source.topology is not None
+    assert app.topology_source.topology.digest == SHOP.digest
 
 
 class Ends(Log):
@@ -212,61 +203,43 @@ def pair(read: int) -> tuple[Thread, Thread]:
     )
 
 
-def test_several_processes_are_led_where_every_way_gives_the_same_plan() -> None:
+async def test_several_processes_are_led_where_every_way_gives_the_same_plan() -> None:
     """Both logs are so nearly of one length that no report distinguishes them: nor do the plans differ."""
-
-    async def scenario() -> None:
-        app = app_of_two({"app-s-changelog": 502, "app-r-changelog": 500})
-        planned = await app.planner.plan(order(app, 1, *pair(499)))
-        decision = planned.chosen.decision
-        assert decision.plan.lags_known
-        assert decision.plan.target.active.tolist() == [0, 1, 0, 1], "everybody goes on with what runs there"
-        app.planner.delivered(1)
-        assert app.topology_source.topology is not None
-        assert app.topology_source.topology.undecided == TWO.undecided, (
-            "it stays open, and is looked at again in each round"
-        )
-
-    run(scenario())
+    app = app_of_two({"app-s-changelog": 502, "app-r-changelog": 500})
+    planned = await app.planner.plan(order(app, 1, *pair(499)))
+    decision = planned.chosen.decision
+    assert decision.plan.lags_known
+    assert decision.plan.target.active.tolist() == [0, 1, 0, 1], "everybody goes on with what runs there"
+    app.planner.delivered(1)
+    assert app.topology_source.topology is not None
+    assert app.topology_source.topology.undecided == TWO.undecided, (
+        "it stays open, and is looked at again in each round"
+    )
 
 
-def test_several_processes_are_left_to_java_where_the_ways_differ() -> None:
+async def test_several_processes_are_left_to_java_where_the_ways_differ() -> None:
     """One log is long and the other short: who has read half of the short one has caught up, or has hardly begun."""
-
-    async def scenario() -> None:
-        app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
-        with pytest.raises(RefusalError, match="which subtopology these belong to: app-r-changelog, app-s-changelog"):
-            await app.planner.plan(order(app, 1, *(replace(t, sums={}) for t in pair(0))))
-        assert app.topology_source.topology is not None
-        assert app.topology_source.topology.undecided
-
-    run(scenario())
+    app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
+    with pytest.raises(RefusalError, match="which subtopology these belong to: app-r-changelog, app-s-changelog"):
+        await app.planner.plan(order(app, 1, *(replace(t, sums={}) for t in pair(0))))
+    assert app.topology_source.topology is not None
+    assert app.topology_source.topology.undecided
 
 
-def test_a_process_that_restarted_is_not_led_by_one_of_several_possibilities() -> None:
-    async def scenario() -> None:
-        app = app_of_two({"app-s-changelog": 500, "app-r-changelog": 500})
-        a, b = pair(499)
-        with pytest.raises(RefusalError, match="has restarted and may run another version"):
-            await app.planner.plan(order(app, 1, a, replace(b, member_id="c", process=3)))
-
-    run(scenario())
+async def test_a_process_that_restarted_is_not_led_by_one_of_several_possibilities() -> None:
+    app = app_of_two({"app-s-changelog": 500, "app-r-changelog": 500})
+    a, b = pair(499)
+    with pytest.raises(RefusalError, match="has restarted and may run another version"):
+        await app.planner.plan(order(app, 1, a, replace(b, member_id="c", process=3)))
 
 
-def test_a_leader_may_be_removed_to_read_what_it_reports() -> None:
+async def test_a_leader_may_be_removed_to_read_what_it_reports() -> None:
     """Before that nothing is known of a group at rest but what its members said when they joined."""
-
-    async def scenario() -> None:
-        app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
-        assert (await app.planner.compare(order(app, -1, *pair(250)))).decision.plan.view.size == 2
-
-    run(scenario())
+    app = app_of_two({"app-s-changelog": 90_000, "app-r-changelog": 500})
+    assert (await app.planner.compare(order(app, -1, *pair(250)))).decision.plan.view.size == 2
 
 
-def test_what_a_person_left_open_in_a_file_is_not_led() -> None:
-    async def scenario() -> None:
-        app = App(topology_source=TopologySource(replace(OPEN, source="file")))
-        with pytest.raises(RefusalError, match="does not say which subtopology"):
-            await app.planner.plan(order(app, 1, A))
-
-    run(scenario())
+async def test_what_a_person_left_open_in_a_file_is_not_led() -> None:
+    app = App(topology_source=TopologySource(replace(OPEN, source="file")))
+    with pytest.raises(RefusalError, match="does not say which subtopology"):
+        await app.planner.plan(order(app, 1, A))

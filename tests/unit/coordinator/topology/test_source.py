@@ -1,5 +1,6 @@
 """A topology from a file and from the live group, what they say of each other, and internal topics that are missing."""
 
+import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
@@ -29,7 +30,7 @@ from bellwether_kafka.coordinator.topology.changelog_search import NOTHING
 from bellwether_kafka.coordinator.topology.given_topology import contradiction
 from tests.unit.assignors.streams.world import CHANGELOG, SHOP, SHOP_COUNTS
 from tests.unit.coordinator.planning.applications import Cluster
-from tests.unit.coordinator.topology.live_groups import keeper, run, shown
+from tests.unit.coordinator.topology.live_groups import keeper, shown
 from tests.unit.coordinator.topology.test_file import exported
 
 RETRY_S = 30.0
@@ -77,10 +78,10 @@ def answered(value: object) -> "Future[Any]":
     return answer
 
 
-def test_a_topology_is_learned_from_a_settled_group() -> None:
+async def test_a_topology_is_learned_from_a_settled_group() -> None:
     topology_keeper = keeper()
     assert topology_keeper.topology is None
-    run(topology_keeper.observe(shown()))
+    await topology_keeper.observe(shown())
     assert topology_keeper.topology is not None
     assert topology_keeper.topology.source == "learned"
     assert topology_keeper.topology.changelogs == (CHANGELOG,)
@@ -88,16 +89,16 @@ def test_a_topology_is_learned_from_a_settled_group() -> None:
     assert topology_keeper.mismatch == ""
 
 
-def test_what_cannot_be_learned_leaves_everything_as_it_was() -> None:
+async def test_what_cannot_be_learned_leaves_everything_as_it_was() -> None:
     topology_keeper = keeper()
     (first, second) = shown()
-    run(topology_keeper.observe((first, replace(second, assignment=b""))))
+    await topology_keeper.observe((first, replace(second, assignment=b"")))
     assert topology_keeper.topology is None
-    run(topology_keeper.observe(()))
+    await topology_keeper.observe(())
     assert topology_keeper.learned_from_members == frozenset()
 
 
-def test_what_is_open_is_refreshed_again_after_a_while_and_may_be_settled() -> None:
+async def test_what_is_open_is_refreshed_again_after_a_while_and_may_be_settled() -> None:
     now, learned = [0.0], []
 
     async def learner(application_id: str, members: Any, *_: object) -> Learned:
@@ -108,16 +109,16 @@ def test_what_is_open_is_refreshed_again_after_a_while_and_may_be_settled() -> N
     members = shown()
     for at_s in (0.0, RETRY_S / 2, RETRY_S, RETRY_S * 1.5):
         now[0] = at_s
-        run(topology_keeper.observe(members))
+        await topology_keeper.observe(members)
     assert learned == [0.0, RETRY_S], "by the same members"
     topology_keeper.settle(replace(SHOP, source="learned"))
     now[0] = RETRY_S * 3
-    run(topology_keeper.observe(members))
+    await topology_keeper.observe(members)
     assert learned == [0.0, RETRY_S]
     assert topology_keeper.topology == replace(SHOP, source="learned")
 
 
-def test_other_members_are_learned_from_at_once() -> None:
+async def test_other_members_are_learned_from_at_once() -> None:
     """A new version that came within the wait was led by the topology of the old one."""
     learned = []
 
@@ -127,35 +128,35 @@ def test_other_members_are_learned_from_at_once() -> None:
 
     topology_keeper = TopologyKeeper("shop", None, None, None, learn=learner, clock=lambda: 0.0)  # type: ignore[arg-type]  # not asked
     (first, second) = shown()
-    run(topology_keeper.observe((first, second)))
+    await topology_keeper.observe((first, second))
     topology_keeper.settle(replace(SHOP, source="learned"))
-    run(topology_keeper.observe((first, replace(second, member_id="b'"))))
+    await topology_keeper.observe((first, replace(second, member_id="b'")))
     assert learned == [{"a", "b"}, {"a", "b'"}]
     assert topology_keeper.learned_from_members == {"a", "b'"}
 
 
-def test_what_could_not_be_learned_is_tried_again_after_a_while() -> None:
+async def test_what_could_not_be_learned_is_tried_again_after_a_while() -> None:
     now = [0.0]
     topology_keeper = keeper(clock=lambda: now[0])
     (first, second) = shown()
-    run(topology_keeper.observe((first, replace(second, assignment=b""))))
-    run(topology_keeper.observe(shown()))
+    await topology_keeper.observe((first, replace(second, assignment=b"")))
+    await topology_keeper.observe(shown())
     assert topology_keeper.topology is None
     now[0] += RETRY_S
-    run(topology_keeper.observe(shown()))
+    await topology_keeper.observe(shown())
     assert topology_keeper.topology is not None
 
 
-def test_a_file_wins_and_a_live_group_that_contradicts_it_is_reported() -> None:
+async def test_a_file_wins_and_a_live_group_that_contradicts_it_is_reported() -> None:
     fitting = keeper(SHOP)
     with capture_logs() as logs:
-        run(fitting.observe(shown()))
+        await fitting.observe(shown())
     assert (fitting.topology, fitting.mismatch) == (SHOP, "")
     assert [entry["event"] for entry in logs] == ["topology_confirmed"], "there is nothing to learn and nothing to do"
     first, second = SHOP.subtopologies
     other = Topology("shop", (first, replace(second, changelogs=("shop-sums-changelog",))), "file")
     reported = keeper(other)
-    run(reported.observe(shown()))
+    await reported.observe(shown())
     assert (
         reported.mismatch
         == f"subtopology 1 of the application has the changelog {CHANGELOG}, which the topology file lacks"
@@ -181,8 +182,8 @@ def completed(topology_keeper: TopologyKeeper) -> frozenset[str] | None:
     """What it creates where only the source topic exists."""
     asked = topology_keeper.topology
     assert asked is not None
-    created: frozenset[str] | None = run(
-        topology_keeper.complete(asked, run(Cluster({"orders": 4}).snapshot(asked.topics, 0)), 1.0)
+    created: frozenset[str] | None = asyncio.run(
+        topology_keeper.complete(asked, asyncio.run(Cluster({"orders": 4}).snapshot(asked.topics, 0)), 1.0)
     )
     return created
 
@@ -243,30 +244,30 @@ def test_what_a_file_says_of_a_topic_wins_over_what_is_set_for_all() -> None:
     [(DESCRIBED, SHOP_COUNTS), (SHOP, {"orders": 4}), (DESCRIBED, {})],
     ids=["nothing is missing", "a changelog is not described", "the source topic does not exist"],
 )
-def test_otherwise_nothing_is_created(topology: Topology, counts: Mapping[str, int]) -> None:
+async def test_otherwise_nothing_is_created(topology: Topology, counts: Mapping[str, int]) -> None:
     admin = Admin()
     topology_keeper = keeper(topology, admin)
-    assert run(topology_keeper.complete(topology, run(Cluster(counts).snapshot(topology.topics, 0)), 1.0)) is None
+    assert await topology_keeper.complete(topology, await Cluster(counts).snapshot(topology.topics, 0), 1.0) is None
     assert admin.created == {}
 
 
-def test_a_topic_that_may_not_be_read_is_not_taken_for_missing() -> None:
+async def test_a_topic_that_may_not_be_read_is_not_taken_for_missing() -> None:
     brokers = Cluster({"orders": 4, "shop-by-user-repartition": 4})
     brokers.unreadable = frozenset({CHANGELOG})
     topology_keeper = keeper(DESCRIBED)
-    assert run(topology_keeper.complete(DESCRIBED, run(brokers.snapshot(DESCRIBED.topics, 0)), 1.0)) is None
+    assert await topology_keeper.complete(DESCRIBED, await brokers.snapshot(DESCRIBED.topics, 0), 1.0) is None
 
 
 @pytest.mark.parametrize("hidden", ["orders", "shop-by-user-repartition"])
-def test_nothing_is_sized_by_a_topic_that_may_not_be_read(hidden: str) -> None:
+async def test_nothing_is_sized_by_a_topic_that_may_not_be_read(hidden: str) -> None:
     """It was taken to have one partition, so that the internal topics were created with one and the application died of
     them."""
     admin = Admin()
     brokers = Cluster({"orders": 4} if hidden != "orders" else {})
     brokers.unreadable = frozenset({hidden})
     with capture_logs() as lines:
-        completed = keeper(DESCRIBED, admin).complete(DESCRIBED, run(brokers.snapshot(DESCRIBED.topics, 0)), 1.0)
-        assert run(completed) is None
+        completed = keeper(DESCRIBED, admin).complete(DESCRIBED, await brokers.snapshot(DESCRIBED.topics, 0), 1.0)
+        assert await completed is None
     assert admin.created == {}
     assert lines[0]["reasons"] == [f"topic {hidden} cannot be read, and sizes depend on it"]
 
@@ -304,7 +305,7 @@ def test_a_file_that_cannot_lead_is_refused_with_the_words_of_topology_show(tmp_
 
 
 @pytest.mark.parametrize(("mode", "code"), [("lead", EXIT_CONFIG), ("observe", 0)])
-def test_run_ends_before_it_joins_with_a_file_that_cannot_lead(
+async def test_run_ends_before_it_joins_with_a_file_that_cannot_lead(
     mode: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = written(tmp_path, replace(SHOP, undecided=("shop-x-changelog",)))
@@ -316,7 +317,7 @@ def test_run_ends_before_it_joins_with_a_file_that_cannot_lead(
     config = tmp_path / "bellwether.toml"
     group = f'[[groups]]\nname = "shop"\nmode = "{mode}"\nkind = "streams"\ntopology = "{file}"\n'
     config.write_text(f'http_address = ""\n[kafka]\n"bootstrap.servers" = "127.0.0.1:1"\n{group}')
-    outcome = run(serve(load(config), "test"))
+    outcome = await serve(load(config), "test")
     assert (outcome.exit_code, bool(outcome.messages)) == (code, mode == "lead")
 
 

@@ -10,7 +10,7 @@ from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.observation.observer import ReadOnlyTopology
 from bellwether_kafka.coordinator.topology.given_topology import contradiction
 from tests.unit.assignors.streams.world import CHANGELOG, SHOP, A, B, Thread, group, led
-from tests.unit.coordinator.topology.live_groups import keeper, run, shown
+from tests.unit.coordinator.topology.live_groups import keeper, shown
 
 RETRY_S = 30.0
 UNCONFIRMED = "no group of a member that leads has shown yet that the application has this topology"
@@ -66,41 +66,41 @@ def test_a_source_topic_of_a_subtopology_without_state_by_the_file_is_a_contradi
     assert "has the changelog orders" in contradiction(SHOP, parts(replace(FIRST, changelogs=("orders",)), SECOND))
 
 
-def test_a_topology_that_was_unconfirmed_counts_again_when_a_group_agrees_with_it() -> None:
+async def test_a_topology_that_was_unconfirmed_counts_again_when_a_group_agrees_with_it() -> None:
     topology_keeper = keeper(SHOP)
     topology_keeper.distrust()
     assert topology_keeper.mismatch == UNCONFIRMED
     (first, second) = shown()
-    run(topology_keeper.observe((first, replace(second, assignment=b""))))
+    await topology_keeper.observe((first, replace(second, assignment=b"")))
     assert topology_keeper.mismatch == UNCONFIRMED, "nothing was learned"
-    run(topology_keeper.observe(shown()))
+    await topology_keeper.observe(shown())
     assert topology_keeper.mismatch == UNCONFIRMED, "the same members are asked again after a while"
 
 
-def test_members_that_were_learned_from_before_are_asked_again_after_a_contradiction() -> None:
+async def test_members_that_were_learned_from_before_are_asked_again_after_a_contradiction() -> None:
     topology_keeper = keeper(SHOP)
-    run(topology_keeper.observe(shown()))
+    await topology_keeper.observe(shown())
     topology_keeper.distrust()
-    run(topology_keeper.observe(shown()))
+    await topology_keeper.observe(shown())
     assert topology_keeper.mismatch == ""
 
 
-def test_a_group_whose_member_does_not_run_a_task_that_it_has_confirms_no_topology() -> None:
+async def test_a_group_whose_member_does_not_run_a_task_that_it_has_confirms_no_topology() -> None:
     """A half-upgraded application whose old version leads: its leader makes the same plan, so Bellwether took the lead
     again ten seconds after it had handed it back."""
     first = led(group(A, B))
     a, b = A.after(first), B.after(first)
     waits = replace(a, sums=dict.fromkeys(a.sums, 500))
     topology_keeper, now = keeper(SHOP, clock=lambda: now[0]), [0.0]
-    run(topology_keeper.observe(assigned(waits, b)))
+    await topology_keeper.observe(assigned(waits, b))
     assert topology_keeper.mismatch == "", "without a doubt it may restore"
     topology_keeper.distrust()
     with capture_logs() as logs:
-        run(topology_keeper.observe(assigned(waits, b)))
+        await topology_keeper.observe(assigned(waits, b))
     assert topology_keeper.mismatch == f"{UNCONFIRMED}: member a had task 1_0 when it joined, and did not run it"
     assert [entry["event"] for entry in logs] == ["topology_not_confirmed"]
     now[0] += RETRY_S
-    run(topology_keeper.observe(assigned(a, b)))
+    await topology_keeper.observe(assigned(a, b))
     assert topology_keeper.mismatch == "", "the same members, which have joined again"
 
 
@@ -110,27 +110,27 @@ def assigned(*threads: Thread) -> tuple[AssignedMember, ...]:
     return tuple(AssignedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
 
 
-def test_the_topology_of_an_observed_group_is_compared_in_silence() -> None:
+async def test_the_topology_of_an_observed_group_is_compared_in_silence() -> None:
     """Beside the membership, which knows of a hand-back, it said "confirmed" of what that one had contradicted."""
     observer = ReadOnlyTopology("shop", SHOP, None, None, learn=keeper()._learn)  # type: ignore[arg-type]  # nothing else is asked here
     with capture_logs() as logs:
-        run(observer.observe(shown()))
+        await observer.observe(shown())
     assert (logs, observer.mismatch) == ([], "")
 
 
-def test_a_topology_that_is_unconfirmed_and_wrong_stays_out() -> None:
+async def test_a_topology_that_is_unconfirmed_and_wrong_stays_out() -> None:
     topology_keeper = keeper(parts(FIRST, replace(SECOND, changelogs=(CHANGELOG, NEW)), source="file"))
-    run(topology_keeper.observe(shown()))
+    await topology_keeper.observe(shown())
     assert topology_keeper.mismatch == "", "a changelog that has not been made yet is no contradiction"
     topology_keeper.distrust()
-    run(topology_keeper.observe(shown()))
+    await topology_keeper.observe(shown())
     assert f"has no changelog {NEW}" in topology_keeper.mismatch
 
 
-def test_a_learned_topology_that_is_unconfirmed_is_learned_anew() -> None:
+async def test_a_learned_topology_that_is_unconfirmed_is_learned_anew() -> None:
     topology_keeper = keeper()
-    run(topology_keeper.observe(shown()))
+    await topology_keeper.observe(shown())
     topology_keeper.distrust()
     assert topology_keeper.mismatch == UNCONFIRMED
-    run(topology_keeper.observe(shown()))
+    await topology_keeper.observe(shown())
     assert (topology_keeper.mismatch, topology_keeper.learned_from_members) == ("", {"a", "b"})

@@ -1,6 +1,5 @@
 """A new topology file is read without a restart."""
 
-import asyncio
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -103,31 +102,31 @@ def test_a_file_that_is_gone_for_a_moment_changes_nothing(tmp_path: Path) -> Non
     assert file.newer() is not None
 
 
-def test_the_next_plan_is_made_by_the_new_file(tmp_path: Path) -> None:
+async def test_the_next_plan_is_made_by_the_new_file(tmp_path: Path) -> None:
     path = written(tmp_path / "shop.yaml", SHOP)
     topology_keeper = keeper(path)
     written(path, MORE_STORES)
-    asyncio.run(topology_keeper.refresh())
+    await topology_keeper.refresh()
     assert topology_keeper.topology is not None
     assert (topology_keeper.topology.digest, topology_keeper.mismatch) == (MORE_STORES.digest, "")
 
 
-def test_members_that_contradicted_the_old_file_are_asked_about_the_new_one(tmp_path: Path) -> None:
+async def test_members_that_contradicted_the_old_file_are_asked_about_the_new_one(tmp_path: Path) -> None:
     path = written(tmp_path / "shop.yaml", RENAMED)
     topology_keeper = keeper(path, RENAMED)
-    asyncio.run(topology_keeper.observe(shown()))
+    await topology_keeper.observe(shown())
     assert "has the changelog" in topology_keeper.mismatch
     written(path, SHOP)
-    asyncio.run(topology_keeper.refresh())
+    await topology_keeper.refresh()
     assert topology_keeper.mismatch, "nobody has shown yet that it is right"
-    asyncio.run(topology_keeper.observe(shown()))
+    await topology_keeper.observe(shown())
     assert topology_keeper.mismatch == ""
 
 
-def test_a_file_whose_tasks_have_other_numbers_waits_for_a_group_that_agrees(tmp_path: Path) -> None:
+async def test_a_file_whose_tasks_have_other_numbers_waits_for_a_group_that_agrees(tmp_path: Path) -> None:
     """Members of the old version would fail of its tasks, and nothing that they send shows their version."""
     path = written(tmp_path / "shop.yaml", SHOP)
     topology_keeper = keeper(path)
     written(path, SWAPPED)
-    asyncio.run(topology_keeper.refresh())
+    await topology_keeper.refresh()
     assert topology_keeper.mismatch == UNCONFIRMED

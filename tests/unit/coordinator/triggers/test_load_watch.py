@@ -35,7 +35,7 @@ def heavy_on_one(decision: Decision[PartitionPlan]) -> Weights:
     return Weights({TopicPartition("t", p): 100.0 if p in mine else 10.0 for p in range(8)})
 
 
-def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
+async def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
     decision = decided()
     weights = {"now": EVEN}
     asked: list[tuple[str, str]] = []
@@ -43,12 +43,12 @@ def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
     watch.on_consumer_decision(
         PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t",)), Timings(0, 0, 0))
     )
-    asyncio.run(watch.refresh())
+    await watch.refresh()
     assert asked == []
     weights["now"] = heavy_on_one(decision)
     moved = would_move(decision, POLICY, weights["now"])
-    asyncio.run(watch.refresh())
-    asyncio.run(watch.refresh())
+    await watch.refresh()
+    await watch.refresh()
     assert asked == [("group", f"the load of members is uneven, {moved} partitions would move")]
     assert moved > 0
 
@@ -108,7 +108,7 @@ def test_a_request_without_a_rebalance_is_repeated_after_the_same_pause() -> Non
     assert Watched().minutes(4) == [0, 1, 2, 3]
 
 
-def test_a_group_whose_weights_cannot_be_read_does_not_stop_the_others() -> None:
+async def test_a_group_whose_weights_cannot_be_read_does_not_stop_the_others() -> None:
     decision, asked = decided(), []
 
     def weights(group: str) -> Weights:
@@ -120,7 +120,7 @@ def test_a_group_whose_weights_cannot_be_read_does_not_stop_the_others() -> None
     broken = replace(decision, raw=replace(decision.raw, group_id="broken"))
     for each in (broken, decision):
         watch.on_consumer_decision(planned(each))
-    asyncio.run(watch.refresh())
+    await watch.refresh()
     assert asked == ["group"]
 
 

@@ -324,7 +324,7 @@ def test_the_machine_of_these_tests_leads() -> None:
         (TopicCreationError("topic t: grant CREATE"), "internal_topics_not_created", "topic t: grant CREATE"),
     ],
 )
-def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the_end(
+async def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the_end(
     error: Exception, event: str, reason: str
 ) -> None:
     class Silent:
@@ -352,6 +352,6 @@ def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_not_the
             await watch.run(led)
         return out.getvalue().splitlines()
 
-    lines = [json.loads(line) for line in asyncio.run(scenario())]
+    lines = [json.loads(line) for line in await scenario()]
     assert [line["event"] for line in lines] == [event], "a line that is repeated within a minute is left out"
     assert all(line["reason"] == reason and "exception" not in line for line in lines)

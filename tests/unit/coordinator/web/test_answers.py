@@ -24,35 +24,32 @@ class Making:
         return self.times
 
 
-def asked(make: Callable[[], object], times: int, now_s: Callable[[], float]) -> list[object]:
-    async def scenario() -> list[object]:
-        answers = HttpAnswers(now_s)
-        return [
-            *await asyncio.gather(*(answers.of("page", make) for _ in range(times))),
-            await answers.of("page", make),
-        ]
-
-    return asyncio.run(scenario())
+async def asked(make: Callable[[], object], times: int, now_s: Callable[[], float]) -> list[object]:
+    answers = HttpAnswers(now_s)
+    return [
+        *await asyncio.gather(*(answers.of("page", make) for _ in range(times))),
+        await answers.of("page", make),
+    ]
 
 
-def test_all_who_ask_at_a_time_share_one_answer_and_so_does_who_asks_soon_after() -> None:
+async def test_all_who_ask_at_a_time_share_one_answer_and_so_does_who_asks_soon_after() -> None:
     making = Making(0.05)
-    assert asked(making, 20, lambda: 0.0) == [1] * 21
+    assert await asked(making, 20, lambda: 0.0) == [1] * 21
 
 
 @pytest.mark.slow
-def test_a_costly_answer_is_made_again_when_its_time_is_over() -> None:
+async def test_a_costly_answer_is_made_again_when_its_time_is_over() -> None:
     clock = iter(range(0, 1_000, 10))
     making = Making(0.05)
-    assert asked(making, 1, lambda: next(clock)) == [1, 2]
+    assert await asked(making, 1, lambda: next(clock)) == [1, 2]
 
 
-def test_a_cheap_answer_is_made_for_each_request() -> None:
+async def test_a_cheap_answer_is_made_for_each_request() -> None:
     making = Making(0.0)
-    assert asked(making, 1, lambda: 0.0) == [1, 2]
+    assert await asked(making, 1, lambda: 0.0) == [1, 2]
 
 
-def test_what_changed_while_it_was_read_is_read_again() -> None:
+async def test_what_changed_while_it_was_read_is_read_again() -> None:
     changes = iter([True, False])
 
     def read() -> list[str]:
@@ -63,4 +60,4 @@ def test_what_changed_while_it_was_read_is_read_again() -> None:
             assert name
         return list(by_name)
 
-    assert asked(read, 1, lambda: 0.0) == [["a", "b"], ["a", "b"]]
+    assert await asked(read, 1, lambda: 0.0) == [["a", "b"], ["a", "b"]]

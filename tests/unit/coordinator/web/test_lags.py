@@ -73,7 +73,7 @@ def test_of_a_group_that_nobody_leads_there_is_no_picture() -> None:
 
 
 @pytest.mark.embedded
-def test_a_refresh_has_lags_read() -> None:
+async def test_a_refresh_has_lags_read() -> None:
     """Three partitions of four have an owner who committed: 5, 0 and 1 of their records are left."""
     with EmbeddedCluster() as brokers:
         brokers.create_topic("orders", 4)
@@ -87,7 +87,7 @@ def test_a_refresh_has_lags_read() -> None:
         commits = [At("orders", p, at) for p, at in ((0, 0), (1, 3), (2, 3))]
         consumer.commit(offsets=commits, asynchronous=False)
         consumer.close()
-        before, after, later = asyncio.run(refreshed(brokers))
+        before, after, later = await refreshed(brokers)
     assert set(reported(before).values()) == {None}
     assert reported(after) == {"orders-0": 5, "orders-1": 0, "orders-2": 1, "orders-3": None}
     assert after is not None
@@ -98,11 +98,13 @@ def test_a_refresh_has_lags_read() -> None:
 
 
 @pytest.mark.embedded
-def test_a_led_group_is_refreshed_although_nobody_asks_until_it_is_led_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_led_group_is_refreshed_although_nobody_asks_until_it_is_led_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(led_lags, "INTERVAL_S", 0.05)
     with EmbeddedCluster() as brokers:
         brokers.create_topic("orders", 4)
-        asyncio.run(unasked(brokers))
+        await unasked(brokers)
 
 
 async def unasked(brokers: EmbeddedCluster) -> None:

@@ -35,31 +35,28 @@ def request(line: str) -> bytes:
     return f"{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
 
 
-def served(talk: Callable[[Ask], Awaitable[None]], *, trouble: str | None = None) -> None:
-    async def run() -> None:
-        registry = CollectorRegistry()
-        Gauge("answer", "A gauge.", registry=registry).set(42)
-        server = HttpServer(Web(registry, lambda: trouble, lambda: [STATUS]))
-        host, port = (await server.start("127.0.0.1:0")).split(":")
+async def served(talk: Callable[[Ask], Awaitable[None]], *, trouble: str | None = None) -> None:
+    registry = CollectorRegistry()
+    Gauge("answer", "A gauge.", registry=registry).set(42)
+    server = HttpServer(Web(registry, lambda: trouble, lambda: [STATUS]))
+    host, port = (await server.start("127.0.0.1:0")).split(":")
 
-        async def ask(request: bytes, *, ends: bool = False) -> str:
-            reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write(request)
-            if ends:
-                writer.write_eof()
-            try:
-                return (await reader.read()).decode()
-            except ConnectionError:
-                return ""  # dropped without an answer, with bytes of the request unread
-            finally:
-                writer.close()
-
+    async def ask(request: bytes, *, ends: bool = False) -> str:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(request)
+        if ends:
+            writer.write_eof()
         try:
-            await asyncio.wait_for(talk(ask), 30)
+            return (await reader.read()).decode()
+        except ConnectionError:
+            return ""  # dropped without an answer, with bytes of the request unread
         finally:
-            await server.stop()
+            writer.close()
 
-    asyncio.run(run())
+    try:
+        await asyncio.wait_for(talk(ask), 30)
+    finally:
+        await server.stop()
 
 
 @pytest.mark.parametrize(
@@ -84,14 +81,14 @@ def served(talk: Callable[[Ask], Awaitable[None]], *, trouble: str | None = None
         ("DELETE /api/groups/orders", 405, "Only GET"),
     ],
 )
-def test_answers(line: str, status: int, body: str) -> None:
+async def test_answers(line: str, status: int, body: str) -> None:
     async def talk(ask: Ask) -> None:
         head, reported = (await ask(request(line))).split("\r\n\r\n", 1)
         assert head.startswith(f"HTTP/1.1 {status} ")
         assert body in reported
         assert "content-security-policy: default-src 'none'" in head
 
-    served(talk)
+    await served(talk)
 
 
 def test_every_file_of_the_page_is_served_and_every_import_is_there() -> None:
@@ -101,16 +98,16 @@ def test_every_file_of_the_page_is_served_and_every_import_is_there() -> None:
     assert {f"/{name}" for name in imported} < PAGE.keys()
 
 
-def test_head_has_no_body() -> None:
+async def test_head_has_no_body() -> None:
     async def talk(ask: Ask) -> None:
         head, body = (await ask(request("HEAD /metrics"))).split("\r\n\r\n", 1)
         assert head.startswith("HTTP/1.1 200 ")
         assert body == ""
 
-    served(talk)
+    await served(talk)
 
 
-def test_groups_are_json() -> None:
+async def test_groups_are_json() -> None:
     async def talk(ask: Ask) -> None:
         (row,) = json.loads((await ask(request("GET /api/groups"))).split("\r\n\r\n", 1)[1])
         assert row == {
@@ -122,17 +119,17 @@ def test_groups_are_json() -> None:
             "emptying": [], "applied_plan": "",
         }  # fmt: skip
 
-    served(talk)
+    await served(talk)
 
 
-def test_not_ready_says_why_and_is_still_alive() -> None:
+async def test_not_ready_says_why_and_is_still_alive() -> None:
     async def talk(ask: Ask) -> None:
         answer = await ask(request("GET /readyz"))
         assert answer.startswith("HTTP/1.1 503 ")
         assert answer.endswith("group orders: not leading yet\n")
         assert (await ask(request("GET /livez"))).startswith("HTTP/1.1 200 ")
 
-    served(talk, trouble="group orders: not leading yet")
+    await served(talk, trouble="group orders: not leading yet")
 
 
 def test_a_group_that_is_refused_beside_others_is_named_by_a_probe_that_passes() -> None:
@@ -142,23 +139,23 @@ def test_a_group_that_is_refused_beside_others_is_named_by_a_probe_that_passes()
     assert web.answer("GET", "/livez").body == b"ok\n"
 
 
-def test_an_endless_header_is_refused() -> None:
+async def test_an_endless_header_is_refused() -> None:
     async def talk(ask: Ask) -> None:
         refused = await ask(b"GET / HTTP/1.1\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n")
         assert refused == "" or refused.startswith("HTTP/1.1 400 ")  # if it is read before the connection is reset
         assert (await ask(request("GET /livez"))).startswith("HTTP/1.1 200 ")
 
-    served(talk)
+    await served(talk)
 
 
 @pytest.mark.parametrize("words", [b"", b"GET /livez"])
-def test_a_client_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch, words: bytes) -> None:
+async def test_a_client_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch, words: bytes) -> None:
     monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 0.2)
 
     async def talk(ask: Ask) -> None:
         assert "200" not in await ask(words)
 
-    served(talk)
+    await served(talk)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +172,7 @@ def test_a_client_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch, 
     ],
     ids=["websocket", "h2c", "http 2", "no version", "no text"],
 )
-def test_what_is_not_understood_is_no_error_of_bellwether(
+async def test_what_is_not_understood_is_no_error_of_bellwether(
     words: bytes, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Some were answered with 500 once; h2c wrote a traceback into the log and kept its connection for ever."""
@@ -183,19 +180,19 @@ def test_what_is_not_understood_is_no_error_of_bellwether(
     async def talk(ask: Ask) -> None:
         assert (await ask(words)).startswith(f"HTTP/1.1 {status} ")
 
-    served(talk)
+    await served(talk)
     assert caplog.records == []
 
 
-def test_who_only_stops_asking_is_answered() -> None:
+async def test_who_only_stops_asking_is_answered() -> None:
     async def talk(ask: Ask) -> None:
         assert "answer 42.0" in await ask(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", ends=True)
 
-    served(talk)
+    await served(talk)
 
 
 @pytest.mark.slow
-def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest stay; those that have been idle for longest make way."""
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
     monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 3)
@@ -211,10 +208,10 @@ def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await ask(b"") == ""
         return time.monotonic() - began
 
-    served(talk)
+    await served(talk)
 
 
-def test_connections_that_say_nothing_shut_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_that_say_nothing_shut_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 8)
 
     async def talk(ask: Ask) -> None:
@@ -226,10 +223,10 @@ def test_connections_that_say_nothing_shut_no_probe_out(monkeypatch: pytest.Monk
             each.cancel()
         await asyncio.gather(*silent, return_exceptions=True)
 
-    served(talk)
+    await served(talk)
 
 
-def test_probes_are_answered_while_pages_are_made_and_while_the_caller_s_loop_is_busy(
+async def test_probes_are_answered_while_pages_are_made_and_while_the_caller_s_loop_is_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(responses, "WAITING_MAX", 10)
@@ -245,41 +242,34 @@ def test_probes_are_answered_while_pages_are_made_and_while_the_caller_s_loop_is
             assert answer.status == 200
         return time.monotonic() - began
 
-    async def run() -> None:
-        server = HttpServer(Web(CollectorRegistry(), lambda: None, slow))
-        port = int((await server.start("127.0.0.1:0")).rpartition(":")[2])
-        pages = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
-        for _, writer in pages:
-            writer.write(request("GET /api/groups"))
-        await asyncio.sleep(0.2)
-        with ThreadPoolExecutor(1) as threads:
-            probe = threads.submit(probed, port)
-            assert probe.result(10) < 2.0  # this blocks the loop from which the server was started
-        making.set()
-        answers = await asyncio.gather(*(reader.read() for reader, _ in pages))
-        assert {answer[9:12] for answer in answers} == {b"200", b"503"}, "only so many wait for their turn"
-        for _, writer in pages:
-            writer.close()
-        await server.stop()
-
-    asyncio.run(run())
-
-
-def test_a_body_of_many_chunks_arrives_whole() -> None:
-    groups = [replace(STATUS, group=f"group-{number:05}") for number in range(3_000)]
-
-    async def run() -> None:
-        server = HttpServer(Web(CollectorRegistry(), lambda: None, lambda: groups))
-        host, port = (await server.start("127.0.0.1:0")).split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
+    server = HttpServer(Web(CollectorRegistry(), lambda: None, slow))
+    port = int((await server.start("127.0.0.1:0")).rpartition(":")[2])
+    pages = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
+    for _, writer in pages:
         writer.write(request("GET /api/groups"))
-        head, body = (await reader.read()).split(b"\r\n\r\n", 1)
+    await asyncio.sleep(0.2)
+    with ThreadPoolExecutor(1) as threads:
+        probe = threads.submit(probed, port)
+        assert probe.result(10) < 2.0  # this blocks the loop from which the server was started
+    making.set()
+    answers = await asyncio.gather(*(reader.read() for reader, _ in pages))
+    assert {answer[9:12] for answer in answers} == {b"200", b"503"}, "only so many wait for their turn"
+    for _, writer in pages:
         writer.close()
-        await server.stop()
-        assert f"content-length: {len(body)}\r\n".encode() in head
-        assert [row["group"] for row in json.loads(body)] == [status.group for status in groups]
+    await server.stop()
 
-    asyncio.run(run())
+
+async def test_a_body_of_many_chunks_arrives_whole() -> None:
+    groups = [replace(STATUS, group=f"group-{number:05}") for number in range(3_000)]
+    server = HttpServer(Web(CollectorRegistry(), lambda: None, lambda: groups))
+    host, port = (await server.start("127.0.0.1:0")).split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request("GET /api/groups"))
+    head, body = (await reader.read()).split(b"\r\n\r\n", 1)
+    writer.close()
+    await server.stop()
+    assert f"content-length: {len(body)}\r\n".encode() in head
+    assert [row["group"] for row in json.loads(body)] == [status.group for status in groups]
 
 
 def test_a_loop_that_does_not_turn_is_not_alive() -> None:
@@ -287,12 +277,9 @@ def test_a_loop_that_does_not_turn_is_not_alive() -> None:
     assert web.answer("GET", "/livez").status == 503
 
 
-def test_a_taken_port_is_one_sentence_naming_the_setting() -> None:
-    async def run() -> None:
-        first = HttpServer(Web(CollectorRegistry(), lambda: None))
-        address = await first.start("127.0.0.1:0")
-        with pytest.raises(HttpAddressError, match=rf"cannot listen on {address} .*change http_address"):
-            await HttpServer(Web(CollectorRegistry(), lambda: None)).start(address)
-        await first.stop()
-
-    asyncio.run(run())
+async def test_a_taken_port_is_one_sentence_naming_the_setting() -> None:
+    first = HttpServer(Web(CollectorRegistry(), lambda: None))
+    address = await first.start("127.0.0.1:0")
+    with pytest.raises(HttpAddressError, match=rf"cannot listen on {address} .*change http_address"):
+        await HttpServer(Web(CollectorRegistry(), lambda: None)).start(address)
+    await first.stop()

@@ -1,6 +1,5 @@
 """The demo ends well by itself, and says so in one sentence where it does not."""
 
-import asyncio
 import io
 import os
 import re
@@ -69,20 +68,22 @@ def test_the_demo_ends_well_by_itself() -> None:
     assert "\x1b" not in text
 
 
-def test_a_demo_that_does_not_hold_is_one_sentence_and_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_demo_that_does_not_hold_is_one_sentence_and_leaves_nobody_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stage, "SCENE_SECONDS", 1.0)
     out = io.StringIO()
-    assert asyncio.run(demo.perform(Console(file=out, width=demo.WIDTH))) == 1
+    assert await demo.perform(Console(file=out, width=demo.WIDTH)) == 1
     assert "After 1 s" in out.getvalue()
     assert "Traceback" not in out.getvalue()
     assert children() == set()
 
 
-def test_an_end_of_the_service_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_end_of_the_service_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ends_at_once(self: object, *, handle_signals: bool = True) -> demo.ServiceOutcome:
         return demo.ServiceOutcome(2, ("The group is not ours.",))
 
     monkeypatch.setattr(stage.Service, "run", ends_at_once)
     out = io.StringIO()
-    assert asyncio.run(demo.perform(Console(file=out, width=demo.WIDTH))) == 1
+    assert await demo.perform(Console(file=out, width=demo.WIDTH)) == 1
     assert "Bellwether has ended: The group is not ours." in out.getvalue()

@@ -73,8 +73,8 @@ def slow_name(hanging: Hanging, monkeypatch: pytest.MonkeyPatch) -> Hanging:
     return hanging
 
 
-def test_a_name_that_is_resolved_for_long_stops_no_other_heartbeat(slow_name: Hanging) -> None:
-    async def scenario(to: Broker) -> None:
+async def test_a_name_that_is_resolved_for_long_stops_no_other_heartbeat(slow_name: Hanging) -> None:
+    with broker() as to:
         async with connected(to) as transport:
             slow_name.hang()
             other = asyncio.create_task(heartbeat(transport, Node(2, "broker-2.kafka.test", to.port), 60_000))
@@ -84,12 +84,9 @@ def test_a_name_that_is_resolved_for_long_stops_no_other_heartbeat(slow_name: Ha
             slow_name.release()
             assert not isinstance(await other, RequestFailed)
 
+
+async def test_the_last_known_addresses_serve_while_a_name_is_resolved_for_long(slow_name: Hanging) -> None:
     with broker() as to:
-        asyncio.run(scenario(to))
-
-
-def test_the_last_known_addresses_serve_while_a_name_is_resolved_for_long(slow_name: Hanging) -> None:
-    async def scenario(to: Broker) -> None:
         async with connected(to, "broker-1.kafka.test") as transport:
             node = Node(1, "broker-1.kafka.test", to.port)
             slow_name.hang()
@@ -97,20 +94,14 @@ def test_the_last_known_addresses_serve_while_a_name_is_resolved_for_long(slow_n
             assert await is_answered(transport, node)
             assert slow_name.waited == 1
 
+
+async def test_a_name_that_is_never_found_fails_within_the_connection_timeout(slow_name: Hanging) -> None:
     with broker() as to:
-        asyncio.run(scenario(to))
-
-
-def test_a_name_that_is_never_found_fails_within_the_connection_timeout(slow_name: Hanging) -> None:
-    async def scenario(to: Broker) -> None:
         async with connected(to, socket_connection_setup_timeout_ms="500") as transport:
             slow_name.hang()
             failed = await heartbeat(transport, Node(2, "broker-2.kafka.test", to.port), NEVER_MS)
             assert isinstance(failed, RequestFailed)
             assert "broker-2.kafka.test" in failed.reason
-
-    with broker() as to:
-        asyncio.run(scenario(to))
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -152,8 +143,9 @@ def oidc(endpoint: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_a_token_endpoint_that_hangs_stops_no_connection_that_is_open(hanging: Hanging, endpoint: str) -> None:
-    async def scenario(to: Broker) -> None:
+async def test_a_token_endpoint_that_hangs_stops_no_connection_that_is_open(hanging: Hanging, endpoint: str) -> None:
+    tokens._keeper.cache_clear()
+    with broker(mechanism="OAUTHBEARER") as to:
         async with connected(to, **oidc(endpoint)) as transport:
             hanging.hang()
             await asyncio.sleep(2.2)  # the token's life
@@ -164,18 +156,14 @@ def test_a_token_endpoint_that_hangs_stops_no_connection_that_is_open(hanging: H
             hanging.release()
             await other
 
-    tokens._keeper.cache_clear()
-    with broker(mechanism="OAUTHBEARER") as to:
-        asyncio.run(scenario(to))
-
 
 @pytest.mark.slow
-def test_a_token_endpoint_that_hangs_stops_no_connection_whose_login_has_to_be_repeated(
+async def test_a_token_endpoint_that_hangs_stops_no_connection_whose_login_has_to_be_repeated(
     hanging: Hanging, endpoint: str
 ) -> None:
     """KIP-368: a login holds back what is sent, so the token is there before it begins."""
-
-    async def scenario(to: Broker) -> None:
+    tokens._keeper.cache_clear()
+    with broker(mechanism="OAUTHBEARER", lives_ms=3_000) as to:
         async with connected(to, **oidc(endpoint)) as transport:
             hanging.hang()
             until = time.monotonic() + 4.0
@@ -188,10 +176,6 @@ def test_a_token_endpoint_that_hangs_stops_no_connection_whose_login_has_to_be_r
             while len(to.logins) < 2 and time.monotonic() < until:
                 assert await is_answered(transport, Node(1, "127.0.0.1", to.port))
             assert len(to.logins) == 2, "once the token is there, the login is repeated on the same connection"
-
-    tokens._keeper.cache_clear()
-    with broker(mechanism="OAUTHBEARER", lives_ms=3_000) as to:
-        asyncio.run(scenario(to))
 
 
 def kerberos(hanging: Hanging) -> ModuleType:
@@ -263,7 +247,7 @@ def test_a_certificate_on_a_file_system_that_hangs_stops_nothing(tmp_path: Path)
         asyncio.run(scenario(to))
 
 
-def test_a_peer_that_never_shakes_hands_fails_within_the_connection_timeout() -> None:
+async def test_a_peer_that_never_shakes_hands_fails_within_the_connection_timeout() -> None:
     async def scenario(port: int) -> None:
         properties = {"bootstrap.servers": f"127.0.0.1:{port}", "security.protocol": "SSL"}
         transport = Transport({**properties, "socket.connection.setup.timeout.ms": "500"})
@@ -272,4 +256,4 @@ def test_a_peer_that_never_shakes_hands_fails_within_the_connection_timeout() ->
         await transport.close()
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        asyncio.run(scenario(silent.getsockname()[1]))
+        await scenario(silent.getsockname()[1])
