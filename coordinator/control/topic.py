@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.control.fields import RecordError
-from bellwether_kafka.coordinator.control.kept_records import KeptRecords
+from bellwether_kafka.coordinator.control.last_records import LastRecords
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import Record
 from bellwether_kafka.coordinator.control.topic_faults import forbidden, forgetful
@@ -49,6 +49,7 @@ NAMED_MAX = 100  # characters of a key
 READING, WRITING = "reading", "writing"
 READ_S = WRITE_S = 10.0  # time limits of a command, which reads the whole topic and writes one record
 TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+LOST_REMEDY = "The topic was deleted, or has lost its end: give these orders again; let only its owners delete it."
 HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 log = structlog.get_logger(__name__)
@@ -149,7 +150,7 @@ class ControlTopic:
         self._at = 0
         self._caught_up = False
         self._failed = False
-        self._kept = KeptRecords()
+        self._last = LastRecords()
 
     def start(self, on_record: OnRecord, on_caught_up: OnCaughtUp) -> None:
         """Starts the thread. `on_caught_up` is called once, after the callbacks for all records found at the start."""
@@ -170,7 +171,6 @@ class ControlTopic:
 
     def withdraw(self, key: str) -> None:
         """Writes a tombstone, which removes the key's value."""
-        self._kept.withdraw(key)
         self._produce(key.encode(), None)
 
     async def close(self) -> None:
@@ -248,16 +248,16 @@ class ControlTopic:
             part = await topic_log.next(WAIT_MS)
             self._at, self._failed = topic_log.at, False
             if part.error == OFFSET_OUT_OF_RANGE:
-                self._kept.begin_anew()
+                self._last.begin_again()
             self._hand_over(part, call_back, on_record)
             self._tend_writer()
             if part.error or topic_log.at < part.end_offset:
                 continue
-            for name, last in self._kept.at_end().items():
+            counts, lost = self._last.at_end(int(clocks.wall() * 1000))
+            for name, last in counts.items():
                 call_back(on_record, name, last)
-            for key, record in self._kept.due(int(clocks.wall() * 1000)):  # the topic was created again
-                log.warning("control_record_written_again", topic=self.topic, key=key, withdrawn=record is None)
-                self._produce(*((key.encode(), None) if record is None else encode(record)))
+            if lost:
+                log.error("orders_lost", topic=self.topic, orders=lost, remedy=LOST_REMEDY)
             if not self._caught_up:
                 self._caught_up = True
                 call_back(on_caught_up)
@@ -280,8 +280,8 @@ class ControlTopic:
                 continue
             if value is None or record is not None:
                 name = (key or b"").decode(errors="replace")
-                for counts, last in self._kept.take(name, record).items():
-                    call_back(on_record, counts, last)
+                if self._last.take(name, record):
+                    call_back(on_record, name, record)
 
 
 def _named(key: bytes | None) -> str:

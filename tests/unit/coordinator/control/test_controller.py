@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import (
@@ -209,19 +210,20 @@ async def test_a_topic_that_was_deleted_is_created_again(
     await control.close()
 
 
-async def test_a_topic_that_was_created_again_gets_the_orders_in_force(brokers: EmbeddedCluster, topic: str) -> None:
-    """They stayed in force in memory, and no command showed or withdrew them."""
-    taken: list[str] = []
+async def test_an_order_of_a_topic_that_was_deleted_ends_and_is_named(brokers: EmbeddedCluster, topic: str) -> None:
+    taken: list[tuple[str, bool]] = []
     control, before, pause = ControlTopic(kafka(brokers), topic), order(), order(OrderKind.PAUSE)
     write_now(kafka(brokers), topic, encode(before))
-    control.start(lambda key, _: taken.append(key), lambda: None)
-    await until(lambda: taken == [before.key])
-    control._kept.take(pause.key, pause)  # of the log that was deleted
-    brokers.push_errors(FETCH, KafkaError.OFFSET_OUT_OF_RANGE)
-    await until(lambda: pause.key in taken)
-    await control.close()
-    assert taken == [before.key, before.key, pause.key]
-    assert (await asyncio.to_thread(read_now, brokers, topic)).keys() == {before.key, pause.key}
+    control.start(lambda key, record: taken.append((key, record is not None)), lambda: None)
+    await until(lambda: taken == [(before.key, True)])
+    control._last.take(pause.key, pause)  # of the log that was deleted
+    with capture_logs() as logs:
+        brokers.push_errors(FETCH, KafkaError.OFFSET_OUT_OF_RANGE)
+        await until(lambda: len(taken) == 3)
+        await control.close()
+    assert taken[1:] == [(pause.key, False), (before.key, True)]
+    (lost,) = [line for line in logs if line["event"] == "orders_lost"]
+    assert (lost["log_level"], lost["orders"]) == ("error", [pause.sentence])
 
 
 async def test_a_stopped_process_is_reported_once_and_only_while_the_statement_is_new(
