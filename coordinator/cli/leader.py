@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.cli.output import echo
 from bellwether_kafka.coordinator.control import (
     ControlTopicError,
     NoControlTopicError,
-    OrderState,
+    Orders,
     Record,
     TopicChannel,
     local_processes,
@@ -60,10 +60,7 @@ def as_led(settings: Settings, group: str, policy: str | None = None) -> Leader:
 
 def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Rule, ...]:
     """Returns the placement orders of this group that have not expired. Pure."""
-    orders = OrderState()
-    for key, record in records.items():
-        orders.apply(key, record)
-    return tuple(rule for order in orders.on_places(group, now_ms) for rule in order.rules)
+    return Orders(records).of(group, now_ms).rules
 
 
 def rules_in_force(

@@ -6,7 +6,7 @@ from bellwether_kafka.coordinator.control.absence import absence_update, handed_
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.fields import VALUE_BYTES_MAX, RecordError
 from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, OrderKind, PlacementKind, order_key
-from bellwether_kafka.coordinator.control.order_state import OrderState, absence_of
+from bellwether_kafka.coordinator.control.orders import NO_ORDERS, GroupOrders, Orders, absence_of
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import (
     ABSENCE,

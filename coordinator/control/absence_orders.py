@@ -8,7 +8,7 @@ import structlog
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.control.controlled_groups import ControlledGroup, given_up, leads
 from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
-from bellwether_kafka.coordinator.control.order_state import OrderState
+from bellwether_kafka.coordinator.control.orders import Orders
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Record, Stage, Until
 
 log = structlog.get_logger(__name__)
@@ -22,7 +22,7 @@ class AbsenceOrders:
     def __init__(
         self,
         groups: Mapping[str, ControlledGroup],
-        orders: OrderState,
+        orders: Orders,
         *,
         read: Callable[[], bool],
         write: Callable[[Record], None],
@@ -45,7 +45,7 @@ class AbsenceOrders:
         if not self._read():
             return ()
         now_ms = self._now_ms()
-        in_force = self._orders.all_placements(now_ms) if group is None else self._orders.placements(group, now_ms)
+        in_force = self._orders.all_placements(now_ms) if group is None else self._orders.of(group, now_ms).placements
         tied = [order for order in in_force if order.until is not Until.EXPIRY]
         return tuple((order, self._orders.absence(order)) for order in tied if self._watches(order))
 
@@ -63,7 +63,7 @@ class AbsenceOrders:
     def evacuations(self, group: str) -> tuple[tuple[PlacementOrder, Absence | None], ...]:
         """Returns the group's evacuations in force, with the absence of each that ends with one."""
         now_ms = self._now_ms()
-        in_force = self._orders.placements(group, now_ms)
+        in_force = self._orders.of(group, now_ms).placements
         evacuations = [order for order in in_force if order.kind is PlacementKind.EVACUATE]
         return tuple((order, self._orders.absence(order)) for order in evacuations)
 

@@ -1,12 +1,11 @@
-"""The groups of a process: the runner, the role and the orders in force of each."""
+"""The groups of a process: the runner and the role of each."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator.control import records
 from bellwether_kafka.coordinator.control.handed_back import HandedBack
-from bellwether_kafka.coordinator.membership import Event, Fatal, MembershipView, OrdersInForce, State
+from bellwether_kafka.coordinator.control.orders import GroupOrders
+from bellwether_kafka.coordinator.membership import Event, Fatal, MembershipView, State
 
 
 class Runner(Protocol):
@@ -23,7 +22,9 @@ class Runner(Protocol):
     def rules_refused(self) -> str: ...
     @property
     def digest(self) -> str: ...
-    def rule(self, rules: tuple[Rule, ...], order: str) -> None: ...
+    @property
+    def orders(self) -> GroupOrders: ...
+    def follow(self, orders: GroupOrders, news: str) -> None: ...
     def begin_rebalance(self, order: str) -> None: ...
 
 
@@ -34,8 +35,6 @@ class ControlledGroup:
     runner: Runner
     active: bool  # Bellwether leads it or tries to
     handed_back: HandedBack | None = None
-    orders: OrdersInForce = field(default_factory=lambda: OrdersInForce("", ""))
-    placed: tuple[records.OnPlaces, ...] = ()
     leads: bool = False
     hands_over_until: float = 0.0  # monotonic; 0: not handing over
 

@@ -1,5 +1,5 @@
 """Connects the control topic with the groups of this process: passes operators' orders on, sends the heartbeat of this
-process. The rules are elsewhere: `order_state` has the orders in force, `group_roles` makes groups active or standby,
+process. The rules are elsewhere: `orders` has the orders in force, `group_roles` makes groups active or standby,
 and memberships follow the events that they get.
 
 Events to memberships state the present situation, not a change: repeating one is harmless, and a lost one is sent
@@ -8,8 +8,8 @@ again.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -24,11 +24,10 @@ from bellwether_kafka.coordinator.control.controlled_groups import ControlledGro
 from bellwether_kafka.coordinator.control.group_roles import GroupRoles
 from bellwether_kafka.coordinator.control.handed_back import renewed
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind
-from bellwether_kafka.coordinator.control.order_news import order_news
-from bellwether_kafka.coordinator.control.order_state import OrderState
+from bellwether_kafka.coordinator.control.orders import NO_ORDERS, GroupOrders, Orders, order_news
 from bellwether_kafka.coordinator.control.served_orders import ServedGroups, ServedOrders
 from bellwether_kafka.coordinator.control.topic import OnRecord
-from bellwether_kafka.coordinator.membership import HandBackRemembered, Note, OrdersInForce
+from bellwether_kafka.coordinator.membership import HandBackRemembered, Note
 
 HEARTBEAT_S = 1.0
 STOP_POLL_S = 0.02
@@ -90,7 +89,7 @@ class Controller:
         self._began = self._own_heartbeat_at = clock()
         self._clock = clock
         self._wall_clock = wall_clock
-        self._orders = OrderState()
+        self._orders = Orders()
         self._instances = Instances(settings.instance_name)
         self._groups = {
             group: ControlledGroup(runner, active=not settings.standby) for group, runner in runners.items()
@@ -133,12 +132,14 @@ class Controller:
             except Exception:
                 log.exception("control_loop_failed")
 
-    async def orders_read(self, group: str) -> None:
-        """Returns when the group has the orders in force, or if the topic cannot be read within `UNREAD_S`."""
+    async def orders_of(self, group: str) -> GroupOrders:
+        """Returns the orders that the group follows, when they have been read; none are known of a topic that cannot be
+        read within `UNREAD_S`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(UNREAD_S - (self._clock() - self._began)):
                 await self._caught_up.wait()
                 self._review((group,))
+        return self._orders.of(group, self._now_ms()) if self._caught_up.is_set() else NO_ORDERS
 
     async def hand_all_over(self) -> None:
         """Hands all groups over to standbys before an orderly stop. Returns when they are taken, or after
@@ -183,9 +184,9 @@ class Controller:
         running_s, now_ms = self._clock() - self._began, self._now_ms()
         if not self._caught_up.is_set() and running_s < UNREAD_S:
             return None
-        if not group and running_s < UNOBSERVED_S and self._orders.any_placements(now_ms):
+        if not group and running_s < UNOBSERVED_S and self._orders.all_placements(now_ms):
             return None
-        return tuple(order.rule for order in self._orders.placements(group, now_ms))
+        return tuple(order.rule for order in self._orders.of(group, now_ms).placements)
 
     def _report(self) -> None:
         orders = self._orders.all_in_force(self._now_ms())
@@ -262,66 +263,48 @@ class Controller:
         now_ms = self._now_ms()
         for group in groups:
             state = self._groups[group]
-            self._update_orders(group, state, now_ms)
-            self._end_outdated_plan(group, state, now_ms)
-            self._update_rules(group, state, now_ms)
+            self._follow_orders(group, state, now_ms)
             self._update_hand_back(group, state, now_ms)
             if self._standby and not given_up(state.runner):
                 self._roles.update(group, state)
         self._act_on_stopped(now_ms)
         self._carry_out_drains(now_ms)
 
-    def _update_orders(self, group: str, state: ControlledGroup, now_ms: int) -> None:
-        release, sentence = self._release(group, state, now_ms), self._orders.sentence
-        leave, pause = (sentence(kind, group, now_ms) for kind in (OrderKind.LEAVE, OrderKind.PAUSE))
-        in_force = OrdersInForce(leave=leave, pause=pause, release=release.sentence if release is not None else "")
-        if in_force != state.orders:
-            state.orders = in_force
-            log.info("orders_in_force", group=group, **asdict(in_force))
-            state.runner.post(in_force)
-        again = self._orders.in_force(OrderKind.REBALANCE, group, now_ms)
-        if again is not None and leads(state.runner):
-            self._done(again)
-            state.runner.begin_rebalance(again.sentence)
+    def _follow_orders(self, group: str, state: ControlledGroup, now_ms: int) -> None:
+        """Passes the orders in force to the group; withdraws those that its members have ended, or that is begun."""
+        orders = self._orders.of(group, now_ms)
+        for event, order, change in self._ended_by_members(orders, state, now_ms):
+            log.info(event, group=group, order=order.sentence, reason=change)
+            self._ended[order.key] = f"ended, because {change}"
+            self._withdraw(order.key)
+            orders = self._orders.of(group, now_ms)
+        before = state.runner.orders
+        if orders != before:
+            news = order_news(before.on_places, orders.on_places, now_ms, self._ended)
+            state.runner.follow(orders, news)
+        if orders.rebalance is not None and leads(state.runner):
+            self._withdraw(orders.rebalance.key)
+            state.runner.begin_rebalance(orders.rebalance.sentence)
 
-    def _release(self, group: str, state: ControlledGroup, now_ms: int) -> records.Order | None:
-        """Returns the release in force. Withdraws it once members have joined."""
-        order = self._orders.in_force(OrderKind.RELEASE, group, now_ms)
-        if order is None or not (state.active and state.runner.membership.has_members):
-            return order
-        if now_ms - order.at_ms < RELEASE_MS_MIN:
-            return order
-        log.info("release_ends", group=group, order=order.sentence, reason="members have joined")
-        self._done(order)
-        return None
-
-    def _end_outdated_plan(self, group: str, state: ControlledGroup, now_ms: int) -> None:
-        """Withdraws an applied plan once the group that Bellwether leads has other members than the plan. Plans for
-        such members do not follow it in any case."""
-        plan, member = self._orders.applied_plan(group, now_ms), state.runner.membership
+    @staticmethod
+    def _ended_by_members(
+        orders: GroupOrders, state: ControlledGroup, now_ms: int
+    ) -> Iterator[tuple[str, records.AnyOrder, str]]:
+        """Yields a release once members have joined, and an applied plan once the group that Bellwether leads has
+        other members than the plan, each with the event for the log and the reason. Plans for such members do not
+        follow it in any case."""
+        release, plan, member = orders.release, orders.plan, state.runner.membership
+        if release is not None and state.active and member.has_members and now_ms - release.at_ms >= RELEASE_MS_MIN:
+            yield "release_ends", release, "members have joined"
         others = [each for each in member.members if each.member_id != member.member_id]
         shown = len(others) < len(member.members)  # the answer to the leader of a generation includes itself
-        change = plan.change(others) if plan is not None and shown and leads(state.runner) else ""
-        if plan is None or not change:
-            return
-        log.info("applied_plan_ended", group=group, order=plan.sentence, reason=change)
-        self._ended[plan.key] = f"ended, because {change}"
-        self._withdraw(plan.key)
+        if plan is not None and shown and leads(state.runner) and (change := plan.change(others)):
+            yield "applied_plan_ended", plan, change
 
     def applied_plan(self, group: str) -> str:
         """Returns the sentence of the plan that is applied to the group, "" for none."""
-        plan = self._orders.applied_plan(group, self._now_ms())
+        plan = self._orders.of(group, self._now_ms()).plan
         return plan.sentence if plan is not None else ""
-
-    def _update_rules(self, group: str, state: ControlledGroup, now_ms: int) -> None:
-        """Passes changed orders on places to the group, whose plans follow them from now on."""
-        in_force, before = self._orders.on_places(group, now_ms), state.placed
-        if [order.effect for order in in_force] == [order.effect for order in before]:
-            return
-        rules = tuple(rule for order in in_force for rule in order.rules)
-        log.info("rules_in_force", group=group, rules=[order.sentence for order in in_force])
-        state.placed = in_force
-        state.runner.rule(rules, order_news(before, in_force, now_ms, self._ended))
 
     def _update_hand_back(self, group: str, state: ControlledGroup, now_ms: int) -> None:
         record = self._orders.handed_back(group, now_ms)

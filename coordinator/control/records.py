@@ -1,7 +1,7 @@
 """Records of the control topic, such as operators' orders and instances' heartbeats. Pure: `now_ms` is an argument.
 
 The topic is compacted: the last value of a key is in force, and a record without a value withdraws it. A key is the
-kind, a slash and the target, such as `leave/orders`; `record_codec` has the bytes, `order_state` the orders in force.
+kind, a slash and the target, such as `leave/orders`; `record_codec` has the bytes, `orders` the orders in force.
 Any principal with WRITE on the topic can give orders.
 
 A new kind of order on a group needs a member of `OrderKind` and a row of `ORDER_TRAITS` (`order_kinds`). Another kind

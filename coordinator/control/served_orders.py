@@ -13,8 +13,7 @@ from typing import Protocol
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind
-from bellwether_kafka.coordinator.control.order_news import order_news
-from bellwether_kafka.coordinator.control.order_state import OrderState
+from bellwether_kafka.coordinator.control.orders import Orders, order_news
 from bellwether_kafka.coordinator.control.records import Order, PlacementOrder
 
 CHANGED = "the orders in force have changed since the newest plan"
@@ -44,7 +43,7 @@ class ServedOrders:
     def __init__(
         self,
         served: ServedGroups,
-        orders: OrderState,
+        orders: Orders,
         instances: Instances,
         ended: Mapping[str, str],
         done: Callable[[Order], None],
@@ -86,7 +85,7 @@ class ServedOrders:
     def _cause(self, group: str, lacked: str | None, now_ms: int) -> str:
         """Returns why the broker should ask again, "" if it should not. `lacked`: see `planned_incompletely`, None for
         a group that is not among them."""
-        in_force, before = self._orders.placements(group, now_ms), self._in_force.get(group)
+        in_force, before = self._orders.of(group, now_ms).placements, self._in_force.get(group)
         self._in_force[group] = in_force
         cause = "" if lacked is None else order_news((), in_force, now_ms, self._ended) or lacked
         if cause:

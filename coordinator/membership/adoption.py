@@ -177,7 +177,7 @@ class Adoption:
             self._consider_return(answer)
             return
         written = not core.sighting.may_be_joined(core.now)
-        awaits = core.sighting.awaited or bool(core.permission.released) or written
+        awaits = core.sighting.awaited or bool(core.permission.orders.release) or written
         reason = core.policy.may_join(answer, core.now, awaits_members=awaits)
         if reason and self.core.permission.may_lead:
             self.joining.slot_taken = lead_rules.holds_instance(answer, config)

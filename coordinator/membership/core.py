@@ -169,7 +169,7 @@ class Core:
     @property
     def lingers_ms(self) -> int | None:
         """How long Bellwether stays in a group without other members; None: without a limit."""
-        return 0 if self.permission.released or self.sighting.written else self.config.lingers_ms
+        return 0 if self.permission.orders.release or self.sighting.written else self.config.lingers_ms
 
     @property
     def session_expired(self) -> bool:

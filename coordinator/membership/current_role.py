@@ -98,10 +98,10 @@ class CurrentRole:
 
     def _watching(self) -> Obstacle:
         core, config, sighting = self.core, self.core.config, self.core.sighting
-        if self.core.permission.kept_out:
-            return Obstacle(NotLeading.ORDERED_OUT, self.core.permission.kept_out)
-        if self.core.permission.released and not sighting.others:
-            return Obstacle(NotLeading.ORDERED_OUT, f"{self.core.permission.released}, until members join")
+        if self.core.permission.orders.leave:
+            return Obstacle(NotLeading.ORDERED_OUT, self.core.permission.orders.leave)
+        if self.core.permission.orders.release and not sighting.others:
+            return Obstacle(NotLeading.ORDERED_OUT, f"{self.core.permission.orders.release}, until members join")
         if not self.core.permission.active:
             return Obstacle(NotLeading.STANDBY, "another instance with this instance id is to lead")
         if not sighting.state:

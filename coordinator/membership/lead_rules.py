@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator.membership.config import (
     MembershipConfig,
 )
 from bellwether_kafka.coordinator.membership.error_codes import Code
-from bellwether_kafka.coordinator.membership.events import VACANT, DescribeAnswer, DescribedMember
+from bellwether_kafka.coordinator.membership.events import VACANT, DescribeAnswer, DescribedMember, OrdersInForce
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 from bellwether_kafka.protocol.messages import (
@@ -270,19 +270,17 @@ class JoinTiming:
 
 class Permission:
     """Whether this instance is allowed to lead. `active` is False while another instance with the same instance id is
-    to lead. Operators' orders are sentences, "" for none: `kept_out` applies always, `released` while no other member
-    is in the group."""
+    to lead. `orders` are those of operators that are in force."""
 
     def __init__(self, config: MembershipConfig) -> None:
         self._config = config
         self.active = not config.standby
-        self.kept_out = ""
-        self.released = ""
+        self.orders = OrdersInForce(leave="", pause="")
         self._fences = 0
 
     @property
     def may_lead(self) -> bool:
-        return self.active and not self.kept_out
+        return self.active and not self.orders.leave
 
     def changed(self, *, active: bool) -> bool:
         """Sets `active`; returns True if this instance has just become active."""

@@ -29,16 +29,13 @@ class GroupRebalances:
     core: Core
     recovery: Recovery
     reactions: Reactions = field(init=False)
-    _paused: str = ""  # by an operator's order
     _damped: set[str] = field(default_factory=set)  # subjects whose wait has been alerted to
 
     def __post_init__(self) -> None:
         self.reactions = Reactions(self.core.config.rebalance_interval_ms_min / 1000)
 
-    def pause(self, order: str) -> None:
-        self._paused = order
-        if order:
-            self.core.timers.clear(Timer.REBALANCE)
+    def pause(self) -> None:
+        self.core.timers.clear(Timer.REBALANCE)
 
     def want(self, reason: str, subject: str = "") -> None:
         """Begins a rebalance now, or when its subject may be followed again. Called in STABLE."""
@@ -51,7 +48,7 @@ class GroupRebalances:
 
     def want_what_is_wanted(self) -> None:
         core, wanted = self.core, self.core.leadership.wanted
-        if not wanted or core.alone or (self._paused and ORDERED not in wanted):
+        if not wanted or core.alone or (core.permission.orders.pause and ORDERED not in wanted):
             return
         due = min(map(self.reactions.due, wanted))
         if core.now >= due or ORDERED in wanted:

@@ -337,17 +337,17 @@ class GroupMembership:
             self._leaving.keep_out(core.hand_backs.obstacle.sentence)
 
     def _orders_in_force(self, event: events.OrdersInForce) -> None:
-        self._rebalances.pause(event.pause)
-        self._released(event.release)
-        if event.leave != self._core.permission.kept_out:
-            self._core.permission.kept_out = event.leave
+        before, self._core.permission.orders = self._core.permission.orders, event
+        if event.pause:
+            self._rebalances.pause()
+        self._released(before.release, event.release)
+        if event.leave != before.leave:
             self._keep_out(event.leave)
         if self.state is State.STABLE:
             self._rebalances.want_what_is_wanted()
 
-    def _released(self, order: str) -> None:
-        core, before = self._core, self._core.permission.released
-        core.permission.released = order
+    def _released(self, before: str, order: str) -> None:
+        core = self._core
         if before and not order:
             core.sighting.awaited = not core.config.subscribes
             if self.state is State.WATCHING:

@@ -51,8 +51,9 @@ P = TypeVar("P", bound=GroupPlan)
 log = structlog.get_logger(__name__)
 
 
-async def at_once() -> None:
-    """Waits for nothing: the default of a planner to which nobody gives orders."""
+async def no_rules() -> tuple[shared.Rule, ...]:
+    """The rules of a planner to which nobody gives orders."""
+    return ()
 
 
 class Planner(Generic[P]):
@@ -76,8 +77,7 @@ class Planner(Generic[P]):
         self._message_bytes_max = message_bytes_max
         self._solver = solver
         self._threads = PlanThreads(turns if solver is None or not solver.always else None)
-        self.orders_read: Callable[[], Awaitable[None]] = at_once  # until `rule` was called, or orders cannot be read
-        self.rules: tuple[shared.Rule, ...] = ()  # the operator's rules of placement for all later plans
+        self.rules_in_force: Callable[[], Awaitable[tuple[shared.Rule, ...]]] = no_rules  # once they have been read
         self._planned: PlannedRebalance[P] | None = None  # the last answer, as members receive it
         self._proposal: Proposal[P] | None = None  # the same answer, before the dialect translates it
         self._previous: Decision[P] | None = None  # the last decision that the broker accepted
@@ -91,12 +91,10 @@ class Planner(Generic[P]):
         self._plans = 0  # plans begun: one that ends late must not replace a later one
         self._memories = 0  # replacements of the memory: reads begun before the last one are outdated
 
-    def rule(self, rules: tuple[shared.Rule, ...]) -> None:
-        """Sets the operator's rules of placement for all later plans."""
-        if self.kind.rules_refused:
-            log.warning("rules_ignored", group=self.group_id, reason=self.kind.rules_refused)
-            return
-        self.rules = rules
+    async def _rules(self) -> tuple[shared.Rule, ...]:
+        """Returns the operator's rules of placement in force, none for a policy that refuses them."""
+        rules = await self.rules_in_force()
+        return () if self.kind.rules_refused else rules
 
     def order(self, sentence: str) -> None:
         """Records an operator's order, with its reason, as the cause of the next plan."""
@@ -111,15 +109,16 @@ class Planner(Generic[P]):
         began = clocks.monotonic()
         self._turn += 1
         self._plans += 1
+        given: tuple[shared.Rule, ...] = ()
         with suppress(TimeoutError):  # the next rebalance would undo a plan that ignores orders
             async with asyncio.timeout(self._left(command) / 3):
-                await self.orders_read()
+                given = await self._rules()
         number, ordered = self._plans, self._ordered
         command = await self._dialect.joined(command, self._left(command))
         raw = self._raw(command)
         inputs, trouble = await self._read(raw, command)
         read_s = clocks.monotonic() - began
-        rules = shared.applicable(self.rules, raw.others)
+        rules = shared.applicable(given, raw.others)
         chosen, proposal = await first_valid(raw, self._attempts(raw, inputs, command, rules), trouble)
         plan_s = clocks.monotonic() - began - read_s
         answered = await self._dialect.answered(chosen.decision)
@@ -141,8 +140,8 @@ class Planner(Generic[P]):
 
     async def compare(self, command: Decide) -> Compared[P]:
         """Compares a dry plan with what the members own. Raises RefusalError."""
-        await self.orders_read()
-        proposal = await self._dry(await self._dry_inputs(command), command, self.rules)
+        rules = await self._rules()
+        proposal = await self._dry(await self._dry_inputs(command), command, rules)
         decision, kind = proposal.decision, self.kind
         return Compared(
             decision=decision,
@@ -161,7 +160,7 @@ class Planner(Generic[P]):
     async def would_change(self, command: Decide, former: tuple[shared.Rule, ...]) -> bool:
         """Returns whether a rebalance under the present rules would change anything compared with the `former` rules.
         Raises RefusalError."""
-        inputs, rules = await self._dry_inputs(command), self.rules
+        inputs, rules = await self._dry_inputs(command), await self._rules()
         now, before = await self._dry(inputs, command, rules), await self._dry(inputs, command, former)
         return self.kind.differs(now.decision, before.decision, rules)
 

@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalError, Rule, extended
+from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalError, extended
 from bellwether_kafka.coordinator import clocks, membership
+from bellwether_kafka.coordinator.control import NO_ORDERS, GroupOrders
 from bellwether_kafka.coordinator.kafka import MetadataWatch, Transport
 from bellwether_kafka.coordinator.observation import notify
 from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, WatchedTopics
@@ -79,8 +80,9 @@ class GroupRunner(Generic[P]):
         self._joined_from = 0.0
         self._synced_from = 0.0
         self._takes_part = False
-        self._orders: tuple[str, ...] = ()  # orders on placement that no plan has applied yet
-        self._former: tuple[Rule, ...] = ()  # the rules in force before them
+        self.orders = NO_ORDERS  # in force
+        self._pending: tuple[str, ...] = ()  # what has changed on places since the plan in force
+        self._former = NO_ORDERS  # that it follows
         self._alerted: tuple[str, ...] = ()  # orders whose first attempt has failed
         self._carrying_out: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -112,16 +114,24 @@ class GroupRunner(Generic[P]):
         """Why plans cannot follow the operator's rules of placement, "" if they can."""
         return self._planner.kind.rules_refused
 
-    def rule(self, rules: tuple[Rule, ...], order: str) -> None:
-        """Applies the operator's rules of placement to all later plans; `order` is the order that changed them.
-        Rebalances a stable group if that changes its plan."""
-        if not self._orders:
-            self._former = self._planner.rules
-        self._planner.rule(rules)
-        if not self.rules_refused:
-            self._planner.order(order)
-            self._orders = (*self._orders, order)
-            self._carry_out_next()
+    def follow(self, orders: GroupOrders, news: str) -> None:
+        """Follows the orders in force from now on; `news` says what has changed on places. Rebalances a stable group if
+        that changes its plan."""
+        before, self.orders = self.orders, orders
+        if orders.on_membership != before.on_membership:
+            log.info("orders_in_force", group=self.group_id, **orders.on_membership)
+            self.post(membership.OrdersInForce(**orders.on_membership))
+        if orders.places_as(before):
+            return
+        log.info("rules_in_force", group=self.group_id, rules=[order.sentence for order in orders.on_places])
+        if self.rules_refused:
+            log.warning("rules_ignored", group=self.group_id, reason=self.rules_refused)
+            return
+        if not self._pending:
+            self._former = before
+        self._planner.order(news)
+        self._pending = (*self._pending, news)
+        self._carry_out_next()
 
     def begin_rebalance(self, order: str) -> None:
         """Begins a rebalance that the operator has ordered, even if it changes nothing."""
@@ -256,8 +266,8 @@ class GroupRunner(Generic[P]):
 
     def _carry_out_next(self) -> None:
         busy = self._carrying_out is not None and not self._carrying_out.done()
-        if self._orders and not busy and self.membership.state is membership.State.STABLE:
-            self._carrying_out = self._start(self._carry_out(self._orders))
+        if self._pending and not busy and self.membership.state is membership.State.STABLE:
+            self._carrying_out = self._start(self._carry_out(self._pending))
             self._carrying_out.add_done_callback(self._carried_out)
 
     def _carried_out(self, done: asyncio.Task[None]) -> None:
@@ -273,7 +283,7 @@ class GroupRunner(Generic[P]):
         generation, deadline = member.generation, clocks.monotonic() + self.config.decision_deadline_ms / 1000
         command = membership.Decide(generation, member.protocol, member.members, member.member_id, deadline, dry=True)
         try:
-            changes = member.alone or await self._planner.would_change(command, self._former)
+            changes = member.alone or await self._planner.would_change(command, self._former.rules)
         except Exception as error:  # the order stays, and says why it is not carried out
             reason, defect = _reason(error), not isinstance(error, RefusalError)
             log.warning(
@@ -282,9 +292,9 @@ class GroupRunner(Generic[P]):
             self._not_carried_out(orders, reason)
             await asyncio.sleep(COMPARE_AGAIN_S)
             return
-        if orders != self._orders or not self._rests_in(generation):
+        if orders != self._pending or not self._rests_in(generation):
             return  # the next attempt uses the orders in force then
-        self._orders = ()
+        self._pending = ()
         if changes:
             self.post(membership.RebalanceOrdered("; ".join(orders)))
             return
@@ -339,7 +349,7 @@ class GroupRunner(Generic[P]):
         join_s, sync_s = max(0.0, timings.joined_at - self._joined_from), at - self._synced_from
         planned = replace(planned, timings=replace(timings, join_s=join_s, sync_s=sync_s))
         self.last, self.plan_in_force = planned, True
-        self._orders = tuple(order for order in self._orders if order not in planned.ordered)
+        self._pending = tuple(order for order in self._pending if order not in planned.ordered)
         self._follow(planned.topics, planned.chosen.decision.cluster)
         for observer in self._on_decision:
             notify(observer, planned)

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.assignors.shared import Weights
+from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.coordinator import kafka, membership, planning
 from bellwether_kafka.coordinator.observation import Sources
 from bellwether_kafka.coordinator.planning import RackRules
@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDri
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.triggers import StreamsWatch
 
-OrdersRead = Callable[[str], Awaitable[None]]  # returns when a group has the orders in force, or none can be read
+RulesInForce = Callable[[str], Awaitable[tuple[Rule, ...]]]  # returns when a group's orders are read, or none can be
 
 
 class LedGroups:
@@ -32,7 +32,7 @@ class LedGroups:
         message_bytes_max: int,
         racks: RackRules,
         relieve: Relieve,
-        orders_read: OrdersRead,
+        rules_in_force: RulesInForce,
     ) -> None:
         self.runners: dict[str, GroupRunner[Any]] = {}
         self.planners: dict[str, planning.Planner[Any]] = {}
@@ -44,7 +44,7 @@ class LedGroups:
         self._message_bytes_max = message_bytes_max
         self._racks = racks
         self._relieve = relieve
-        self._orders_read = orders_read
+        self._rules_in_force = rules_in_force
         self._workers = planning.Solvers()
         self._turns = planning.Turns()
 
@@ -79,7 +79,7 @@ class LedGroups:
             on_decision = (between.on_decision, *observers.on_decision, *observers.on_streams_decision)
         notified = on_decision, observers.on_note, observers.on_role
         self.planners[group_id] = planner
-        planner.orders_read = partial(self._orders_read, group_id)
+        planner.rules_in_force = partial(self._rules_in_force, group_id)
         runner = GroupRunner(driver, sources.transport, planner, watch, *notified, self._relieve)
         self.runners[group_id] = runner
         return partial(between.run, runner) if between is not None else None

@@ -110,7 +110,7 @@ class Service:
             message_bytes_max=message_bytes_max,
             racks=racks,
             relieve=self._relieve,
-            orders_read=self._orders_read,
+            rules_in_force=self._rules_in_force,
         )
         self.runners = self._led.runners
         self._owners = OwnerWatch(self.runners)
@@ -295,9 +295,8 @@ class Service:
         """Returns the sentence of the plan that is applied to the group, "" for none."""
         return self._controller.applied_plan(group) if self._controller is not None else ""
 
-    async def _orders_read(self, group: str) -> None:
-        if self._controller is not None:
-            await self._controller.orders_read(group)
+    async def _rules_in_force(self, group: str) -> tuple[Rule, ...]:
+        return (await self._controller.orders_of(group)).rules if self._controller is not None else ()
 
     def rules_of(self, group: str) -> tuple[Rule, ...] | None:
         """Returns the rules of placement in force in a group that a broker assigns, None if they are not read yet. Any

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bellwether_kafka.assignors.shared import RawGroup, RefusalError, Rule
+from bellwether_kafka.assignors.shared import RawGroup, RefusalError
+from bellwether_kafka.coordinator.control import NO_ORDERS, GroupOrders
 from bellwether_kafka.coordinator.membership import (
     PROGRESS,
     GroupMembership,
@@ -87,7 +88,9 @@ class Instance:
     rules_refused = ""
     digest = ""
 
-    def rule(self, rules: tuple[Rule, ...], order: str) -> None:
+    orders = NO_ORDERS
+
+    def follow(self, orders: GroupOrders, news: str) -> None:
         """Operators order nothing here."""
 
     def begin_rebalance(self, order: str) -> None:

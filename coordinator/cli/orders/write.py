@@ -197,11 +197,8 @@ class OrderService:
     def _under(
         self, group: str, records: Mapping[str, control.Record], new_rules: tuple[Rule, ...]
     ) -> PlannedPlacement:
-        in_force = control.OrderState()
-        for key, record in records.items():
-            in_force.apply(key, record)
         settings, named = settings_for(self.bootstrap, self.config, group)
-        rules = tuple(rule for order in in_force.on_places(group, now_ms()) for rule in order.rules)
+        rules = control.Orders(records).of(group, now_ms()).rules
         policy = control.policy_of(records, group, now_ms())
         return PlannedPlacement(settings, group, rules, new_rules, policy, configured=named, retry_s=self.retry_s)
 

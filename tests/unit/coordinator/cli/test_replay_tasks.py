@@ -31,6 +31,7 @@ from bellwether_kafka.coordinator.planning import (
 from bellwether_kafka.coordinator.planning.streams_config import TaskRequest
 from bellwether_kafka.coordinator.replay import write_history, write_json_lines
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events
+from tests.support.rules import under
 from tests.unit.assignors.streams.world import NOW_MS, Thread
 from tests.unit.coordinator.planning.applications import App
 from tests.unit.coordinator.replay.test_policy_replay import recorded as consumers
@@ -58,7 +59,7 @@ async def rebalances_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[Plann
     documents = []
     for number, size in enumerate(SIZES, 1):
         if number == 3:
-            planner.rule(rules)
+            under(planner, rules)
         app.at_s = NOW_MS / 1000 + 400 * number
         order = app.order(number, *threads[:size], deadline=time.monotonic() + 60)
         planned = await planner.plan(order)

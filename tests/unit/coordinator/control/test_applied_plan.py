@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.control import (
     AppliedPlan,
     Controller,
     ControlSettings,
-    OrderState,
+    Orders,
     PlacementKind,
     PlacementOrder,
     RecordError,
@@ -69,13 +69,13 @@ def test_each_item_is_a_rule_for_the_members_of_the_plan_only() -> None:
 
 
 def test_it_is_in_force_for_its_group_beside_pins_and_bans() -> None:
-    state = OrderState()
+    state = Orders()
     for order in (PLAN, BAN):
         state.apply(order.key, order)
-    assert state.on_places("orders", NOW_MS) == (PLAN, BAN)
-    assert state.on_places("clicks", NOW_MS) == ()
-    assert state.placements("orders", NOW_MS) == (BAN,)
-    assert state.applied_plan("orders", NO_END_MS) is None
+    assert state.of("orders", NOW_MS).on_places == (PLAN, BAN)
+    assert state.of("clicks", NOW_MS).on_places == ()
+    assert state.of("orders", NOW_MS).placements == (BAN,)
+    assert state.of("orders", NO_END_MS).plan is None
 
 
 class Led:

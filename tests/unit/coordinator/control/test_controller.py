@@ -16,12 +16,14 @@ from structlog.testing import capture_logs
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import (
     EVERYBODY,
+    NO_ORDERS,
     Absence,
     Controller,
     ControlReport,
     ControlSettings,
     ControlTopic,
     ControlTopicError,
+    GroupOrders,
     InstanceHeartbeat,
     Order,
     OrderKind,
@@ -106,7 +108,7 @@ class Group:
             MembershipConfig("orders", instance_id="bellwether", standby=standby, subscribes=True)
         )
         self.posted: list[Event] = []
-        self.rules: tuple[Rule, ...] = ()
+        self.orders = NO_ORDERS
         self.ordered: list[str] = []
         self.fatal: Fatal | None = None
 
@@ -122,9 +124,16 @@ class Group:
     rules_refused = ""
     digest = ""
 
-    def rule(self, rules: tuple[Rule, ...], order: str) -> None:
-        self.rules = rules
-        self.ordered.append(order)
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.orders.rules
+
+    def follow(self, orders: GroupOrders, news: str) -> None:
+        if orders.on_membership != self.orders.on_membership:
+            self.post(OrdersInForce(**orders.on_membership))
+        if not orders.places_as(self.orders):
+            self.ordered.append(news)
+        self.orders = orders
 
     def begin_rebalance(self, order: str) -> None:
         self.ordered.append(order)
@@ -134,7 +143,7 @@ class Group:
         play = Play(instance_id="bellwether").deciding().planned().synced()
         self.machine = play.machine
 
-    def orders(self) -> OrdersInForce | None:
+    def given(self) -> OrdersInForce | None:
         return next((event for event in reversed(self.posted) if isinstance(event, OrdersInForce)), None)
 
     def turn(self) -> str:
@@ -256,12 +265,12 @@ async def test_orders_reach_an_instance_that_comes_later_and_end_when_they_expir
     write_now(kafka(brokers), topic, encode(order(OrderKind.PAUSE, seconds=600)))
     write_now(kafka(brokers), topic, encode(order(OrderKind.LEAVE, seconds=3)))
     instance = Instance(brokers, topic, "a", standby=False)
-    await until(lambda: instance.group.orders() is not None)
-    orders = instance.group.orders()
+    await until(lambda: instance.group.given() is not None)
+    orders = instance.group.given()
     assert orders is not None
     assert "eve has ordered pause" in orders.pause
     await until(lambda: [o.kind for o in instance.reports[-1].orders] == [OrderKind.LEAVE, OrderKind.PAUSE])
-    await until(lambda: (last := instance.group.orders()) is not None and not last.leave and bool(last.pause))
+    await until(lambda: (last := instance.group.given()) is not None and not last.leave and bool(last.pause))
     await instance.close()
 
 
@@ -327,11 +336,11 @@ async def test_without_the_topic_silence_grows_and_what_was_read_is_still_in_for
         mortal.create_topic(topic, 1)
         write_now(kafka(mortal), topic, encode(order(OrderKind.PAUSE)))
         instance = Instance(mortal, topic, "a", standby=False)
-        await until(lambda: instance.group.orders() is not None)
+        await until(lambda: instance.group.given() is not None)
         await until(lambda: instance.reports[-1].silence_s < 5 * HEARTBEAT_S)
         mortal.set_broker_down(1)
         await until(lambda: instance.reports[-1].silence_s > 10 * HEARTBEAT_S)
-        orders = instance.group.orders()
+        orders = instance.group.given()
         assert orders is not None
         assert orders.pause
         await instance.close()
@@ -364,7 +373,7 @@ def test_a_note_of_a_group_costs_no_review_of_hundreds_of_others(monkeypatch: py
     topic: Any = SimpleNamespace(topic="c")
     controller = Controller(topic, ControlSettings("c", "pod-1", standby=False), groups)
     controller._caught_up.set()
-    monkeypatch.setattr(controller, "_update_orders", lambda group, *_: reviewed.append(group))
+    monkeypatch.setattr(controller, "_follow_orders", lambda group, *_: reviewed.append(group))
     controller.on_note("g7", Note(NoteKind.LEADING, "1 member"))
     assert reviewed == ["g7"]
     controller.review()
@@ -404,7 +413,7 @@ def test_a_record_costs_a_review_of_the_groups_that_it_concerns_and_of_no_others
     topic: Any = SimpleNamespace(topic="c", write=lambda _: None, withdraw=lambda _: None)
     controller = Controller(topic, ControlSettings("c", "pod-1", standby=standby), groups)
     controller._caught_up.set()
-    monkeypatch.setattr(controller, "_update_orders", lambda group, *_: reviewed.append(group))
+    monkeypatch.setattr(controller, "_follow_orders", lambda group, *_: reviewed.append(group))
     for record in records:
         controller._on_record(*(record if isinstance(record, tuple) else (record.key, record)))
     assert sorted(reviewed) == sorted(concerned)

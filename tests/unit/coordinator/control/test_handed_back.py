@@ -14,8 +14,8 @@ from bellwether_kafka.coordinator.control import (
     Controller,
     ControlSettings,
     LocalOrders,
+    Orders,
     OrderSource,
-    OrderState,
     Record,
     RecordError,
     decode,
@@ -50,7 +50,7 @@ def test_a_record_that_makes_no_sense_is_refused(field: dict[str, object]) -> No
 
 
 def test_a_record_counts_for_a_day() -> None:
-    orders = OrderState()
+    orders = Orders()
     orders.apply(KEPT.key, KEPT)
     assert orders.handed_back("orders", NOW_MS + LIMIT_MS - 1) == KEPT
     assert orders.handed_back("orders", NOW_MS + LIMIT_MS) is None

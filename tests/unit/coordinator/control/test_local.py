@@ -93,12 +93,12 @@ async def test_an_order_reaches_the_process_is_in_force_there_and_can_be_withdra
         to = await channel()
         key, value = encode(given := order())
         await asyncio.to_thread(to.write, (key, value))
-        await until(lambda: group.orders() is not None)
-        assert group.orders() == OrdersInForce(given.sentence, "")
+        await until(lambda: group.given() is not None)
+        assert group.given() == OrdersInForce(given.sentence, "")
         records = await asyncio.to_thread(to.read)
         assert records[given.key] == given
         await asyncio.to_thread(to.write, (key, None))
-        await until(lambda: group.orders() == OrdersInForce("", ""))
+        await until(lambda: group.given() == OrdersInForce("", ""))
 
 
 async def test_what_is_carried_out_once_is_gone_then() -> None:
@@ -182,7 +182,7 @@ async def test_a_request_that_makes_no_sense_changes_nothing(line: bytes) -> Non
         writer.close()
         assert answer["error"]
         assert list(await asyncio.to_thread(to.read)) == ["beat/pod-1"]
-        assert group.orders() is None
+        assert group.given() is None
 
 
 async def test_a_line_that_is_longer_than_any_order_ends_the_connection() -> None:

@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.control import (
     InstanceHeartbeat,
     Order,
     OrderKind,
-    OrderState,
+    Orders,
     PlacementKind,
     PlacementOrder,
     Record,
@@ -101,7 +101,7 @@ def test_a_newer_bellwethers_records_are_left_alone(value: bytes) -> None:
 
 
 def test_an_order_is_in_force_until_it_expires_or_is_withdrawn() -> None:
-    book = OrderState()
+    book = Orders()
     book.apply(ORDER.key, ORDER)
     assert book.in_force(OrderKind.LEAVE, ORDER.target, 4_999) == ORDER
     assert book.in_force(OrderKind.LEAVE, ORDER.target, 5_000) is None
@@ -117,14 +117,14 @@ def test_a_sentence_says_who_and_why() -> None:
 
 
 def test_placement_orders_are_rules_of_their_group_until_they_expire() -> None:
-    book = OrderState()
+    book = Orders()
     for order in (PIN, EVACUATION, replace(PIN, target="other"), replace(PIN, where="rack:az2")):
         book.apply(order.key, order)
-    assert [o.rule for o in book.placements("orders", 4_999)] == [
+    assert [o.rule for o in book.of("orders", 4_999).placements] == [
         Rule("ban", "*", "rack:az1"),
         Rule("pin", "clicks-3", "rack:az2"),
     ], "a later pin of an item takes the place of the earlier one"
-    assert book.placements("orders", 5_000) == ()
+    assert book.of("orders", 5_000).placements == ()
     assert EVACUATION.sentence == "eve@desk has ordered evacuate of rack:az1 in 'orders' (new disks)"
 
 
@@ -140,7 +140,7 @@ def test_an_evacuation_says_what_ends_it_and_an_older_one_ends_when_it_expires()
 def test_an_absence_belongs_to_one_order_and_is_left_over_when_that_is_gone() -> None:
     tied = replace(EVACUATION, where="member:a", until=Until.BACK)
     absence = Absence("orders", "member:a", tied.at_ms, tied.expires_ms, Stage.EMPTY, 2_000)
-    book = OrderState()
+    book = Orders()
     book.apply(absence.key, absence)
     assert book.left_over(1_000) == [absence]
     book.apply(tied.key, tied)

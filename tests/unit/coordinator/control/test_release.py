@@ -75,7 +75,7 @@ class Released:
 
     @property
     def in_force(self) -> bool:
-        orders = self.group.orders()
+        orders = self.group.given()
         assert orders is not None
         assert bool(orders.release) == (RELEASE.key in self.topic.records), "the group and the topic agree"
         return bool(orders.release)
@@ -83,7 +83,7 @@ class Released:
 
 def test_the_order_reaches_the_group_and_has_no_end_while_no_member_is_there() -> None:
     released = Released()
-    assert released.group.orders() == OrdersInForce("", "", RELEASE.sentence)
+    assert released.group.given() == OrdersInForce("", "", RELEASE.sentence)
     assert released.later(DAY_MS).later(300 * DAY_MS).in_force
     assert released.group.membership.role.reason is NotLeading.ORDERED_OUT
 
@@ -91,7 +91,7 @@ def test_the_order_reaches_the_group_and_has_no_end_while_no_member_is_there() -
 def test_members_that_join_end_it_for_good() -> None:
     released = Released().later(RELEASE_MS_MIN).members_join().later(0)
     assert not released.in_force
-    assert released.group.orders() == OrdersInForce("", "")
+    assert released.group.given() == OrdersInForce("", "")
     assert not released.members_leave().later(DAY_MS).in_force
 
 

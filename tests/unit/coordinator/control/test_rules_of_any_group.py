@@ -107,7 +107,7 @@ async def test_orders_are_read_when_a_led_group_has_them_or_the_topic_cannot_be_
     )
     await it.started()
     it.topic.deliver(EVACUATE.key, EVACUATE)
-    reading = asyncio.create_task(it.controller.orders_read("clicks"))
+    reading = asyncio.create_task(it.controller.orders_of("clicks"))
     for _ in range(10):
         await asyncio.sleep(0)
     assert not reading.done()
@@ -116,4 +116,4 @@ async def test_orders_are_read_when_a_led_group_has_them_or_the_topic_cannot_be_
     assert group.rules == (Rule("ban", "*", "member:m0"),)
     it = World()
     it.elapsed_s = UNREAD_S
-    await it.controller.orders_read("clicks")
+    await it.controller.orders_of("clicks")

@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator.control import (
     InstanceHeartbeat,
     Order,
     OrderKind,
-    OrderState,
+    Orders,
     PlacementKind,
     PlacementOrder,
 )
@@ -33,7 +33,7 @@ class Instance:
         self.rules: tuple[Rule, ...] = ()
         self.lacked: dict[str, str] = {}
         self.begun: list[str] = []
-        self.orders, self.instances = OrderState(), Instances(name)
+        self.orders, self.instances = Orders(), Instances(name)
         self.instances.started()
         self._of_served = ServedOrders(self, self.orders, self.instances, {}, self._done)
 

@@ -23,6 +23,7 @@ from bellwether_kafka.coordinator.planning import CauseKind, ConsumerKind, Plann
 from bellwether_kafka.coordinator.planning.threads import RUNNING_PLANS_MAX, in_thread
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.support.rules import under
 from tests.unit.assignors.consumer.wire import LiveMember
 from tests.unit.coordinator.planning.consumer_scenes import MEMBERS, OWN, Reader, joined, order
 
@@ -106,12 +107,12 @@ async def test_all_rebalances_of_a_rolling_restart_are_known_to_be_the_work_of_i
 
     remains, goes = await settled(*(LiveMember(f"{name}-{UUID}", ("t",)) for name in "ab"))
     first = len(causes)
-    planner.rule((Rule("ban", "*", "member:b", "ops empties b"),))
+    under(planner, (Rule("ban", "*", "member:b", "ops empties b"),))
     planner.order("ops empties b")
     remains, goes = await settled(remains, goes)
     assert goes.owned == ()
     (remains,) = await settled(remains)
-    planner.rule(())
+    under(planner, ())
     remains, back = await settled(remains, LiveMember(f"b-{OTHER_UUID}", ("t",)))
     assert len(back.owned) == 2
     assert [kind for kind, _ in causes[first:]] == [

@@ -4,7 +4,6 @@ anything."""
 import asyncio
 import time
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import ClusterView, RefusalCause, RefusalError, Rule
+from bellwether_kafka.coordinator.control import NO_END_MS, GroupOrders, PlacementKind, PlacementOrder
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import (
     ComparisonFailed,
@@ -41,9 +41,9 @@ from tests.unit.coordinator.membership.playbook import ME, Play
 from tests.unit.coordinator.planning.test_consumer_kind import Reader
 
 CLUSTER = ClusterView.of({"t": [["az1"], ["az2"]] * 2})
-ORDER = "eve has ordered evacuate of rack:az1 in 'orders' (new disks)"
-PIN = Rule("pin", "t-0", "member:b", "eve")
-EVERYTHING_OFF_AZ1 = Rule("ban", "*", "rack:az1", ORDER)
+PIN = PlacementOrder(PlacementKind.PIN, "orders", "t-0", "member:b", "eve", 0, NO_END_MS)
+OFF_AZ1 = PlacementOrder(PlacementKind.EVACUATE, "orders", "*", "rack:az1", "eve", 0, NO_END_MS, "new disks")
+ORDER = OFF_AZ1.sentence
 
 
 def joined(name: str, rack: str) -> JoinedMember:
@@ -64,6 +64,16 @@ class Resting:
         watch: Any = SimpleNamespace(follow=lambda *_, **__: None)
         self.runner = GroupRunner(self.driver, nothing, planner, watch, (), (), (), nothing)
         self.planner = planner
+        self.orders_read = asyncio.Event()
+        self.orders_read.set()
+        planner.rules_in_force = self._rules
+
+    async def _rules(self) -> tuple[Rule, ...]:
+        await self.orders_read.wait()
+        return self.runner.orders.rules
+
+    def order(self, *orders: PlacementOrder, news: str = ORDER) -> None:
+        self.runner.follow(GroupOrders(placements=orders), news)
 
     async def begin(self) -> None:
         play = Play().joining().joined(*MEMBERS, protocol="range").planned().synced()
@@ -78,8 +88,8 @@ class Resting:
         generation = self.runner.membership.generation
         return Decide(generation, "range", MEMBERS, ME, time.monotonic() + 5, dry=True)
 
-    async def reported(self, rule: Rule, order: str = ORDER) -> list[Event]:
-        self.runner.rule((rule,), order)
+    async def reported(self, order: PlacementOrder) -> list[Event]:
+        self.order(order, news=order.sentence)
         assert self.runner._carrying_out is not None
         await self.runner._carrying_out
         return await self.posted()
@@ -98,10 +108,10 @@ class Resting:
 async def test_an_order_that_moves_something_begins_a_rebalance_and_is_its_cause() -> None:
     group = Resting()
     await group.begin()
-    assert await group.reported(EVERYTHING_OFF_AZ1) == [RebalanceOrdered(ORDER)]
+    assert await group.reported(OFF_AZ1) == [RebalanceOrdered(ORDER)]
     planned = await group.rebalance(2)
     assert (planned.cause.kind, planned.cause.sentence) == (CauseKind.ORDERED, ORDER)
-    assert planned.rules == (EVERYTHING_OFF_AZ1,)
+    assert planned.rules == (OFF_AZ1.rule,)
     assert planned.chosen.decision.moves.moved == 2
     assert (await group.rebalance(3)).cause.kind is CauseKind.AGAIN, "once, and not for ever"
 
@@ -123,13 +133,13 @@ async def test_a_rebalance_that_load_requested_has_it_as_its_cause() -> None:
 async def test_a_return_beside_a_pin_is_compared_under_it() -> None:
     """A restart compared before it had read the control topic: "the spread would go from 2 to 0", and a partition was
     without an owner for 3 s."""
-    group, orders_read = await pinned(), asyncio.Event()
-    group.planner.orders_read = partial(waited_for, orders_read)
+    group = await pinned()
+    group.orders_read.clear()
     comparing = asyncio.create_task(group.runner._compare(group.after_a_return()))
     await asyncio.sleep(0.01)
     assert await group.posted() == [], "nothing is compared before orders are known"
-    group.runner.rule((PIN,), "eve")
-    orders_read.set()
+    group.order(PIN)
+    group.orders_read.set()
     await comparing
     (ready,) = [event for event in await group.posted() if isinstance(event, ComparisonReady)]
     assert (ready.worth_moving, ready.reason) == (False, "")
@@ -144,32 +154,28 @@ async def test_a_return_without_orders_is_compared_as_ever() -> None:
 
 @pytest.mark.parametrize("read", [True, False])
 async def test_a_plan_waits_for_the_orders_but_not_until_it_is_late(read: bool) -> None:
-    group, orders_read = Resting(), asyncio.Event()
+    group = Resting()
     await group.begin()
-    group.planner.orders_read = partial(waited_for, orders_read)
+    group.orders_read.clear()
     left_s = 30.0 if read else 2.0
     planning = asyncio.create_task(group.runner._plan(Decide(7, "range", MEMBERS, ME, time.monotonic() + left_s)))
     await asyncio.sleep(0.01)
     assert not planning.done()
     if read:
-        group.runner.rule((EVERYTHING_OFF_AZ1,), ORDER)
-        orders_read.set()
+        group.order(OFF_AZ1)
+        group.orders_read.set()
     await planning
     planned = group.planner.delivered(7)
     assert planned is not None
-    assert planned.rules == ((EVERYTHING_OFF_AZ1,) if read else ())
-
-
-async def waited_for(event: asyncio.Event) -> None:
-    await event.wait()
+    assert planned.rules == ((OFF_AZ1.rule,) if read else ())
 
 
 async def pinned() -> Resting:
     """A group whose members have what a pin says, in a process that has just started and not read the pin."""
     group = Resting()
-    group.planner.rule((PIN,))
+    group.runner.orders = GroupOrders(placements=(PIN,))
     await group.begin()
-    group.planner.rule(())
+    group.runner.orders = GroupOrders()
     return group
 
 
@@ -177,8 +183,8 @@ async def test_an_order_that_moves_nothing_stops_nobody() -> None:
     """`evacuate shipping rack:az9`: in an eager group a rebalance without a move still stops every member."""
     group = Resting()
     await group.begin()
-    assert await group.reported(Rule("ban", "*", "rack:az9", "eve")) == []
-    group.runner.rule((), "eve: withdrawn")
+    assert await group.reported(replace(OFF_AZ1, where="rack:az9")) == []
+    group.order(news="eve: withdrawn")
     assert group.runner._carrying_out is not None
     await group.runner._carrying_out
     assert await group.posted() == []
@@ -195,10 +201,11 @@ async def test_a_rebalance_that_an_operator_wants_has_the_order_as_its_cause_wha
 
 async def test_an_order_waits_until_the_group_is_at_rest() -> None:
     group = Resting()
-    group.runner.rule((EVERYTHING_OFF_AZ1,), ORDER)
+    group.order(OFF_AZ1)
     assert group.runner._carrying_out is None
     await group.begin()
-    assert group.planner.rules == (EVERYTHING_OFF_AZ1,), "the plan of the round under way follows it"
+    planned = await group.rebalance(7)
+    assert planned.rules == (OFF_AZ1.rule,), "the plan of the round under way follows it"
 
 
 async def test_a_plan_is_in_force_from_its_delivery_until_others_lead_or_planned() -> None:
@@ -309,7 +316,7 @@ async def test_an_order_that_could_not_be_compared_says_so_once_and_is_tried_aga
 
     monkeypatch.setattr(group.planner, "would_change", would_change)
     with capture_logs() as lines:
-        group.runner.rule((EVERYTHING_OFF_AZ1,), ORDER)
+        group.order(OFF_AZ1)
         events = await group.first_posted()
     assert events == [RebalanceOrdered(ORDER)]
     assert [line["event"] for line in lines].count("order_not_compared") == 2

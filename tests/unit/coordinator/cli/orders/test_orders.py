@@ -93,7 +93,7 @@ def test_without_a_control_topic_all_groups_of_this_machine_are_left(brokers: Em
         assert (ended.returncode, ended.stderr) == (Exit.DONE, "")
         assert "stays out; 'bellwether resume --all' ends that. So does a restart of the process" in ended.stdout
         limit = time.monotonic() + LIMIT_S
-        while (reported := group.orders()) is None:
+        while (reported := group.given()) is None:
             assert time.monotonic() < limit
         assert reported.leave
         assert in_process.bellwether("resume", "--all", *to).returncode == Exit.DONE
@@ -110,7 +110,7 @@ def test_without_a_control_topic_orders_go_to_the_process_on_this_machine(broker
         )
         assert "ordered leave of 'orders' (reset), until " in in_process.bellwether("orders", *to).stdout
         limit = time.monotonic() + LIMIT_S
-        while (reported := group.orders()) is None:
+        while (reported := group.given()) is None:
             assert time.monotonic() < limit
         assert reported.leave.endswith("has ordered leave of 'orders' (reset)")
         assert in_process.bellwether("resume", "orders", *to).returncode == Exit.DONE
@@ -123,7 +123,7 @@ def test_without_a_control_topic_orders_go_to_the_process_on_this_machine(broker
 def test_a_topic_that_is_named_goes_before_the_process_on_this_machine(brokers: EmbeddedCluster) -> None:
     with process_without_a_topic(brokers.bootstrap) as group:
         assert "There is no control topic 'typo'" in Channel(brokers, "typo").run("leave", "orders").stderr
-        assert group.orders() is None
+        assert group.given() is None
 
 
 @pytest.mark.embedded

@@ -44,7 +44,7 @@ def release(*more: str) -> subprocess.CompletedProcess[str]:
 def ordered(group: Group) -> str:
     """The sentence of the release that has reached the group, "" for none."""
     limit = time.monotonic() + LIMIT_S
-    while (orders := group.orders()) is None:
+    while (orders := group.given()) is None:
         assert time.monotonic() < limit
         time.sleep(0.01)
     return orders.release
