@@ -131,8 +131,8 @@ test-java: setup  ## our plans beside those of Kafka's own classes
 test-deploy: setup .cache/bin/helm  ## the chart with helm (built once, three minutes), the composition, rules and dashboards
 	$(PYTEST) tests/deploy
 
-test-consumers: setup
-	$(PYTEST) tests/interop --ignore tests/interop/streams
+test-consumers: setup  # two files at a time: their tests wait more than they compute, and each of the two has brokers of its own
+	$(PYTEST) -n 2 --dist loadfile tests/interop --ignore tests/interop/streams
 
 test-streams: setup
 	$(PYTEST) tests/interop/streams

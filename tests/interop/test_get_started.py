@@ -176,7 +176,8 @@ def test_a_configuration_is_made_for_a_cluster(kafka: KafkaCluster, tmp_path: Pa
 
 
 def test_a_cluster_is_observed(kafka: KafkaCluster, tmp_path: Path) -> None:
-    with running_orders(kafka), following(kafka, "observe-my-cluster", tmp_path) as reader:
+    shorter = {"--for 60": "--for 10"}
+    with running_orders(kafka), following(kafka, "observe-my-cluster", tmp_path, shorter) as reader:
         before = rebalances(kafka, ORDERS)
         reader.paste("export")
         assert re.search(r"^orders +a member +consumer +Stable$", reader.paste("bellwether groups"), re.MULTILINE)

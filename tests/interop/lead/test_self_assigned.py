@@ -1,6 +1,9 @@
 """Consumers that assign themselves partitions commit into a group that Bellwether is to lead, on real brokers."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -9,19 +12,43 @@ from tests.interop.support.bellwether import Bellwether, ordered
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, partitions_of, wait_settled
 
-COMMITS, EVERY_S = 1_000, 0.01  # for longer than two refreshes of Bellwether
+EVERY_S = 0.1
+COMMITTING_S = 15.0  # longer than two refreshes of Bellwether
 JOINED_S = 8.0
 
 
-def refused(kafka: KafkaCluster, group: str, commits: int) -> int:
-    """How many of so many commits of a consumer that uses assign() the broker refuses."""
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a group is when the consumer begins to commit. `members`: some have subscribed in it and gone. `before_s`:
+    the consumer has committed for so long before Bellwether started, once if it is 0, not at all if it is None.
+    `wait_s`: it commits so long after Bellwether has started."""
+
+    group: str
+    members: bool = False
+    before_s: float | None = None
+    wait_s: float = 0.0
+    subscribes: bool = False
+
+
+BEGINNINGS = (
+    Beginning("selves-former", members=True, before_s=0.0, wait_s=JOINED_S),
+    Beginning("selves-former-later", members=True, before_s=5.0),
+    Beginning("selves-new", wait_s=JOINED_S),
+    Beginning("selves-new-later", before_s=5.0),
+    Beginning("selves-attested", before_s=0.0, subscribes=True),  # the settings say that all consumers subscribe
+)
+
+
+def refused(kafka: KafkaCluster, group: str, for_s: float) -> int:
+    """How many commits of a consumer that uses assign() the broker refuses in this time; at least one is tried."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "enable.auto.commit": False})
-    failed = 0
+    failed, offset, until = 0, 0, time.monotonic() + for_s
     try:
         consumer.assign([TopicPartition(group, 0, 0)])
-        for number in range(commits):
+        while not offset or time.monotonic() < until:
+            offset += 1
             try:
-                consumer.commit(offsets=[TopicPartition(group, 0, number + 1)], asynchronous=False)
+                consumer.commit(offsets=[TopicPartition(group, 0, offset)], asynchronous=False)
             except KafkaException:
                 failed += 1
             time.sleep(EVERY_S)
@@ -30,46 +57,34 @@ def refused(kafka: KafkaCluster, group: str, commits: int) -> int:
     return failed
 
 
-def with_history(kafka: KafkaCluster, group: str) -> None:
-    """Members have subscribed in the group, committed and gone."""
-    with Flock(kafka.bootstrap) as flock:
-        wait_settled([flock.member("confluent", group, [group], ["range"])], partitions_of({group: 3}), limit_s=90)
-    assert not refused(kafka, group, 1)
+def begin(kafka: KafkaCluster, beginning: Beginning) -> int:
+    """Makes the group what it is to be. Returns how many commits were refused."""
+    group = beginning.group
+    kafka.create_topic(group, 3)
+    if beginning.members:
+        with Flock(kafka.bootstrap) as flock:
+            wait_settled([flock.member("confluent", group, [group], ["range"])], partitions_of({group: 3}), limit_s=90)
+    return 0 if beginning.before_s is None else refused(kafka, group, beginning.before_s)
+
+
+def go_on(kafka: KafkaCluster, beginning: Beginning) -> int:
+    time.sleep(beginning.wait_s)
+    return refused(kafka, beginning.group, COMMITTING_S)
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("history", [True, False], ids=["history", "none"])
-@pytest.mark.parametrize("first", [True, False], ids=["bellwether-first", "consumer-first"])
-def test_no_commit_of_a_consumer_that_assigns_itself_is_refused(
-    kafka: KafkaCluster, *, history: bool, first: bool
-) -> None:
-    group = f"selves-{history}-{first}".lower()
-    kafka.create_topic(group, 3)
-    if history:
-        with_history(kafka, group)
-    before = 0 if first else refused(kafka, group, COMMITS // 2)
-    lead = Bellwether(kafka, [group], own={group: {"subscribes": False}})
-    lead.start(wait=False)
+def test_no_commit_of_a_consumer_that_assigns_itself_is_refused(kafka: KafkaCluster) -> None:
+    """In all groups of one process at once, because each is looked at for a while."""
+    own = {each.group: {"subscribes": each.subscribes} for each in BEGINNINGS}
+    lead = Bellwether(kafka, list(own), own=own)
     try:
-        if first:
-            time.sleep(JOINED_S)
-        assert before + refused(kafka, group, COMMITS if first else COMMITS // 2) == 0, lead.tail()
-        assert not lead.is_member(group)
-    finally:
-        lead.__exit__(None, None, None)
-
-
-@pytest.mark.timeout(240)
-def test_none_is_refused_either_where_the_settings_say_that_all_consumers_subscribe(kafka: KafkaCluster) -> None:
-    group = "selves-attested"
-    kafka.create_topic(group, 3)
-    assert not refused(kafka, group, 1)
-    lead = Bellwether(kafka, [group])
-    lead.start(wait=False)
-    try:
-        assert refused(kafka, group, 3 * COMMITS) == 0, lead.tail()
-        lead.logged("role", reason="no_subscribers", group=group)
-        assert not lead.is_member(group)
+        with ThreadPoolExecutor(len(BEGINNINGS)) as pool:
+            before = list(pool.map(partial(begin, kafka), BEGINNINGS))
+            lead.start(wait=False)
+            later = list(pool.map(partial(go_on, kafka), BEGINNINGS))
+        assert [before, later] == [[0] * len(own)] * 2, lead.tail()
+        lead.logged("role", reason="no_subscribers", group="selves-attested")
+        assert not [group for group in own if lead.is_member(group)]
     finally:
         lead.__exit__(None, None, None)
 
@@ -79,6 +94,6 @@ def test_a_group_that_is_held_empty_is_released(kafka: KafkaCluster) -> None:
     group, control = "released", "released-control"
     kafka.create_topic(group, 3)
     with Bellwether(kafka, [group], control_topic=control) as lead:
-        assert refused(kafka, group, 1) == 1, "beside a member"
+        assert refused(kafka, group, 0.0) == 1, "beside a member"
         ordered(kafka, control, "release", group, "--wait", "30")
-        assert refused(kafka, group, COMMITS) == 0, lead.tail()
+        assert refused(kafka, group, COMMITTING_S) == 0, lead.tail()
