@@ -64,12 +64,14 @@ public final class TaskAssignorMain {
 
     /** A group between calls: processes by id with their number, and what members have. */
     private static final class Group implements TopologyDescriber {
+        private final int size;
         private final int partitions;
         private final TreeMap<String, Integer> processes = new TreeMap<>();
         private Map<String, MemberAssignment> current = new HashMap<>();
         private int joined;
 
         Group(int size, int partitions) {
+            this.size = size;
             this.partitions = partitions;
             while (joined < size) {
                 join();
@@ -98,7 +100,7 @@ public final class TaskAssignorMain {
             int movedByFallback = 0;
             int sameRack = 0;
             for (int call = 0; call < calls; call++) {
-                if (call % 2 == 0) {
+                if (processes.size() == size) {
                     processes.pollFirstEntry();
                 } else {
                     join();
