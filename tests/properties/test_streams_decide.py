@@ -137,15 +137,15 @@ def test_two_rebalances_with_the_stock_policies(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(threads(0), min_size=1, max_size=5))
 def test_settled_threads_settle_whatever_is_decided(drawn: list[Thread]) -> None:
-    """Plans change from rebalance to rebalance; once they stop changing, nothing is pending after one more
-    rebalance."""
+    """Plans change from rebalance to rebalance. Once they stop changing, one rebalance hands out what an earlier plan
+    left pending, as that had it, one moves to the last plan, and after one more nothing is pending."""
     crowd = [
         replace(t, member_id=f"m{i}", instance_id=None, topics=SOURCES, sums={}, owned=(), error_code=0, generation=-1)
         for i, t in enumerate(drawn)
     ]
     memory = StreamsMemory.empty()
     decision = None
-    for generation in range(1, 6):
+    for generation in range(1, 7):
         turn = min(generation, 3)
 
         def turned(view: StreamsView, configs: AssignmentConfigs, policy: str, turn: int = turn) -> StreamsPlan:

@@ -220,6 +220,9 @@ def test_the_role_is_that_of_the_broker_two_heartbeats_after(scenario: Callable[
 # ---- hand-backs ------------------------------------------------------------------------------------------------------
 
 
+RESTED_S = 100.0  # an empty group is joined once its offsets have not changed for 90 s
+
+
 def handed_back() -> World:
     world = settled()
     world.instances[0].post(StepAsideWanted("members cannot work by the plan"))
@@ -237,12 +240,12 @@ def anew(world: World) -> None:
 
 
 def again_in_another_process(world: World) -> None:
-    """A process that comes into the empty group before it has read that it may not."""
+    """A process that comes to the empty group, whose offsets rest; it reads at once that it may not join."""
     world.instances[0].crash()
     members_close(world)
     world.run_until(world.clock.now + 60.0)
     world.instances[0].start()
-    world.run_until(world.clock.now + 1.0)
+    world.run_until(world.clock.now + RESTED_S)
     for member in world.members:
         member.start()
     world.run_until(world.clock.now + 60.0)
