@@ -71,6 +71,9 @@ class NextRebalance:
         current = session.heartbeat_generation == self.core.requests.generation
         if action_for(answer.error) is Action.REJOIN and not current:
             return  # concerns the previous generation: the answer to JoinGroup came first
+        if waits:
+            # A coordinator that failed before the plan was written has the generation, and the leader, before this one.
+            self.core.leadership.outdated = True
         match answer.error, self.core.state:
             case ((Code.NONE | Code.REBALANCE_IN_PROGRESS | Code.ILLEGAL_GENERATION), State.JOINING):
                 self.joining.send_overdue()  # if overdue, its answer is lost and the rebalance has ended

@@ -51,6 +51,7 @@ def given_back() -> Play:
         (Play().deciding().planned(), None),
         (Play().stable(), None),
         (heartbeat(Play().stable(), 27), None),
+        (heartbeat(heartbeat(Play().stable(), 27), ILLEGAL_GENERATION), R.JOINING),  # the next coordinator's is older
         (Play().joining().joined(member(ME)).synced(), R.EMPTY),
         (heartbeat(Play().joining().joined(member(ME)).synced(), 27), None),
         (Play().coordinator_found().described("Dead").joined(member(ME)).synced(), R.UNKNOWN_GROUP),
