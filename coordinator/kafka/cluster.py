@@ -227,14 +227,14 @@ class MetadataWatch:
     """Polls the topics of every followed group and reports when a group should rebalance
     (docs/reference/reliability.md#duties-of-a-leader).
 
-    `on_change(group_id, reason)` runs on the event loop; `reason` is a sentence. The interval is `interval_ms` with a
+    `on_change(group_id, reason, subject)` runs on the event loop; see `Change`. The interval is `interval_ms` with a
     jitter of a tenth either way, so that instances do not poll in step (`seed` makes it repeatable).
     """
 
     def __init__(
         self,
         reader: ClusterReader,
-        on_change: Callable[[str, str], None],
+        on_change: Callable[[str, str, str], None],
         *,
         interval_ms: int = 10_000,
         rules: WatchRules = DEFAULT_RULES,
@@ -300,14 +300,14 @@ class MetadataWatch:
             read = await self._reader.read(state.topics, age_ms_max=int(self._interval_s * 1000))
             if self._groups.get(group_id) is not state:
                 continue  # a newer plan was sent in between
-            reason, self._groups[group_id] = material_change(state, read, self._clock(), self._rules)
-            if not reason:
+            change, self._groups[group_id] = material_change(state, read, self._clock(), self._rules)
+            if change is None:
                 continue
             objection = state.objection(metadata.cluster_view(read)) if state.objection is not None else ""
             if objection:
-                log.warning("change_not_followed", group=group_id, change=reason, reason=objection)
+                log.warning("change_not_followed", group=group_id, change=change.reason, reason=objection)
             else:
-                self._on_change(group_id, reason)
+                self._on_change(group_id, change.reason, change.subject)
 
 
 def _outcome(topic: Any) -> TopicAnswer:

@@ -14,6 +14,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
 from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, ReplicaSet
+from bellwether_kafka.coordinator.membership import UNREAD
 
 NAMES_SHOWN = 3
 
@@ -24,6 +25,14 @@ class WatchRules:
 
     hold_down_ms: int = 60_000
     repeat_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Why a group should rebalance, as a sentence, and of which kind that is (see `Reactions`)."""
+
+    reason: str
+    subject: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,9 +83,10 @@ def planned_with(
 
 def material_change(
     state: WatchState, read: MetadataRead, now: float, rules: WatchRules
-) -> tuple[str | None, WatchState]:
-    """Returns why the group should rebalance (a sentence, or None) and the state for the next call."""
+) -> tuple[Change | None, WatchState]:
+    """Returns why the group should rebalance, None if it should not, and the state for the next call."""
     counts = read.count_of
+    unread: list[str] = []
     reasons: list[str] = []
     suspects: set[str] = set()
     for topic in sorted(state.topics - read.unreadable):
@@ -84,10 +94,10 @@ def material_change(
         if topic in state.kept and before and after:
             continue
         if topic in state.frozen and after:
-            reasons.append(f"topic {topic} can be read again, with {after} partitions")
+            unread.append(f"topic {topic} can be read again, with {after} partitions")
         elif after > before:
             how = f"grew from {before} to" if before else "appeared with"
-            reasons.append(f"topic {topic} {how} {after} partitions")
+            unread.append(f"topic {topic} {how} {after} partitions")
         elif after < before and topic in state.suspects:
             how = f"went from {before} to {after} partitions" if after else "is gone"
             reasons.append(f"topic {topic} {how}")
@@ -96,8 +106,9 @@ def material_change(
     still_small = {t for t in state.suspects if counts.get(t, 0) < state.counts.get(t, 0)}
     state = replace(state, suspects=frozenset(suspects | still_small))
     state, racks = _rack_reason(state, read, now, rules)
-    reasons += racks
-    return _reported_once(state, tuple(reasons), now, rules)
+    subject = UNREAD if unread else "topics" if reasons else "racks of replicas"
+    reason, state = _reported_once(state, (*unread, *reasons, *racks), now, rules)
+    return None if reason is None else Change(reason, subject), state
 
 
 def racks_equivalent(old: MetadataRead, a: ReplicaSet, new: MetadataRead, b: ReplicaSet) -> bool:

@@ -87,7 +87,7 @@ from bellwether_kafka.coordinator.membership.lead_rules import (
     unfit,
 )
 from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
-from bellwether_kafka.coordinator.membership.reactions import PROGRESS, Reactions
+from bellwether_kafka.coordinator.membership.reactions import PROGRESS, UNREAD, Reactions
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role
 from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
 from bellwether_kafka.coordinator.membership.succession import first_bucket

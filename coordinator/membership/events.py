@@ -171,11 +171,11 @@ class ComparisonFailed:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceWanted:
-    """Something that Bellwether watches requests a rebalance. `subject` is what it is about, the same each time; "" if
-    the reason says that."""
+    """Something that Bellwether watches requests a rebalance. `subject` is the kind, which damps it (`Reactions`): the
+    same each time, whatever numbers the reason has."""
 
     reason: str
-    subject: str = ""
+    subject: str
 
 
 @dataclass(frozen=True, slots=True)

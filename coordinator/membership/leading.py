@@ -37,10 +37,10 @@ class GroupRebalances:
     def pause(self) -> None:
         self.core.timers.clear(Timer.REBALANCE)
 
-    def want(self, reason: str, subject: str = "") -> None:
+    def want(self, reason: str, subject: str) -> None:
         """Begins a rebalance now, or when its subject may be followed again. Called in STABLE."""
         if not self.core.alone:
-            self.core.leadership.wanted[subject or reason] = reason
+            self.core.leadership.wanted[subject] = reason
             self.want_what_is_wanted()
 
     def wanted(self, event: events.RebalanceWanted) -> None:
@@ -69,7 +69,7 @@ class GroupRebalances:
 
     def want_later(self, event: events.RebalanceWanted | events.RebalanceOrdered) -> None:
         """Keeps the wish until the plan on its way has been delivered."""
-        subject = (event.subject or event.reason) if isinstance(event, events.RebalanceWanted) else ORDERED
+        subject = event.subject if isinstance(event, events.RebalanceWanted) else ORDERED
         self.core.leadership.wanted[subject] = event.reason
 
     def begin(self) -> None:
@@ -243,7 +243,7 @@ class Leading:
             return
         self.joining.plan_topics(event.topics)
         if event.worth_moving:
-            self.rebalances.want(event.reason or "the plan differs from what the members hold")
+            self.rebalances.want(event.reason or "the plan differs from what the members hold", "comparison")
 
     # ---- the answer to SyncGroup -----------------------------------------------------------------------------------
 

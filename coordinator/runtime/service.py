@@ -390,7 +390,7 @@ class Service:
         """Returns the role in every group to lead; `since` and `next_attempt` are by the monotonic clock."""
         return {group: runner.role for group, runner in self.runners.items()}
 
-    def rebalance_wanted(self, group_id: str, reason: str, subject: str = "") -> None:
+    def rebalance_wanted(self, group_id: str, reason: str, subject: str) -> None:
         """Reports a reason for a rebalance to the group's membership, which decides whether and when to begin one."""
         runner = self.runners.get(group_id)
         if runner is not None:

@@ -120,7 +120,7 @@ class Membership(RuleBasedStateMachine):
     @rule(
         event=st.sampled_from(
             (
-                e.RebalanceWanted("drawn"),
+                e.RebalanceWanted("drawn", "drawn"),
                 e.StepAsideWanted("drawn"),
                 e.RebalanceOrdered("drawn"),
                 e.OrdersInForce("", ""),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from bellwether_kafka.assignors.shared import RawGroup, RefusalError
 from bellwether_kafka.coordinator.control import NO_ORDERS, GroupOrders
 from bellwether_kafka.coordinator.membership import (
-    PROGRESS,
     GroupMembership,
     MembershipConfig,
     MembershipView,
@@ -391,7 +390,7 @@ class Instance:
         if machine is None or self.world.clock.now < self.paused_until:
             return
         if machine.state is State.STABLE and not machine.alone and (wanted := self.planner.wanted()):
-            self.post(e.RebalanceWanted(wanted, PROGRESS if self.config.streams else ""))
+            self.post(e.RebalanceWanted(wanted.reason, wanted.subject))
 
     def _observed(self, answer: e.DescribeAnswer) -> None:
         if answer.state == "Stable" and self.world.metadata:

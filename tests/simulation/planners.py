@@ -8,7 +8,14 @@ from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, recall, t
 from bellwether_kafka.assignors.shared import NO_RACK, AssignedMember, ClusterView, Decision, Memory, RawGroup, extended
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.members import StreamsMemory, fatal_to_java, recall_streams
-from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
+from bellwether_kafka.coordinator.kafka.metadata_watch import (
+    Change,
+    WatchRules,
+    WatchState,
+    material_change,
+    planned_with,
+)
+from bellwether_kafka.coordinator.membership import PROGRESS
 from bellwether_kafka.coordinator.membership import DescribedMember as Seen
 from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX, ConsumerKind, streams_kind
 from bellwether_kafka.coordinator.planning.consumer_kind import PartitionRequest, make_partitions
@@ -41,7 +48,7 @@ class Planner(Protocol):
     def recall(self, generation: int, protocol: str, seen: Sequence[Seen]) -> None: ...
     def delivered(self, decision: Any) -> None: ...
     def forget(self) -> None: ...
-    def wanted(self) -> str | None:
+    def wanted(self) -> Change | None:
         """Why the group should rebalance now; asked while it is at rest under Bellwether."""
 
     def follow(self, decision: Any) -> None:
@@ -92,14 +99,14 @@ class PlainPlanner:
         consumed = extended(decision.cluster, self.memory.assigned_sizes())
         self._watched = planned_with(consumed, self.world.subscribed, rack_aware=False)
 
-    def wanted(self) -> str | None:
+    def wanted(self) -> Change | None:
         """What the watch over metadata finds."""
         if self._watched is None or not self.world.metadata:
             return None
         topics = self.world.topics
         read = topics.read(self.world.subscribed, topics.reported())
-        reason, self._watched = material_change(self._watched, read, self.world.clock.now, WatchRules())
-        return reason
+        change, self._watched = material_change(self._watched, read, self.world.clock.now, WatchRules())
+        return change
 
     @property
     def unfinished(self) -> bool:
@@ -164,19 +171,19 @@ class TaskPlanner:
             objection=partial(fatal_to_java, topology),
         )
 
-    def wanted(self) -> str | None:
+    def wanted(self) -> Change | None:
         """A probe, or what the watch over metadata finds, where that would not end the application."""
         reason = self._prober.due(self.world.own_wall_ms())
         if reason:
-            return None if self._held_back(reason) else reason
+            return None if self._held_back(reason) else Change(reason, PROGRESS)
         if self._watched is None or not self.world.metadata or self.world.clock.now < self._refresh_at:
             return None
         self._refresh_at = self.world.clock.now + REFRESH_S
         topics = self.world.topics
         reported = topics.reported()
         read = topics.read(self.world.application.topology.topics, reported)
-        reason, self._watched = material_change(self._watched, read, self.world.clock.now, WatchRules())
-        return None if reason is None or self._would_end(self._watched, reported, reason) else reason
+        change, self._watched = material_change(self._watched, read, self.world.clock.now, WatchRules())
+        return None if change is None or self._would_end(self._watched, reported, change.reason) else change
 
     def _held_back(self, reason: str) -> bool:
         """As `streams_watch` does it: no probe while a rebalance would end the application, or that is unknown."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import Decision, LongArray
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.membership import State
+from bellwether_kafka.coordinator.membership import PROGRESS, State
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.planning import TASK_STALL_MS
 from bellwether_kafka.coordinator.triggers.work import NOTHING_COMMITTED, HandBack, Verdict, WorkWatch
@@ -137,7 +137,7 @@ class Work:
         self._conclude(answer.verdict)
         if answer.ask:
             self.asked[answer.ask.partition(":")[2]] += 1
-            self.instance.post(e.RebalanceWanted(answer.ask))
+            self.instance.post(e.RebalanceWanted(answer.ask, PROGRESS))
 
     def _offsets(self, decision: Decision[TaskPlan]) -> tuple[LongArray, LongArray]:
         """What is committed and the ends, by flat partition."""

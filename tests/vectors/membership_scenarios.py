@@ -25,7 +25,7 @@ CODES = (14, 15, 16, 22, 25, 27) * 9 + (79, 81, -1, 3, 999) * 3 + (23, 24, 26, 3
 PEOPLE = ("a", "d", "app-1", "consumer-2", "x-0b5f", "x-9c1d", "zz", *(f"m-{n:x}" for n in range(100, 107)))
 CROWDS = (0, 1, 2, 2, 3, 3, 11, 12, 13)
 ORDERS = (
-    *[e.RebalanceWanted("told")] * 3,
+    *[e.RebalanceWanted("told", "told")] * 3,
     e.StepAsideWanted("told"),
     *[e.RebalanceOrdered("told")] * 2,
     e.OrdersInForce("leave", ""),

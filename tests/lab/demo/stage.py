@@ -131,7 +131,7 @@ class Stage:
         return len(runners) == len(self.groups) and all(r.membership.state is State.STABLE for r in runners)
 
     def _rebalance_wanted(self, group: str, reason: str) -> None:
-        self.service.rebalance_wanted(group, reason)
+        self.service.rebalance_wanted(group, reason, "load")
 
     def _planned(self, planned: PlannedRebalance[PartitionPlan]) -> None:
         group_id = planned.chosen.decision.raw.group_id

@@ -153,7 +153,7 @@ async def test_the_watch_shows_the_group_that_is_concerned(brokers: EmbeddedClus
     reported: list[tuple[str, str]] = []
 
     async def watch() -> None:
-        watch = MetadataWatch(reader, lambda group, reason: reported.append((group, reason)))
+        watch = MetadataWatch(reader, lambda group, reason, _: reported.append((group, reason)))
         for group, topics in (("a", {"orders", "refunds"}), ("b", {"orders"})):
             watch.follow(group, topics, await reader.snapshot(topics, 0), rack_aware=True)
         await watch.poll()
@@ -182,7 +182,7 @@ async def test_a_change_that_would_do_more_harm_than_good_is_not_followed(
         return "its repartition topic is too small"
 
     async def watch() -> None:
-        watch = MetadataWatch(reader, lambda group, reason: reported.append((group, reason)))
+        watch = MetadataWatch(reader, lambda group, reason, _: reported.append((group, reason)))
         topics = {"orders", "late"}
         view = await reader.snapshot(topics, 0)
         watch.follow("a", topics, view, rack_aware=False, objection=objection)
@@ -207,7 +207,7 @@ async def test_the_watch_survives_silence_and_keeps_its_pace(monkeypatch: pytest
             raise asyncio.CancelledError
 
     async def watch() -> None:
-        watch = MetadataWatch(reader, lambda group, reason: None, interval_ms=10_000, sleep=sleep, seed=7)
+        watch = MetadataWatch(reader, lambda group, reason, _: None, interval_ms=10_000, sleep=sleep, seed=7)
         empty = reader._cache.read([], now=0.0)
         from bellwether_kafka.coordinator.kafka.metadata import cluster_view
 
@@ -229,7 +229,7 @@ async def test_the_watch_survives_an_error_of_bellwether(brokers: EmbeddedCluste
         if len(polls) == 3:
             raise asyncio.CancelledError
 
-    def fails(group: str, reason: str) -> None:
+    def fails(group: str, reason: str, _: str) -> None:
         raise ValueError(reason)
 
     async def watch() -> None:
@@ -252,7 +252,7 @@ async def test_rack_changes_wait_for_the_hold_down() -> None:
         async def watch() -> None:
             watch = MetadataWatch(
                 reader,
-                lambda group, reason: reported.append(reason),
+                lambda group, reason, _: reported.append(reason),
                 rules=WatchRules(hold_down_ms=15_000),
                 clock=lambda: now[0],
             )

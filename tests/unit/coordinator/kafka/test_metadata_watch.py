@@ -20,6 +20,7 @@ from bellwether_kafka.coordinator.kafka.metadata_watch import (
     racks_equivalent,
     topics_with_new_racks,
 )
+from bellwether_kafka.coordinator.membership import UNREAD
 
 RULES = WatchRules(hold_down_ms=30_000, repeat_ms=60_000)
 RACKS: dict[int, str | None] = {1: "az1", 2: "az2", 3: "az3", 4: "az1"}
@@ -59,8 +60,8 @@ def state_of(read: MetadataRead, topics: tuple[str, ...], *, rack_aware: bool = 
 def reasons(state: WatchState, *reads: MetadataRead, every_s: float = 10.0) -> list[str | None]:
     reported = []
     for i, read in enumerate(reads):
-        reason, state = material_change(state, read, (i + 1) * every_s, RULES)
-        reported.append(reason)
+        change, state = material_change(state, read, (i + 1) * every_s, RULES)
+        reported.append(None if change is None else change.reason)
     return reported
 
 
@@ -130,6 +131,19 @@ def test_a_reason_is_not_repeated_before_its_time() -> None:
     grown = read_of({"a": 5})
     reported = reasons(state, *[grown] * 8)
     assert [reason is not None for reason in reported] == [True, False, False, False, False, False, True, False]
+
+
+def test_the_subject_of_a_change_is_its_kind() -> None:
+    """It damps changes, so no number may make a new one of it."""
+    state = state_of(read_of({"a": 3}), ("a", "b"))
+    grown = [read_of({"a": 5}), read_of({"a": 6}), read_of({"a": 3, "b": 1})]
+    subjects = {change.subject for change, _ in (material_change(state, read, 10.0, RULES) for read in grown) if change}
+    assert subjects == {UNREAD}
+    gone = read_of({}, absent=("a",))
+    _, suspicious = material_change(state, gone, 10.0, RULES)
+    change, _ = material_change(suspicious, gone, 20.0, RULES)
+    assert change is not None
+    assert change.subject not in subjects
 
 
 def test_another_reason_is_reported_at_once() -> None:

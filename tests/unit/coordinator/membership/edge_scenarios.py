@@ -215,17 +215,17 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         },
         e.CoordinatorAnswer: {State.LEAVING: lambda: search_refused(Play().stable())},
         e.RequestFailed: {State.LEAVING: lambda: unsupported(Play(**IMPATIENT).stable())},
-        e.RebalanceWanted: {State.JOINING: lambda: Play().stable().send(e.RebalanceWanted("a topic"))},
+        e.RebalanceWanted: {State.JOINING: lambda: Play().stable().send(e.RebalanceWanted("a topic", "topics"))},
         e.ComparisonReady: {State.JOINING: lambda: Play().stable().send(e.ComparisonReady(1, worth_moving=True))},
         Timer.REBALANCE: {
             State.JOINING: lambda: until(
                 Play()
                 .stable()
-                .send(e.RebalanceWanted("a topic"))
+                .send(e.RebalanceWanted("a topic", "topics"))
                 .joined(member(ME), member("a"), generation=2)
                 .planned(generation=2)
                 .synced()
-                .send(e.RebalanceWanted("another topic")),
+                .send(e.RebalanceWanted("another topic", "topics")),
                 c.Join,
             )
         },
@@ -234,7 +234,9 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         e.RebalanceOrdered: {State.JOINING: lambda: rejoining(Play())},
         e.HandBackRemembered: {State.LEAVING: lambda: Play().stable().send(HANDED_BACK)},
         e.OrdersInForce: {
-            State.JOINING: lambda: Play().stable().send(PAUSE).send(e.RebalanceWanted("a topic")).send(NOTHING),
+            State.JOINING: lambda: (
+                Play().stable().send(PAUSE).send(e.RebalanceWanted("a topic", "topics")).send(NOTHING)
+            ),
             State.LEAVING: lambda: leaving(Play()),
         },
         e.StepAsideWanted: {State.LEAVING: lambda: Play().stable().send(e.StepAsideWanted("no good"))},

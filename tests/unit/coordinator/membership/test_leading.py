@@ -151,28 +151,28 @@ def test_heartbeats_go_on_while_the_join_is_parked() -> None:
 
 def test_wanted_rebalances_begin_in_stable_and_rarely() -> None:
     play = Play(rebalance_interval_ms_min=10_000).stable()
-    assert play.send(RebalanceWanted("a topic grew")).sent(Join).reason == "a topic grew"
+    assert play.send(RebalanceWanted("a topic grew", "topics")).sent(Join).reason == "a topic grew"
     play.joined(member(ME), member("a"), generation=2).planned(2).synced()
-    assert play.send(RebalanceWanted("another grew")).kinds() == [], "too soon"
+    assert play.send(RebalanceWanted("another grew", "topics")).kinds() == [], "too soon"
     out = play.run(10.1)
     assert [command.reason for command in out if isinstance(command, Join)] == ["another grew"]
 
 
 def test_a_wanted_rebalance_while_a_plan_is_on_its_way_waits_for_stable() -> None:
-    play = Play().deciding().send(RebalanceWanted("a topic grew"))
+    play = Play().deciding().send(RebalanceWanted("a topic grew", "topics"))
     assert play.kinds() == []
     play.planned()
     assert "Join" in play.synced().kinds()
 
 
 def test_a_wanted_rebalance_before_the_plan_is_served_by_it() -> None:
-    play = Play().stable().wake().heartbeat(REBALANCE_IN_PROGRESS).send(RebalanceWanted("a topic grew"))
+    play = Play().stable().wake().heartbeat(REBALANCE_IN_PROGRESS).send(RebalanceWanted("a topic grew", "topics"))
     play.joined(member(ME), member("a"), generation=2).planned(2).synced()
     assert play.kinds() == ["PlanDelivered"]
 
 
 def test_the_plan_of_a_rebalance_that_was_requested_knows_the_reason() -> None:
-    play = Play().stable().send(RebalanceWanted("a topic grew"))
+    play = Play().stable().send(RebalanceWanted("a topic grew", "topics"))
     play.joined(member(ME), member("a"), generation=2)
     assert play.sent(Decide).wanted == "a topic grew"
     play.planned(2).synced().wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), member("a"), generation=3)
@@ -180,17 +180,17 @@ def test_the_plan_of_a_rebalance_that_was_requested_knows_the_reason() -> None:
 
 
 def test_a_wanted_rebalance_while_watching_or_alone_is_nobodys() -> None:
-    assert Play().coordinator_found().send(RebalanceWanted("x")).kinds() == []
-    assert Play().stable_alone().send(RebalanceWanted("x")).kinds() == []
+    assert Play().coordinator_found().send(RebalanceWanted("x", "x")).kinds() == []
+    assert Play().stable_alone().send(RebalanceWanted("x", "x")).kinds() == []
 
 
 def test_rebalances_that_others_start_do_not_put_off_what_bellwether_wants() -> None:
     """A member joins, then the warm-ups made for it have caught up: nothing was repeated, so nothing has to wait."""
     play = Play(rebalance_interval_ms_min=10_000).stable().wake().heartbeat(REBALANCE_IN_PROGRESS)
     play.joined(member(ME), member("a"), member("b"), generation=2).planned(2).synced()
-    assert play.send(RebalanceWanted("probe")).kinds() == ["Join"]
+    assert play.send(RebalanceWanted("probe", "probe")).kinds() == ["Join"]
     play.joined(member(ME), member("a"), member("b"), generation=3).planned(3).synced()
-    assert play.send(RebalanceWanted("probe")).kinds() == []
+    assert play.send(RebalanceWanted("probe", "probe")).kinds() == []
 
 
 def test_pending_partitions_force_a_second_rebalance_later_each_time() -> None:

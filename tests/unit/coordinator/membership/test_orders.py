@@ -54,7 +54,7 @@ def test_an_order_to_leave_is_carried_out_at_any_moment(state: State) -> None:
 
 def test_while_paused_bellwether_begins_no_rebalance_and_afterwards_the_one_that_was_wanted() -> None:
     play = Play(instance_id="bellwether").stable().send(PAUSE)
-    play.send(e.RebalanceWanted("a topic has grown"))
+    play.send(e.RebalanceWanted("a topic has grown", "topics"))
     play.run(120)
     assert play.state is State.STABLE
     play.send(NOTHING)
@@ -62,9 +62,9 @@ def test_while_paused_bellwether_begins_no_rebalance_and_afterwards_the_one_that
 
 
 def test_a_rebalance_that_was_due_soon_is_paused_too() -> None:
-    play = Play(instance_id="bellwether").stable().send(e.RebalanceWanted("first"))
+    play = Play(instance_id="bellwether").stable().send(e.RebalanceWanted("first", "first"))
     play.joined(member(ME), member("a"), generation=2).planned(2).synced()
-    play.send(e.RebalanceWanted("second"))
+    play.send(e.RebalanceWanted("second", "second"))
     assert play.state is State.STABLE, "never in quick repetition"
     play.send(PAUSE)
     play.run(60)

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from bellwether_kafka.coordinator.membership import PROGRESS, NoteKind, Reactions
+from bellwether_kafka.coordinator.membership import PROGRESS, UNREAD, NoteKind, Reactions
 from bellwether_kafka.coordinator.membership import commands as c
 from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.membership.reactions import DAMPED_S_MAX, QUIET_S
@@ -28,7 +28,7 @@ class Lived:
             self._settle()
         self.play.now = at
 
-    def wants(self, reason: str, subject: str = "") -> None:
+    def wants(self, reason: str, subject: str = "topics") -> None:
         self.play.send(e.RebalanceWanted(reason, subject))
         self._settle()
 
@@ -97,7 +97,9 @@ def test_orders_wait_for_nothing_and_what_follows_them_for_the_interval() -> Non
 @pytest.mark.parametrize("state", ["deciding", "syncing"])
 def test_an_order_during_a_rebalance_that_bellwether_began_follows_it_at_once(state: str, paused: str) -> None:
     """As in a stable group, where an order waits neither for the interval nor for the end of a pause."""
-    play = Play().stable().send(e.RebalanceWanted("topic t grew")).joined(member(ME), member("a"), generation=2)
+    play = (
+        Play().stable().send(e.RebalanceWanted("topic t grew", "topics")).joined(member(ME), member("a"), generation=2)
+    )
     if state == "syncing":
         play.planned(2)
     play.send(e.OrdersInForce(leave="", pause=paused)).send(e.RebalanceOrdered("an operator wants it"))
@@ -127,3 +129,18 @@ def test_what_is_quiet_is_forgotten() -> None:
     for n in range(1_000):
         reactions.began(n * QUIET_S, f"topic {n} grew")
     assert len(reactions._last) < 5
+
+
+def test_partitions_that_nobody_reads_never_wait_for_longer_than_a_client_would() -> None:
+    """A topic grew every ten seconds, which was a new subject each time: a rebalance, and an alert, every ten
+    seconds. And a topic that was back while brokers still disagreed waited for five minutes."""
+    lived = Lived()
+    for n in range(360):
+        lived.wants(f"topic t grew from {n} to {n + 1} partitions", UNREAD)
+        lived.until(lived.play.now + INTERVAL_S)
+    pauses = [after - before for before, after in pairwise(lived.began)]
+    assert pauses[:5] == [INTERVAL_S] * 5
+    assert pauses[5:9] == pytest.approx([20.0, 40.0, 80.0, 160.0], abs=INTERVAL_S)
+    assert max(pauses) <= 300.0 + INTERVAL_S
+    assert len(lived.began) < 25
+    assert len([kind for kind, _ in lived.play.notes() if kind is NoteKind.ALERT]) == 1

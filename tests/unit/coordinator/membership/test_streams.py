@@ -71,7 +71,7 @@ def test_it_steps_aside_from_a_group_at_rest_and_waits_before_it_returns() -> No
         assert not any(isinstance(command, Join) for command in scenario.last), "it came back without a proof"
 
 
-@pytest.mark.parametrize("wanted", [StepAsideWanted("no use"), RebalanceWanted("probe")])
+@pytest.mark.parametrize("wanted", [StepAsideWanted("no use"), RebalanceWanted("probe", "probe")])
 def test_wanted_rebalances_while_a_plan_is_made_do_not_disturb_it(wanted: StepAsideWanted | RebalanceWanted) -> None:
     scenario = play().joining().joined(member(ME), member("a"), protocol="stream")
     assert isinstance(scenario.last[-1], Decide)
