@@ -69,6 +69,13 @@ class Shadow:
     present: IntArray
     inputs: object = None
 
+    @classmethod
+    def of(cls, decision: Decision[GroupPlan], present: IntArray, inputs: object = None) -> "Shadow":
+        """`present` are the owners that the broker shows: the owned partitions that members reported when they joined
+        may be one rebalance older."""
+        plan = decision.plan
+        return cls(plan.cost(present), decision.cost, moves(present, plan.owner), decision, present, inputs)
+
     @property
     def cross_rack(self) -> int | None:
         """The number of items now read from another rack, None if the racks of no owned item are known."""
@@ -221,10 +228,13 @@ class Observation:
         notes = (*self.lag_notes, *group_lag.notes)
         return replace(self, lags=lags, members=tuple(members), group_lag=group_lag, lag_notes=notes)
 
+    def with_anomalies(self, *, at_rest: bool) -> "Observation":
+        """Returns the observation with its anomalies, the worst first. Those of the assignment are included only if the
+        group is `at_rest`, since only then does the broker show it."""
+        return replace(self, anomalies=_anomalies(self, at_rest=at_rest))
 
-def anomalies_of(seen: Observation, *, at_rest: bool) -> tuple[Anomaly, ...]:
-    """Returns the anomalies of an observed group, the worst first. Those of the assignment are included only if the
-    group is `at_rest`, since only then does the broker show it."""
+
+def _anomalies(seen: Observation, *, at_rest: bool) -> tuple[Anomaly, ...]:
     counts = {topic: len(lags) for topic, lags in seen.lags.items()}
     anomalies = [*anomalies_of_members(seen, counts, at_rest=at_rest), *_self_assigned(seen)]
     anomalies += of_hand_overs(seen.hand_overs)
@@ -302,14 +312,6 @@ def known_cross_rack(plan: GroupPlan, owner: IntArray, cost: Cost) -> int | None
     """Returns the number of items read from another rack, None (not 0) if no racks are known."""
     placed = int((owner != NOBODY).sum())
     return None if placed and unknown_racks(plan, owner) == placed else cost.cross_rack
-
-
-def shadow_of(decision: Decision[GroupPlan], present: IntArray, inputs: object = None) -> Shadow:
-    """Makes a Shadow. `present` are the owners that the broker shows: the owned partitions that members reported when
-    they joined may be one rebalance older."""
-    return Shadow(
-        decision.plan.cost(present), decision.cost, moves(present, decision.plan.owner), decision, present, inputs
-    )
 
 
 def as_document(seen: Observation, most: int | None = None) -> dict[str, Any]:

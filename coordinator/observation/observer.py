@@ -27,12 +27,10 @@ from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import (
     Observation,
     Shadow,
-    anomalies_of,
-    shadow_of,
 )
 from bellwether_kafka.coordinator.observation.rebalances import Rebalances, SeenRebalance
 from bellwether_kafka.coordinator.observation.rhythms import Rhythms
-from bellwether_kafka.coordinator.observation.unknown import Unknown, unknown_of
+from bellwether_kafka.coordinator.observation.unknown import Unknown
 from bellwether_kafka.coordinator.planning import (
     NO_RULES,
     Application,
@@ -174,7 +172,7 @@ class GroupObserver:
 
     def _unknown(self, cause: int | TransportError) -> Observation:
         """Returns the last known observation, with the reason why it is not current."""
-        unknown = unknown_of(cause, self.group_id, int(clocks.wall() * 1000))
+        unknown = Unknown.of(cause, self.group_id, int(clocks.wall() * 1000))
         before = self.last.unknown if self.last is not None else None
         if before is not None:
             unknown = replace(unknown, since_ms=before.since_ms)
@@ -224,9 +222,8 @@ class GroupObserver:
         anomalies = self._anomalies.get(of)
         if anomalies is None:
             at_rest = described.owners is not None
-            anomalies = self._anomalies.put(
-                of, await computed(sum(counts.values()), anomalies_of, seen, at_rest=at_rest)
-            )
+            judged = await computed(sum(counts.values()), seen.with_anomalies, at_rest=at_rest)
+            anomalies = self._anomalies.put(of, judged.anomalies)
         return replace(seen, anomalies=anomalies)
 
     async def _with_lags(self, seen: Observation, described: DescribedGroup) -> Observation:
@@ -291,7 +288,7 @@ class GroupObserver:
         command = membership.Decide(NEWEST, answer.protocol, members, "", clocks.monotonic() + LIMIT_S, dry=True)
         try:
             compared = await self._planner(answer, group).shadow(command, membership.shown(answer))
-            shadow = self._shadow.put(planned_from, shadow_of(compared.decision, compared.present, compared.inputs))
+            shadow = self._shadow.put(planned_from, Shadow.of(compared.decision, compared.present, compared.inputs))
             return replace(seen, shadow=shadow)
         except (RefusalError, TopologyError, ClusterUnreachableError, membership.NotShownError) as error:
             silent = isinstance(error, ClusterUnreachableError)

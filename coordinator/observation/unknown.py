@@ -19,24 +19,24 @@ class Unknown:
     error: str = ""
     right: str = ""
 
+    @classmethod
+    def of(cls, cause: int | TransportError, group_id: str, now_ms: int) -> "Unknown":
+        """Of a broker's error code, which is not 0, or of the error raised when none answered."""
+        if isinstance(cause, TransportError):
+            if cause.failure is Failure.UNSUPPORTED:
+                return cls(f"{NO_BROKER} ({cause})", now_ms)
+            return cls(f"the group's coordinator node does not answer ({cause})", now_ms)
+        rights: dict[int, str] = {
+            Code.GROUP_AUTHORIZATION_FAILED: grant("DESCRIBE", "Group", group_id),
+            Code.TOPIC_AUTHORIZATION_FAILED: "grant Bellwether's principal the ACL DESCRIBE on every topic of the group",
+        }
+        name, right = name_of(cause), rights.get(cause, "")
+        reason = f"Bellwether may not see it; {right}" if right else f"its coordinator node answers {name}"
+        return cls(reason, now_ms, name, right)
+
     def __bool__(self) -> bool:
         """Raises TypeError, because `if not answer` would treat an unknown value as an empty one."""
         raise TypeError("what is unknown is neither true nor false; ask `is None` or `isinstance`")
-
-
-def unknown_of(cause: int | TransportError, group_id: str, now_ms: int) -> Unknown:
-    """Makes an Unknown of a broker's error code, which is not 0, or of the error raised when none answered."""
-    if isinstance(cause, TransportError):
-        if cause.failure is Failure.UNSUPPORTED:
-            return Unknown(f"{NO_BROKER} ({cause})", now_ms)
-        return Unknown(f"the group's coordinator node does not answer ({cause})", now_ms)
-    rights: dict[int, str] = {
-        Code.GROUP_AUTHORIZATION_FAILED: grant("DESCRIBE", "Group", group_id),
-        Code.TOPIC_AUTHORIZATION_FAILED: "grant Bellwether's principal the ACL DESCRIBE on every topic of the group",
-    }
-    name, right = name_of(cause), rights.get(cause, "")
-    reason = f"Bellwether may not see it; {right}" if right else f"its coordinator node answers {name}"
-    return Unknown(reason, now_ms, name, right)
 
 
 def unknown_values(unknown: Unknown | None) -> dict[str, Any] | None:

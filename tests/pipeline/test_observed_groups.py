@@ -8,11 +8,10 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
 from bellwether_kafka.coordinator.observation import Observation, Rebalances
-from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.telemetry import ObservedRebalances, ObservedSamples
 from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.pipeline.spark import NOW_MS, SCHEMAS, as_dicts, kafka_rows, local_spark
-from tests.unit.coordinator.observation.test_offset_history import history, sample
+from tests.support.lags import group_lag, sample
 from tests.unit.coordinator.web.test_observed import SKEWED, member, observed_group
 
 pytestmark = pytest.mark.timeout(600)
@@ -48,8 +47,8 @@ def published() -> list[bytes | None]:
 
 def refresh(number: int, seen: Observation) -> Observation:
     ends = [100 * number] * 4
-    refreshes = history(sample(0, {"orders": [90 * number, -1, 0, 0]}, {"orders": ends}))
-    return replace(seen, seen_at_ms=START_MS + number * INTERVAL_MS, group_lag=group_lag(refreshes, None))
+    lag = group_lag(sample(0, {"orders": [90 * number, -1, 0, 0]}, {"orders": ends}))
+    return replace(seen, seen_at_ms=START_MS + number * INTERVAL_MS, group_lag=lag)
 
 
 def test_lags_traffic_between_racks_and_members_that_go_are_in_the_tables() -> None:

@@ -22,9 +22,8 @@ from bellwether_kafka.coordinator.cli.orders.write import OrderService
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control import TopicChannel
 from bellwether_kafka.coordinator.membership import SizeLimit
-from bellwether_kafka.coordinator.observation import Observation, next_steps, observation
+from bellwether_kafka.coordinator.observation import Observation, Shadow, next_steps, observation
 from bellwether_kafka.coordinator.observation.health import DoctorFacts, examine
-from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings, load, named
 from tests.command_lines import bare, understood
 from tests.get_started_pages import FOLDER, PAGES, fenced
@@ -170,7 +169,7 @@ def refreshed() -> Observation:
     views = decide(raw, cluster, Memory.empty(), Policy("kafka"), now_ms=0).plan.group.members
     decision = decide(raw, cluster, Memory.of(0, cluster, owner, views), Policy("kafka"), now_ms=0)
     seen = observation("orders", "classic", answer, 0)
-    return replace(seen, lags={"orders": (None,) * 6}, shadow=shadow_of(decision, owner))
+    return replace(seen, lags={"orders": (None,) * 6}, shadow=Shadow.of(decision, owner))
 
 
 def test_the_plan_of_the_page_is_what_the_command_prints(

@@ -33,8 +33,8 @@ from bellwether_kafka.coordinator.observation import (
     LagVerdict,
     Observation,
     ObservedMember,
+    Shadow,
 )
-from bellwether_kafka.coordinator.observation.observation import anomalies_of, shadow_of
 from bellwether_kafka.coordinator.settings import load
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
@@ -52,7 +52,7 @@ def crossed(group: str = "g") -> Observation:
     now = decide(live_group(members, 2, "range"), CLUSTER, Memory.empty(), Policy(), 0)
     owner = np.array([1, 1, 0, 0], dtype=np.int32)
     seen = tuple(ObservedMember(name, None, name, "/h", rack, topics) for name, topics, rack in SEEN)
-    return Observation(group, "classic", "Stable", "range", 0, seen, shadow=shadow_of(now, owner))
+    return Observation(group, "classic", "Stable", "range", 0, seen, shadow=Shadow.of(now, owner))
 
 
 def reported(seen: Observation, prices: Prices) -> Assessment:
@@ -112,7 +112,7 @@ def self_assigned() -> Observation:
     summary = LagSummary(1, LagVerdict.OK, 9, 9, 0, None, 1, 1.0, 1.0, None, verdicts, self_assigned=True)
     lag = SimpleNamespace(self_assigned=True, report=lambda _: LagReport(0, summary, (), truncated=False))
     seen = Observation("g", "classic", "Empty", "", 0, group_lag=cast("GroupLag", lag))
-    return replace(seen, anomalies=anomalies_of(seen, at_rest=True))
+    return seen.with_anomalies(at_rest=True)
 
 
 def test_consumers_that_assign_themselves_are_shown_as_such_and_not_to_be_led() -> None:
@@ -124,7 +124,7 @@ def test_consumers_that_assign_themselves_are_shown_as_such_and_not_to_be_led() 
 
 
 def with_anomalies(seen: Observation) -> Assessment:
-    return reported(replace(seen, anomalies=anomalies_of(seen, at_rest=True)), PRICES)
+    return reported(seen.with_anomalies(at_rest=True), PRICES)
 
 
 def test_a_partition_with_two_owners_is_found_and_a_plan_would_avoid_it() -> None:
@@ -143,7 +143,7 @@ def test_topics_that_drifted_apart_are_found_and_balance_by_topic_is_the_setting
         live_group([LiveMember("a", topics), LiveMember("b", topics)], 2), cluster, Memory.empty(), Policy(), 0
     )
     members = tuple(ObservedMember(name, None, name, "/h", topics=topics) for name in "ab")
-    shadow = shadow_of(now, np.array([0] * 4 + [1] * 4, dtype=np.int32))
+    shadow = Shadow.of(now, np.array([0] * 4 + [1] * 4, dtype=np.int32))
     assessed = with_anomalies(Observation("g", "classic", "Stable", "cooperative-sticky", 0, members, shadow=shadow))
     assert [finding.setting for finding in assessed.findings if finding.about == "uneven topic"] == [
         'policy = "topic-balance"'
@@ -159,7 +159,7 @@ def test_an_application_is_compared_with_its_policies_and_its_broker() -> None:
         ObservedMember(name, None, name, "/h", active=tuple(map(str, has.active)), standby=tuple(map(str, has.standby)))
         for name, has in holdings.items()
     )
-    shadow = shadow_of(decision, decision.plan.owner)
+    shadow = Shadow.of(decision, decision.plan.owner)
     rows = rows_of(Observation("app", "classic", "Stable", "stream", 0, members, shadow=shadow), Prices())
     assert [row.policy for row in rows] == ["now", "kafka", "streams-ha", "sticky", "load-aware", "broker-sticky"]
     broker = row(rows, "broker-sticky")
@@ -189,7 +189,7 @@ def test_a_group_that_is_to_be_led_gets_the_policy_that_costs_least() -> None:
 
 def test_an_application_that_is_to_be_led_has_its_declarations_commented_out(tmp_path: Path) -> None:
     decision, _ = application("az1", "az2")
-    shadow = shadow_of(decision, decision.plan.owner)
+    shadow = Shadow.of(decision, decision.plan.owner)
     lines = configuration_to_lead(Observation("app", "classic", "Stable", "stream", 0, shadow=shadow), Prices())
     (as_written,) = tomllib.loads(lines)["groups"]
     assert as_written == {"name": "app", "mode": "lead", "kind": "streams", "policy": "kafka"}
@@ -212,6 +212,6 @@ def test_an_empty_group_that_is_to_be_led_is_reported_that_its_kind_is_not_known
 
 def test_a_group_id_with_a_line_break_leaves_its_comment_on_one_line() -> None:
     decision, _ = application("az1", "az2")
-    seen = Observation("a\n[x]", "classic", "Stable", "stream", 0, shadow=shadow_of(decision, decision.plan.owner))
+    seen = Observation("a\n[x]", "classic", "Stable", "stream", 0, shadow=Shadow.of(decision, decision.plan.owner))
     (group,) = tomllib.loads(configuration_to_lead(seen, Prices()))["groups"]
     assert group["name"] == "a\n[x]"

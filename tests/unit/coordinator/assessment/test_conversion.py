@@ -8,9 +8,8 @@ from confluent_kafka import KafkaError
 
 from bellwether_kafka.coordinator.assessment import ConversionFacts, ConversionPlan, plan_conversion
 from bellwether_kafka.coordinator.assessment.model import PolicyRow
-from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.observation import Observation, Shadow
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
-from bellwether_kafka.coordinator.observation.observation import shadow_of
 from tests.unit.assignors.streams.test_whatif import application
 from tests.unit.coordinator.assessment.test_assess import PRICES, crossed
 
@@ -84,7 +83,7 @@ def test_rows_of_a_broker_name_the_release_whose_assignors_they_are() -> None:
 def test_an_application_is_compared_as_after_a_stop_of_all_its_instances() -> None:
     """From 4.4 on a broker gives tasks to processes with their state, up to 4.3 to any."""
     decision, _ = application("az1", "az2", "az3")
-    shadow = shadow_of(decision, decision.plan.owner)
+    shadow = Shadow.of(decision, decision.plan.owner)
     seen = Observation("app", "classic", "Stable", "stream", 0, shadow=shadow)
     moves = [
         row(planned(seen=replace(seen, broker_version=version)), "broker-sticky").moves for version in ((4, 3), (4, 4))

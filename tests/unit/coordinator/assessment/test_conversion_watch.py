@@ -11,8 +11,7 @@ from bellwether_kafka.coordinator.assessment import (
     ConversionStart,
     PlacementCounts,
 )
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.observation.unknown import unknown_of
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Unknown
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.coordinator.assessment.test_assess import crossed
 from tests.unit.coordinator.assessment.test_conversion import READY
@@ -95,7 +94,7 @@ def test_of_an_application_the_tasks_that_move_between_processes_are_counted() -
     assert start.progress(now).placement.moved == 1
 
 
-UNSHOWN = unknown_of(15, "g", 0)
+UNSHOWN = Unknown.of(15, "g", 0)
 UNOWNED = replace(BEFORE.shadow, current=replace(BEFORE.shadow.current, unowned=3)) if BEFORE.shadow else None
 
 

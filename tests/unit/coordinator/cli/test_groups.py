@@ -31,8 +31,7 @@ from bellwether_kafka.coordinator.membership import (
     RequestFailed,
 )
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
-from bellwether_kafka.coordinator.observation import LagRefreshes, Sources
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import LagRefreshes, Shadow, Sources
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import GROUPS, Described
@@ -320,11 +319,13 @@ class Several(AllKinds):
 def test_top_plans_a_group_again_only_when_it_has_changed(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[Any] = []
 
+    made = Shadow.of
+
     def counted(*arguments: Any) -> Any:
         plans.append(arguments)
-        return shadow_of(*arguments)
+        return made(*arguments)
 
-    monkeypatch.setattr("bellwether_kafka.coordinator.observation.observer.shadow_of", counted)
+    monkeypatch.setattr(Shadow, "of", counted)
     monkeypatch.setattr(kafka, "Transport", Several)
     interrupted_after(4, monkeypatch)
     shown = message("top", "stable", "-o", "json", bootstrap=bootstrap)

@@ -12,8 +12,7 @@ import typer
 from bellwether_kafka.coordinator.cli.cost import rate_in, restore_rate
 from bellwether_kafka.coordinator.cli.plan import crash_in_words, plan_head
 from bellwether_kafka.coordinator.cli.read_groups import warn_hypothetical
-from bellwether_kafka.coordinator.observation import Observation, Pace
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import Observation, Pace, Shadow
 from tests.unit.coordinator.observation.test_absence_cost import application
 from tests.unit.coordinator.web.test_picture import decided, member
 
@@ -27,22 +26,22 @@ bellwether_streams_restore_records_per_second{group="new"} NaN
 
 def test_the_costliest_crash_is_one_line() -> None:
     decision = decided(member("a-1", None), member("b-1", None))
-    (line,) = crash_in_words(SEEN, shadow_of(decision, np.array([1, 1, 1, 0], dtype=np.int32)), Pace())
+    (line,) = crash_in_words(SEEN, Shadow.of(decision, np.array([1, 1, 1, 0], dtype=np.int32)), Pace())
     assert line == (
         "If b-1 crashed now, no member would have its 3 partitions for up to 48 s (3.2 s with a guard);"
         " 'bellwether simulate g --crash' has more."
     )
     tasks = application(t0=1000)
-    (line,) = crash_in_words(SEEN, shadow_of(tasks, tasks.plan.owner), Pace())
+    (line,) = crash_in_words(SEEN, Shadow.of(tasks, tasks.plan.owner), Pace())
     unknown = "in a time that is unknown without --restore-rate or --url"
     assert f"for up to 48 s (3.2 s with a guard), and 3,000 records would be restored {unknown};" in line
-    (line,) = crash_in_words(SEEN, shadow_of(tasks, tasks.plan.owner), Pace(restore_records_per_s=100.0))
+    (line,) = crash_in_words(SEEN, Shadow.of(tasks, tasks.plan.owner), Pace(restore_records_per_s=100.0))
     assert "and 3,000 records would be restored in 10.0 s;" in line, "the worst task lacks 1,000"
 
 
 def test_a_group_in_which_nobody_has_anything_has_none() -> None:
     decision = decided(member("a-1", None))
-    assert crash_in_words(SEEN, shadow_of(decision, np.full(4, -1, dtype=np.int32)), Pace()) == []
+    assert crash_in_words(SEEN, Shadow.of(decision, np.full(4, -1, dtype=np.int32)), Pace()) == []
 
 
 def test_a_rate_that_is_not_measured_is_unknown() -> None:

@@ -11,8 +11,7 @@ from bellwether_kafka.coordinator.cli import doctor, read_groups
 from bellwether_kafka.coordinator.cli.groups import _assigned_by
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Failure, MembershipConfig
-from bellwether_kafka.coordinator.observation import GroupObserver, Observation, ObservedMember, Sources
-from bellwether_kafka.coordinator.observation.unknown import unknown_of
+from bellwether_kafka.coordinator.observation import GroupObserver, Observation, ObservedMember, Sources, Unknown
 
 BEHIND = Observation("g", "classic", "Empty", "", 0, lags={"t": (7,)})
 CAUGHT_UP = replace(BEHIND, lags={"t": (0,)})
@@ -70,7 +69,7 @@ def test_an_empty_group_that_never_had_a_member_is_its_consumers(protocol_type: 
 def test_a_broker_that_does_not_answer_ends_with_what_to_do(
     cause: int | TransportError, remedy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    unknown = unknown_of(cause, "g", 0)
+    unknown = Unknown.of(cause, "g", 0)
     seen = Observation("g", "unknown", "", "", 0, trouble=unknown.reason, unknown=unknown)
     with pytest.raises(typer.Exit):
         read_groups.of_a_group(seen)

@@ -12,8 +12,7 @@ from bellwether_kafka.assignors.shared import Change, ClusterView, Decision, Mem
 from bellwether_kafka.coordinator.cli.cost import Scales, costs_of
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.cli.simulate import SimulatedRebalance, draw_rebalances, print_absences, task_bytes
-from bellwether_kafka.coordinator.observation import Ending, Observation, Pace
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import Ending, Observation, Pace, Shadow
 from bellwether_kafka.coordinator.settings import CostSettings
 from bellwether_kafka.coordinator.web import picture_of
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
@@ -90,7 +89,7 @@ def test_what_crosses_racks_is_unknown_where_no_rack_is_known(capsys: pytest.Cap
 
 def test_absences_are_reported_with_and_without_help(capsys: pytest.CaptureFixture[str]) -> None:
     now, _ = simulated(Change())
-    shadow = shadow_of(now, now.plan.owner)
+    shadow = Shadow.of(now, now.plan.owner)
     seen = Observation("g", "classic", "Stable", "range", 0, shadow=shadow)
     ended = {Ending.RESTART: ["member:a"], Ending.CRASH: ["b"]}
     print_absences(seen, shadow, ended, Pace(), Output.TABLE)

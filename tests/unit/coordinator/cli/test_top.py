@@ -16,8 +16,7 @@ from bellwether_kafka.coordinator.cli.top import (
     unanswered,
 )
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.observation.lag import group_lag
-from tests.unit.coordinator.observation.test_offset_history import history, sample
+from tests.support.lags import group_lag, sample
 
 ESCAPE = "\x1b"
 
@@ -55,7 +54,7 @@ def test_without_a_page_an_instance_is_known_by_its_membership() -> None:
     assert row_of(seen(0, led=True), InstanceReports()).leader == "bellwether"
     assert row_of(seen(1), InstanceReports()).leader == "a member"
     assert row_of(seen(0), InstanceReports()).leader == "nobody"
-    lag = group_lag(history(sample(0, {"t": [1]}, {"t": [4]})), None)
+    lag = group_lag(sample(0, {"t": [1]}, {"t": [4]}))
     alone = replace(seen(0), group_lag=replace(lag, self_assigned=True))
     assert row_of(alone, InstanceReports.of([not_led("no_subscribers")], LINES)).leader == "its consumers"
 

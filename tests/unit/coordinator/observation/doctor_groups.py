@@ -4,9 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, MembershipConfig, SizeLimit
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow
 from bellwether_kafka.coordinator.observation.health import Check, DoctorFacts, examine
-from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import Thread, group, led
@@ -26,14 +25,14 @@ def consumers(*versions: int) -> DoctorFacts:
         for n, v in enumerate(versions)
     ]
     decision = decided(*members)
-    seen = Observation("g", "classic", "Stable", "range", 0, (), shadow=shadow_of(decision, decision.plan.before))
+    seen = Observation("g", "classic", "Stable", "range", 0, (), shadow=Shadow.of(decision, decision.plan.before))
     return DoctorFacts(seen, MembershipConfig("g"), "lead", 25, ("az1",), LIMITS, (4, 3), size_limit=ROOM)
 
 
 def application(streams: StreamsConfig | None) -> DoctorFacts:
     decision = led(group(Thread("a", 1), Thread("b", 2)))
     seen = Observation(
-        "shop", "classic", "Stable", STREAMS_PROTOCOL, 0, (), shadow=shadow_of(decision, decision.plan.before)
+        "shop", "classic", "Stable", STREAMS_PROTOCOL, 0, (), shadow=Shadow.of(decision, decision.plan.before)
     )
     config = MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,))
     return DoctorFacts(seen, config, "lead", 25, ("az1",), LIMITS, (4, 3), streams, size_limit=ROOM)

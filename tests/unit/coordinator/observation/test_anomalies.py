@@ -7,7 +7,6 @@ from bellwether_kafka.assignors.consumer import Policy, decide
 from bellwether_kafka.assignors.shared import Memory
 from bellwether_kafka.coordinator.observation import BY_TOPIC, Anomaly, AnomalyKind
 from bellwether_kafka.coordinator.observation.anomalies import of_applications, of_assignment, of_shares
-from bellwether_kafka.coordinator.observation.observation import anomalies_of
 from bellwether_kafka.coordinator.telemetry import Metrics
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
@@ -106,12 +105,12 @@ def test_the_worst_is_reported_first_and_only_of_a_group_at_rest() -> None:
     seen = refresh(
         10, observed_member("a-1", "t-0", "u-0"), observed_member("b-1", "t-0"), observed_member("c-1", topics=("v",))
     )
-    assert kinds(anomalies_of(seen, at_rest=True)) == [
+    assert kinds(seen.with_anomalies(at_rest=True).anomalies) == [
         AnomalyKind.TWO_OWNERS,
         AnomalyKind.NOT_SUBSCRIBED,
         AnomalyKind.TWO_APPLICATIONS,
     ]
-    assert kinds(anomalies_of(seen, at_rest=False)) == [AnomalyKind.TWO_APPLICATIONS]
+    assert kinds(seen.with_anomalies(at_rest=False).anomalies) == [AnomalyKind.TWO_APPLICATIONS]
 
 
 def test_an_observer_says_it_and_asks_for_newer_metadata_before_it_calls_a_partition_absent() -> None:

@@ -21,9 +21,15 @@ from bellwether_kafka.coordinator.membership import (
     is_bellwether,
 )
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
-from bellwether_kafka.coordinator.observation import GroupLag, Observation, ObservedMember, next_steps, observation
+from bellwether_kafka.coordinator.observation import (
+    GroupLag,
+    Observation,
+    ObservedMember,
+    Unknown,
+    next_steps,
+    observation,
+)
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, examine, worst
-from bellwether_kafka.coordinator.observation.unknown import unknown_of
 from bellwether_kafka.coordinator.planning import RackSource
 from tests.unit.assignors.streams.world import Thread, group
 from tests.unit.coordinator.membership.takeover.takeover_scenes import GROUP
@@ -337,7 +343,7 @@ def test_where_no_client_can_lead_what_only_a_leader_needs_is_not_applicable() -
 
 def test_of_a_group_that_cannot_be_described_nothing_is_reported_as_if_it_had_no_members() -> None:
     """Its protocol, size and plan passed, since no member was there."""
-    unknown = unknown_of(Code.COORDINATOR_LOAD_IN_PROGRESS, "g", 0)
+    unknown = Unknown.of(Code.COORDINATOR_LOAD_IN_PROGRESS, "g", 0)
     seen = Observation("g", "unknown", "", "", 0, (), trouble=unknown.reason, unknown=unknown)
     config = MembershipConfig("g", instance_id="bellwether")
     facts = replace(consumers(3), seen=seen, config=config, heartbeat_error=None, size_limit=SizeLimit(5), streams=SHOP)

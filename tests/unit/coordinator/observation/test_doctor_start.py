@@ -6,9 +6,8 @@ import pytest
 
 from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, MembershipConfig
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember, next_steps
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow, next_steps
 from bellwether_kafka.coordinator.observation.health import CheckVerdict, DoctorFacts, examine
-from bellwether_kafka.coordinator.observation.observation import shadow_of
 from bellwether_kafka.coordinator.settings import GroupSettings
 from bellwether_kafka.coordinator.topology import upgrade
 from tests.unit.assignors.streams.world import SHOP as SHOP_TOPOLOGY
@@ -183,7 +182,7 @@ def test_threads_of_a_process_are_one_instance_where_the_application_sets_the_cl
         for number, m in enumerate(decision.raw.others)
     ]
     facts = exactly_once(*threads)
-    shadow = shadow_of(decision, decision.plan.before)
+    shadow = Shadow.of(decision, decision.plan.before)
     verdict = check(replace(facts, seen=replace(facts.seen, shadow=shadow)), "adoption")
     assert "at most 2 instances" in verdict.message
     assert "(shop, 10.0.0.1, 2 threads)" in verdict.remedy

@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from bellwether_kafka.coordinator.observation import GroupLag, LagVerdict, PartitionLag
-from bellwether_kafka.coordinator.observation.lag import group_lag
-from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.coordinator.observation.test_offset_history import history, of_one_partition, sample
+from tests.support.lags import Lags, group_lag, of_one_partition, sample
 
 OWNED = {TopicPartition("t", 0): "a-1"}
 V = LagVerdict
@@ -18,7 +16,7 @@ def lag_of(
     refreshes: Sequence[tuple[float, int, int]], owners: Mapping[TopicPartition, str] | None = OWNED
 ) -> GroupLag:
     """Looks as (seconds, committed, end)."""
-    return group_lag(history(*(of_one_partition(*refresh) for refresh in refreshes)), owners)
+    return group_lag(*(of_one_partition(*refresh) for refresh in refreshes), owners=owners)
 
 
 def partition(refreshes: Sequence[tuple[float, int, int]], **more: Mapping[TopicPartition, str] | None) -> PartitionLag:
@@ -61,7 +59,7 @@ class TestRecords:
 def test_each_partition_of_several_topics_has_its_own_number() -> None:
     ends = {"a": [10, 11], "b": [20, 21, 22], "c": [30]}
     committed = {topic: [0] * len(of) for topic, of in ends.items()}
-    lag = group_lag(history(sample(10, committed, ends)), {})
+    lag = group_lag(sample(10, committed, ends), owners={})
     everything = [(topic, number, end) for topic, of in ends.items() for number, end in enumerate(of)]
     assert [(each.topic, each.partition, each.end) for each in lag.partitions()] == everything
     assert [(each.topic, each.partition, each.lag) for each in lag.partitions(2)] == [("b", 2, 22), ("c", 0, 30)]
@@ -91,6 +89,27 @@ class TestTime:
     def test_a_clock_that_goes_back_makes_nothing_negative(self) -> None:
         lag = partition([(1_000, 50, 100), (100, 60, 200), (200, 200, 300)])
         assert (lag.lag_ms, lag.written_per_s) == (100_000, 1.0)
+
+    def test_of_frequent_refreshes_few_are_kept_and_always_the_newest(self) -> None:
+        lag = partition([(at_s, 50, 100 if at_s else 0) for at_s in range(0, 105, 5)])
+        assert lag.lag_ms == 85_000, "record 50 was written halfway between the refreshes at 0 and 30 s"
+
+    def test_the_past_ends_after_a_day(self) -> None:
+        lag = partition([(at_s, 1, 3) for at_s in range(0, 100_000, 300)])
+        assert 43_200_000 < (lag.lag_ms_min or 0) <= 86_400_000
+
+    def test_of_a_very_large_group_nothing_but_the_newest_refresh_is_kept(self) -> None:
+        for count, rate in ((20_000, 20_000 / 50), (20_001, None)):
+            both = (sample(at, {"t": [at] * count}, {"t": [at] * count}) for at in (10, 60))
+            assert group_lag(*both).summary().written_per_s == (rate and pytest.approx(rate * 50))
+
+    def test_a_topic_that_grows_or_is_gone_leaves_the_others_their_past(self) -> None:
+        before = sample(10, {"a": [1], "b": [3], "c": [0]}, {"a": [5], "b": [7], "c": [1]})
+        lag = group_lag(before, sample(50, {"a": [2, 0], "b": [4]}, {"a": [5, 1], "b": [15]}))
+        assert [(each.topic, each.written_per_s) for each in lag.partitions()] == [("a", 0.0), ("a", None), ("b", 0.2)]
+
+    def test_a_topic_made_anew_while_its_end_was_not_known_has_no_past(self) -> None:
+        assert partition([(10, 90, 100), (50, 90, -1), (90, 0, 3)]).written_per_s is None
 
 
 class TestRates:
@@ -201,11 +220,8 @@ def every(interval_s: int, span_s: int) -> list[tuple[float, int, int]]:
 
 def verdicts_of(refreshes: Sequence[tuple[float, int, int]]) -> list[LagVerdict]:
     """At each sample."""
-    seen, verdicts = OffsetHistory(), []
-    for refresh in refreshes:
-        seen = seen.plus(of_one_partition(*refresh))
-        verdicts.append(group_lag(seen, OWNED).summary().verdict)
-    return verdicts
+    lags = Lags()
+    return [lags.after(of_one_partition(*refresh), owners=OWNED).summary().verdict for refresh in refreshes]
 
 
 class TestRhythm:
@@ -237,7 +253,7 @@ class TestRhythm:
     def test_commits_of_other_partitions_show_the_rhythm(self) -> None:
         refreshes = [sample(at, {"t": [at, 100]}, {"t": [at, 130]}) for at in range(30, 360, 30)]
         owners = {TopicPartition("t", p): "a" for p in (0, 1)}
-        assert group_lag(history(*refreshes), owners).summary().verdict is V.STALLED
+        assert group_lag(*refreshes, owners=owners).summary().verdict is V.STALLED
 
     @pytest.mark.slow
     def test_what_was_read_to_its_end_has_time_while_no_commit_was_seen(self) -> None:
@@ -251,7 +267,7 @@ class TestRhythm:
 
     def test_a_job_that_runs_each_hour_has_not_stopped_in_between(self) -> None:
         refreshes = [of_one_partition(*refresh) for refresh in every(3_600, 9_000)]
-        assert group_lag(history(*refreshes), {}).summary().verdict is V.OK
+        assert group_lag(*refreshes, owners={}).summary().verdict is V.OK
 
 
 class TestNeverCommitted:
@@ -267,7 +283,7 @@ class TestNeverCommitted:
 
     def test_it_represents_a_group_that_reads_the_others(self) -> None:
         refreshes = [sample(n * 30, {"t": [at, -1]}, {"t": [at, at]}) for n, at in enumerate(self.UP)]
-        summary = group_lag(history(*refreshes), {TopicPartition("t", p): "a" for p in (0, 1)}).summary()
+        summary = group_lag(*refreshes, owners={TopicPartition("t", p): "a" for p in (0, 1)}).summary()
         assert (summary.verdict, summary.lag, summary.unknown) == (V.STALLED, 0, 1)
         assert (summary.verdicts["ok"], summary.verdicts["stalled"]) == (1, 1)
 
@@ -291,33 +307,33 @@ class TestNeverCommitted:
 class TestSummary:
     def test_what_is_unknown_is_counted_and_never_summed(self) -> None:
         committed, ends = {"t": [5, -1], "u": [7, 9]}, {"t": [8, 4], "u": [7, 3]}
-        summary = group_lag(history(sample(10, committed, ends)), {}).summary()
+        summary = group_lag(sample(10, committed, ends), owners={}).summary()
         assert (summary.partitions, summary.lag, summary.lag_max, summary.unknown) == (4, 3, 3, 2)
         assert (summary.lag_ms, summary.unknown_ms, summary.catch_up_ms) == (0, 3, None)
 
     def test_where_nothing_is_known_there_is_no_sum(self) -> None:
-        summary = group_lag(history(sample(10, {"t": [-1]}, {"t": [8]})), {}).summary()
+        summary = group_lag(sample(10, {"t": [-1]}, {"t": [8]}), owners={}).summary()
         assert (summary.lag, summary.lag_max, summary.lag_ms, summary.unknown) == (None, None, None, 1)
         assert (summary.written_per_s, summary.verdict) == (None, V.UNKNOWN)
 
     def test_of_no_partitions_nothing_is_known(self) -> None:
-        summary = group_lag(history(sample(10, {}, {}), sample(50, {}, {})), {}).summary()
+        summary = group_lag(sample(10, {}, {}), sample(50, {}, {}), owners={}).summary()
         assert (summary.partitions, summary.lag, summary.verdict, summary.catch_up_ms) == (0, None, V.UNKNOWN, None)
 
     def test_the_worst_partition_represents_the_group(self) -> None:
         both = [sample(at_s, {"t": [50, 100]}, {"t": [50, 130]}) for at_s in (0, 300)]
-        summary = group_lag(history(*both), {TopicPartition("t", 1): "a"}).summary()
+        summary = group_lag(*both, owners={TopicPartition("t", 1): "a"}).summary()
         assert summary.verdict is V.STALLED
         assert {name: count for name, count in summary.verdicts.items() if count} == {"ok": 1, "stalled": 1}
         assert (summary.lag_ms, summary.unknown_ms) == (300_000, 1), "at least so far behind"
 
     def test_what_is_too_early_to_judge_keeps_a_group_from_being_fine_and_what_never_committed_does_not(self) -> None:
-        early = group_lag(history(sample(10, {"t": [8, 5]}, {"t": [8, 9]})), {}).summary()
-        never = group_lag(history(sample(10, {"t": [8, -1]}, {"t": [8, 9]})), {}).summary()
+        early = group_lag(sample(10, {"t": [8, 5]}, {"t": [8, 9]}), owners={}).summary()
+        never = group_lag(sample(10, {"t": [8, -1]}, {"t": [8, 9]}), owners={}).summary()
         assert (early.verdict, never.verdict, never.unknown) == (V.UNKNOWN, V.OK, 1)
 
     def test_rates_add_up_and_the_slowest_partition_catches_up_last(self) -> None:
         refreshes = (sample(0, {"t": [0, 0]}, {"t": [100, 500]}), sample(100, {"t": [50, 300]}, {"t": [100, 600]}))
-        summary = group_lag(history(*refreshes), {}).summary()
+        summary = group_lag(*refreshes, owners={}).summary()
         assert (summary.written_per_s, summary.consumed_per_s) == (1.0, 3.5)
         assert summary.catch_up_ms == 150_000

@@ -5,7 +5,6 @@ import math
 import time
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer import Policy, decide, recall
@@ -21,10 +20,7 @@ from bellwether_kafka.coordinator.membership import (
     shown,
 )
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
-from bellwether_kafka.coordinator.observation import Observation, as_document, observation
-from bellwether_kafka.coordinator.observation.lag import group_lag
-from bellwether_kafka.coordinator.observation.observation import shadow_of
-from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
+from bellwether_kafka.coordinator.observation import Observation, Shadow, as_document, observation
 from bellwether_kafka.coordinator.planning import classic_view, topology_of
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.coordinator.telemetry import Metrics, ObservedMetrics
@@ -36,6 +32,7 @@ from bellwether_kafka.protocol.messages import (
     SubscriptionInfo,
 )
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
+from tests.support.lags import group_lag, sample
 from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.planning.applications import App
 
@@ -85,10 +82,8 @@ def test_a_group_that_is_not_at_rest_shows_members_without_bytes() -> None:
 
 def test_lags_are_known_where_something_is_committed() -> None:
     seen = observation("g", "classic", answer(classic("a", "t-0", "t-2", "gone-0"), classic("b", "t-1", "t-3")), 7)
-    sample = OffsetSample(7, {"t": np.array([5, -1, 9, 12])}, {"t": np.array([8, 4, 9, 8])})
-    lag = group_lag(
-        OffsetHistory().plus(sample), {partition: m.member_id for m in seen.members for partition in m.owned}
-    )
+    owners = {partition: m.member_id for m in seen.members for partition in m.owned}
+    lag = group_lag(sample(7, {"t": [5, -1, 9, 12]}, {"t": [8, 4, 9, 8]}), owners=owners)
     seen = seen.with_lag(replace(lag, notes=("t is compacted",)))
     assert seen.lags == {"t": (3, None, 0, None)}, "what is beyond the end is no lag of 0"
     assert [(m.lag, m.unknown_lags) for m in seen.members] == [(3, 1), (None, 2)]
@@ -111,7 +106,7 @@ def test_a_shadow_compares_what_is_with_what_bellwether_would_do() -> None:
     memory = recall(9, "sticky", cluster, stored)
     raw = RawGroup("g", 9, "sticky", tuple(RawMember(m.member_id, None, m.metadata) for m in members))
     decision = decide(raw, cluster, memory, Policy(), 0, 0)
-    shadow = shadow_of(decision, decision.plan.before)
+    shadow = Shadow.of(decision, decision.plan.before)
     assert (shadow.current.spread, shadow.planned.spread, shadow.moves.moved) == (3, 1, 1)
     assert shadow.current.unowned == 0
     assert memory is not Memory.empty()
@@ -258,7 +253,7 @@ async def test_an_application_runs_what_the_broker_shows_and_not_what_threads_re
     planner = App(attested=True).planner
     await planner.rebuild(RebuildMemory(9, "stream", members), shown(described), "")
     compared = await planner.compare(Decide(9, "stream", members, "", time.monotonic() + 5, dry=True))
-    seen = shadow_of(compared.decision, compared.present)
+    seen = Shadow.of(compared.decision, compared.present)
     assert seen.current.unowned == seen.planned.unowned == 0
     assert (seen.moves.new, seen.moves.lost) == (0, 0)
     assert seen.decision.moves == seen.moves, "plan and explain say what describe says"

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, Rule
-from bellwether_kafka.coordinator.observation import Observation, Unknown, unready
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import Observation, Shadow, Unknown, unready
 from bellwether_kafka.protocol.primitives import ProcessId
 from tests.unit.assignors.streams.world import Thread, always, group, led, placed
 from tests.unit.coordinator.web.test_picture import decided, member
@@ -16,7 +15,7 @@ A, B = Thread("a", 1), Thread("b", 2)
 
 def seen(decision: Decision[GroupPlan], reported_tasks: object = None, state: str = "Stable") -> Observation:
     owner = decision.plan.owner if reported_tasks is None else np.array(reported_tasks, dtype=np.int32)
-    return Observation("g", "classic", state, "range", 0, shadow=shadow_of(decision, owner))
+    return Observation("g", "classic", state, "range", 0, shadow=Shadow.of(decision, owner))
 
 
 def test_a_member_with_all_that_the_plan_gives_it_is_ready() -> None:

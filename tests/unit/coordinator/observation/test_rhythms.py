@@ -1,16 +1,15 @@
 """How far apart a group's commits are is known after a restart of Bellwether, so that nobody is paged for it."""
 
-from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
-import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.observation import LagVerdict, Rhythms
-from bellwether_kafka.coordinator.observation.lag import group_lag
-from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.support.lags import Lags, of_one_partition
 
 KEPT_MS = 2_592_000_000
 
@@ -25,24 +24,20 @@ class Clock:
         return self.now
 
 
-def refreshed(every_s: int, from_s: int, to_s: int, history: OffsetHistory) -> Iterator[OffsetHistory]:
+async def verdicts_of(lags: Lags, every_s: int, from_s: int, to_s: int) -> set[LagVerdict]:
     """A group that reads 100 records a second and commits every so often, refreshed each half a minute."""
-    for at_s in range(from_s, to_s, 30):
-        committed, end = np.array([100 * (at_s // every_s * every_s)]), np.array([100 * at_s])
-        history = history.plus(OffsetSample((BEGAN_S + at_s) * 1000, {"t": committed}, {"t": end}))
-        yield history
+    refreshes = (
+        of_one_partition(BEGAN_S + s, 100 * (s // every_s * every_s), 100 * s) for s in range(from_s, to_s, 30)
+    )
+    return {(await lags.refreshed(refresh, owners=OWNERS)).summary().verdict for refresh in refreshes}
 
 
 async def verdicts_after_a_restart(path: Path, every_s: int) -> set[LagVerdict]:
     """Of two hours after a restart just behind a commit, which is not seen."""
-    before, clock = Rhythms(path), Clock()
-    for history in refreshed(every_s, 0, 4 * 3600, OffsetHistory()):
-        before.learned("g", history)
+    before, restarted_s = Rhythms(path), 4 * 3600 + 60
+    await verdicts_of(Lags(before), every_s, 0, 4 * 3600)
     await before.write()
-    after = Rhythms(path, clock=clock)
-    restarted = 4 * 3600 + 60
-    lags = refreshed(every_s, restarted, restarted + 2 * 3600, OffsetHistory(waits_ms=after.of("g")))
-    return {group_lag(history, OWNERS).summary().verdict for history in lags}
+    return await verdicts_of(Lags(Rhythms(path, clock=Clock())), every_s, restarted_s, restarted_s + 2 * 3600)
 
 
 @pytest.mark.slow
@@ -61,7 +56,7 @@ async def test_without_a_file_it_would_be_stalled(tmp_path: Path) -> None:
 
 
 async def learn(rhythms: Rhythms, group: str, *waits_ms: int) -> None:
-    rhythms.learned(group, OffsetHistory(waits_ms=waits_ms))
+    rhythms.learned(group, cast("Any", SimpleNamespace(waits_ms=waits_ms)))
     await rhythms.write()
 
 

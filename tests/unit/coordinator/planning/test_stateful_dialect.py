@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.membership import (
     ShownGroup,
     shown,
 )
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import Shadow
 from bellwether_kafka.coordinator.planning import Planner, StreamsConfig, stateful
 from bellwether_kafka.coordinator.planning.stateful_dialect import UnreadableTopicsError
 from bellwether_kafka.protocol.messages import (
@@ -234,7 +234,7 @@ async def test_a_leader_that_returns_remembers_what_members_hold() -> None:
     comparison = await fresh.planner.compare(fresh.order(a, b))
     assert comparison.reason == ""
     await fresh.planner.observed(described, None)
-    assert shadow_of(comparison.decision, comparison.present).moves.moved == 0
+    assert Shadow.of(comparison.decision, comparison.present).moves.moved == 0
 
 
 async def test_memory_is_not_rebuilt_where_a_topic_cannot_be_read() -> None:

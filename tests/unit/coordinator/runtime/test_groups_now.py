@@ -4,16 +4,15 @@ from dataclasses import dataclass, field, replace
 
 from bellwether_kafka.coordinator.membership import NotLeading, Role
 from bellwether_kafka.coordinator.observation import Observation, Rebalances, Unknown, group_values
-from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
 from bellwether_kafka.coordinator.web import GroupNow, GroupStatus, LagTrends, overview, role_status
 from bellwether_kafka.coordinator.web.overview import values_of_row
-from tests.unit.coordinator.observation.test_offset_history import history, sample
+from tests.support.lags import group_lag, sample
 from tests.unit.coordinator.web.shown import decided, example_rebalances, member, planned
 from tests.unit.coordinator.web.test_observed import SKEWED
 
 NOW_MS = 1_700_000_000_000
-LAG = group_lag(history(sample(0, {"orders": [1]}, {"orders": [4]})), None)
+LAG = group_lag(sample(0, {"orders": [1]}, {"orders": [4]}))
 
 
 @dataclass(slots=True)

@@ -18,8 +18,7 @@ from bellwether_kafka.assignors.consumer import policy
 from bellwether_kafka.assignors.shared import GroupPlan, Plan, Rule
 from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol, TopicIds, TransportError
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Failure
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.runtime import Observers, plans_for_brokers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
@@ -150,7 +149,7 @@ async def test_an_application_is_planned_with_the_topics_that_its_observation_sh
         STREAMS_PROTOCOL,
         0,
         members=tuple(ObservedMember(name, None, "c", "/h") for name in ("thread-1", "thread-2")),
-        shadow=shadow_of(decided, decided.plan.owner),
+        shadow=Shadow.of(decided, decided.plan.owner),
     )
     asking = AskingForTasks(
         {"0": (4, False), "1": (4, True)},
@@ -261,7 +260,7 @@ def uneven() -> Observation:
     """A group by load-aware whose plan would now be the opposite of what it has."""
     decision = decided()
     plan = replace(decision.plan, target=Plan.of(1 - decision.plan.owner))
-    shadow = shadow_of(replace(decision, plan=plan), decision.plan.owner)
+    shadow = Shadow.of(replace(decision, plan=plan), decision.plan.owner)
     return replace(SKEWED, kind="consumer", assignor="bellwether-load-aware", epoch=5, shadow=shadow)
 
 

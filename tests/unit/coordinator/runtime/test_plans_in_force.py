@@ -9,8 +9,7 @@ import pytest
 
 from bellwether_kafka.assignors.shared import NOBODY, Rule
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow
 from bellwether_kafka.coordinator.runtime.plans_in_force import (
     ATTEMPTS_MAX,
     DISREGARDED,
@@ -112,7 +111,7 @@ def test_of_an_application_whose_tasks_are_unknown_no_plan_is_late() -> None:
     newest = NewestPlan(decided.plan, NOW)
     assert cause(PlansInForce(), shown, newest) == ""
     nothing = np.full_like(decided.plan.owner, NOBODY)
-    tasks_shown = replace(shown, shadow=shadow_of(decided, nothing))
+    tasks_shown = replace(shown, shadow=Shadow.of(decided, nothing))
     assert cause(PlansInForce(), tasks_shown, newest) == LATE
     assert cause(PlansInForce(), replace(tasks_shown, assignor="sticky"), newest) == "", "it is set back"
 

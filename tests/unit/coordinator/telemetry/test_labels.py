@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from bellwether_kafka.assignors.consumer import Policy, decide
 from bellwether_kafka.assignors.shared import ClusterView, Memory, Weights
 from bellwether_kafka.coordinator.membership import Note, NoteKind, NotLeading, Role
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import Shadow
 from bellwether_kafka.coordinator.planning import (
     Cause,
     CauseKind,
@@ -79,7 +79,7 @@ def seen() -> Seen:
             for noted in (NoteKind.REFUSED, NoteKind.LEFT):
                 common.on_note("g", Note(noted, f"member-{number} did it", number, reason.value))
             common.on_role("g", Role(reason, f"because of member-{number}", 0.0))
-        again = replace(observed_group(), group_id="g", shadow=shadow_of(made, made.plan.owner))
+        again = replace(observed_group(), group_id="g", shadow=Shadow.of(made, made.plan.owner))
         observed.on_observation(again)
         lags.on_observation(again)
         before = made

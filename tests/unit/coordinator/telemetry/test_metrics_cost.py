@@ -10,8 +10,7 @@ from bellwether_kafka.assignors.consumer import Policy, decide
 from bellwether_kafka.assignors.explain import Traffic
 from bellwether_kafka.assignors.shared import ClusterView, Memory, Weights
 from bellwether_kafka.coordinator.membership import Note, NoteKind
-from bellwether_kafka.coordinator.observation import Observation
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import Observation, Shadow
 from bellwether_kafka.coordinator.settings import CostSettings
 from bellwether_kafka.coordinator.telemetry import CostMetrics, Metrics, ObservedMetrics, metrics_cost
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -29,7 +28,7 @@ def seen() -> Observation:
     outcome = decide(live_group([member], 1, "range"), CLUSTER, Memory.empty(), Policy(), 0)
     raw = live_group([member.after(outcome)], 2, "range")
     decision = decide(raw, CLUSTER, outcome.plan.memory, Policy(), 0)
-    return Observation("group", "classic", "Stable", "range", 0, shadow=shadow_of(decision, decision.plan.before))
+    return Observation("group", "classic", "Stable", "range", 0, shadow=Shadow.of(decision, decision.plan.before))
 
 
 def samples(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:

@@ -8,10 +8,9 @@ from prometheus_client.exposition import generate_latest
 
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import GroupLag, Observation, ObservedMember
-from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.telemetry import LagExporterMetrics, LagMetrics, Metrics, metrics_lag_exporter
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.coordinator.observation.test_offset_history import history, sample
+from tests.support.lags import group_lag, sample
 
 MEMBER = "reader-6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
 LEFT = Note(NoteKind.LEFT, "told to")
@@ -23,7 +22,7 @@ def group_lag_of_three() -> GroupLag:
         sample(0, {"t": [0, 5, -1]}, {"t": [100, 20, 7]}),
         sample(300, {"t": [300, 5, -1]}, {"t": [340, 20, 7]}),
     )
-    return group_lag(history(*refreshes), {TopicPartition("t", 0): MEMBER, TopicPartition("t", 1): MEMBER})
+    return group_lag(*refreshes, owners={TopicPartition("t", 0): MEMBER, TopicPartition("t", 1): MEMBER})
 
 
 def seen(lag: GroupLag | None) -> Observation:

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from bellwether_kafka.coordinator.observation import Observation
-from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.telemetry import ObservedSamples
-from tests.unit.coordinator.observation.test_offset_history import history, sample
+from tests.support.lags import group_lag, sample
 from tests.unit.coordinator.telemetry.test_samples import Kept
 from tests.unit.coordinator.web.test_observed import SKEWED, member, observed_group
 
@@ -16,8 +15,8 @@ INTERVAL_MS = 30_000
 
 def refresh(at_ms: int, committed: list[int], ends: list[int], seen: Observation = SKEWED) -> Observation:
     """What is committed and written, of a topic beside those of the group, too."""
-    refreshes = history(sample(0, {"clicks": [1], "orders": committed}, {"clicks": [2], "orders": ends}))
-    return replace(seen, seen_at_ms=at_ms, group_lag=group_lag(refreshes, None))
+    lag = group_lag(sample(0, {"clicks": [1], "orders": committed}, {"clicks": [2], "orders": ends}))
+    return replace(seen, seen_at_ms=at_ms, group_lag=lag)
 
 
 def published(*refreshes: Observation) -> Kept:

@@ -8,14 +8,12 @@ from prometheus_client import CollectorRegistry
 from bellwether_kafka.assignors.consumer import Policy, decide, recall
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.observation import LagSummary, LagVerdict, Observation, observation
-from bellwether_kafka.coordinator.observation.lag import group_lag
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import LagSummary, LagVerdict, Observation, Shadow, observation
 from bellwether_kafka.coordinator.web import GroupNow, GroupStatus, Present, Row, Web, overview, present
 from bellwether_kafka.coordinator.web.trends import Curve
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.coordinator.observation.test_offset_history import history, sample
+from tests.support.lags import group_lag, sample
 
 POINTS = 68
 STEP_MS_MAX = 320_000
@@ -54,8 +52,8 @@ def large_group() -> Observation:
     refreshes = (sample(at, *both) for at, *both in zip(range(0, 330, 30), committed, ends, strict=True))
     owners = {tp: m.member_id for m in members for tp in ConsumerProtocolAssignment.decode(m.assignment).partitions}
     seen = observation(LARGE, "classic", DescribeAnswer(0, 0, "Stable", "consumer", "range", members), 9_000)
-    return replace(seen, shadow=shadow_of(decision, decision.plan.before)).with_lag(
-        group_lag(history(*refreshes), owners)
+    return replace(seen, shadow=Shadow.of(decision, decision.plan.before)).with_lag(
+        group_lag(*refreshes, owners=owners)
     )
 
 

@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.assignors.shared import Moves
 from bellwether_kafka.coordinator.observation import SeenRebalance
-from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.web import (
     Emptying,
     GroupNow,
@@ -26,8 +25,8 @@ from bellwether_kafka.coordinator.web import (
 from bellwether_kafka.coordinator.web.led_lags import Lags, with_lags
 from bellwether_kafka.coordinator.web.status import RoleStatus
 from bellwether_kafka.coordinator.web.trends import Curve
+from tests.support.lags import group_lag, sample
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
-from tests.unit.coordinator.observation.test_offset_history import history, sample
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
 from tests.unit.coordinator.web.test_observed import SKEWED, observed_group
 from tests.unit.coordinator.web.test_observed import member as member_of
@@ -36,11 +35,11 @@ from tests.unit.coordinator.web.test_picture import decided, member, planned, ta
 EVIL = "<img src=x onerror=document.title='hacked'>"
 LONG = "a-team-with-a-very-long-name." * 5 + "/orders?x=1#y"
 # By name: of partitions, and of all that tasks read. 1_1 is active as well as a standby, with a lag of its own.
-REFRESHES = history(
+REFRESHES = (
     sample(0, {"orders": [0, 0, 0, 0]}, {"orders": [0, 7, 0, 90]}),
     sample(100, {"orders": [7, -1, 50, 60]}, {"orders": [14, 7, 50, 12_060]}),
 )
-LAG = replace(group_lag(REFRESHES, None), notes=(f"{EVIL} is compacted",))
+LAG = replace(group_lag(*REFRESHES), notes=(f"{EVIL} is compacted",))
 READ = Lags(0.0, {"orders-0": 0, "orders-1": 7, "orders-2": 30_000, "0_0": 12, "1_1": 10_000}, LAG)
 FENCED = RoleStatus("fenced", "another process has our id", "Give each process an id.", 1_700_000_000_000, None)
 LEADING = RoleStatus("", "", "", 1_700_000_000_000, None)

@@ -11,7 +11,6 @@ from bellwether_kafka.assignors.shared import ClusterView
 from bellwether_kafka.coordinator.kafka import ClusterReader, OffsetReader
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import GroupLag, LagVerdict
-from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.telemetry import Followed
 from bellwether_kafka.coordinator.web import LagWatch, LedRebalances, Picture, led_lags
 from bellwether_kafka.coordinator.web.led_lags import Lags, lags_of_items, owners_of, with_lags
@@ -20,8 +19,8 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.patience import PATIENCE
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import EmbeddedTransport
+from tests.support.lags import group_lag, sample
 from tests.unit.assignors.streams.world import Thread, group, led
-from tests.unit.coordinator.observation.test_offset_history import history, sample
 from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
 from tests.unit.coordinator.web.test_picture import decided, member, planned, tasks
 
@@ -29,7 +28,7 @@ OLD_S = 60.0
 
 
 def refreshed_at(committed: Mapping[str, list[int]], ends: Mapping[str, list[int]]) -> GroupLag:
-    return group_lag(history(sample(9, committed, ends)), {})
+    return group_lag(sample(9, committed, ends), owners={})
 
 
 def reported(picture: Picture | None) -> dict[str, int | None]:

@@ -13,8 +13,7 @@ import pytest
 from bellwether_kafka.assignors.consumer import Policy, decide, recall
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember
 from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.observation import NEWEST, Observation, SeenRebalance, observation
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import NEWEST, Observation, SeenRebalance, Shadow, observation
 from bellwether_kafka.coordinator.web import Present, observed, present
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.unit.assignors.streams.world import Thread
@@ -39,7 +38,7 @@ def observed_group(*members: DescribedMember, shadow: bool = True) -> Observatio
     stored = [AssignedMember(m.member_id, None, m.metadata, m.assignment) for m in members]
     raw = RawGroup("g", 9, "range", tuple(RawMember(m.member_id, None, m.metadata) for m in members))
     decision = decide(raw, CLUSTER, recall(9, "range", CLUSTER, stored), Policy("rack-first"), 0, 0)
-    return replace(seen, shadow=shadow_of(decision, decision.plan.before))
+    return replace(seen, shadow=Shadow.of(decision, decision.plan.before))
 
 
 # a reads orders-1 from another rack, and b has too much.
@@ -150,7 +149,7 @@ def observed_application(*, reported: bool = False) -> Observation:
         joined = tuple(JoinedMember(m.member_id, None, m.metadata) for m in members)
         command = Decide(NEWEST, "stream", joined, "", time.monotonic() + 5, dry=True)
         compared = await App(attested=True, num_standby_replicas=1).planner.shadow(command, answer)
-        shadow = shadow_of(compared.decision, compared.present, compared.inputs)
+        shadow = Shadow.of(compared.decision, compared.present, compared.inputs)
         return replace(observation("shop", "classic", answer, 9_000), shadow=shadow)
 
     return asyncio.run(scenario())

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.observation.lag import group_lag
 from bellwether_kafka.coordinator.web import LagTrends
 from bellwether_kafka.coordinator.web.trends import Trend
-from tests.unit.coordinator.observation.test_offset_history import history, sample
+from tests.support.lags import group_lag, sample
 from tests.unit.coordinator.web.test_observed import SKEWED
 
 POINTS = 68
@@ -87,7 +86,7 @@ def test_a_thousand_groups_take_less_than_a_megabyte_and_a_half() -> None:
 
 
 def test_both_led_and_observed_groups_are_remembered_until_they_are_gone() -> None:
-    lag = group_lag(history(sample(0, {"orders": [1, 2]}, {"orders": [4, 9]})), None)
+    lag = group_lag(sample(0, {"orders": [1, 2]}, {"orders": [4, 9]}))
     trends = LagTrends(clock=lambda: lag.at_ms / 1000 + 10)
     trends.on_lag("led", lag)
     trends.on_lag("led", None)

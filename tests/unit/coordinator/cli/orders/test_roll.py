@@ -27,8 +27,7 @@ from bellwether_kafka.coordinator.control import (
     Until,
     encode,
 )
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.observation.observation import shadow_of
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow
 from bellwether_kafka.coordinator.settings import Settings
 from tests.support.documented import undocumented
 from tests.unit.assignors.streams.world import Thread, group, led
@@ -44,7 +43,7 @@ def consumers(*members: tuple[str, str | None, str]) -> Observation:
     """Members by member id, instance id and client id."""
     decision = decided(*(member(name, None) for name, _, _ in members))
     listed = tuple(ObservedMember(name, instance, client, "/h") for name, instance, client in members)
-    return Observation("g", "classic", "Stable", "range", 0, listed, shadow=shadow_of(decision, decision.plan.owner))
+    return Observation("g", "classic", "Stable", "range", 0, listed, shadow=Shadow.of(decision, decision.plan.owner))
 
 
 def test_members_are_known_by_what_outlives_a_restart() -> None:
@@ -53,7 +52,7 @@ def test_members_are_known_by_what_outlives_a_restart() -> None:
     assert restart.members_of(named, ["two"]) == ["two"]
     application = led(group(Thread("a", 1), Thread("b", 1), Thread("c", 2)))
     plan = application.plan
-    streams = replace(named, shadow=shadow_of(application, plan.owner))
+    streams = replace(named, shadow=Shadow.of(application, plan.owner))
     assert restart.members_of(streams, None) == sorted(owner.name for owner in plan.owners)
 
 
