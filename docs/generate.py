@@ -21,8 +21,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from bellwether_kafka.coordinator.cli.command_table import app
-from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
+from bellwether_kafka.coordinator.cli import EXIT_CODES, app
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
 from bellwether_kafka.coordinator.ghosts.proof import Proof

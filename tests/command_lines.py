@@ -8,8 +8,7 @@ from typing import Any
 
 import typer.main
 
-from bellwether_kafka.coordinator.cli.command_table import app
-from bellwether_kafka.coordinator.cli.lazy import HELP_OPTIONS
+from bellwether_kafka.coordinator.cli import app
 from bellwether_kafka.coordinator.guard import GuardArguments
 from bellwether_kafka.coordinator.guard.arguments import parsed
 
@@ -35,6 +34,7 @@ def understood(words: list[str]) -> GuardArguments | None:
     command, rest = COMMANDS, words
     while subcommands := getattr(command, "commands", {}):
         command, rest = subcommands[rest[0]], rest[1:]
+    asked = {"help_option_names": ["-h", "--help"]}
     # A command keeps the first help option that it is asked for: another one would stay with later tests.
-    getattr(command, "loaded", command).make_context(words[0], list(rest), resilient_parsing=False, **HELP_OPTIONS)
+    getattr(command, "loaded", command).make_context(words[0], list(rest), resilient_parsing=False, **asked)
     return None

@@ -2,8 +2,16 @@
 
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.guard import guard as run_as_guard
+from bellwether_kafka.coordinator.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from bellwether_kafka.coordinator.cli.command_table import app
+    from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES, Exit
+else:
+    __getattr__ = on_demand(__name__, {"command_table": ("app",), "lazy": ("EXIT_CODES", "Exit")})
 
 GUARD = "guard"
 

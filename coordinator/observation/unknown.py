@@ -28,7 +28,8 @@ class Unknown:
             return cls(f"the group's coordinator node does not answer ({cause})", now_ms)
         rights: dict[int, str] = {
             Code.GROUP_AUTHORIZATION_FAILED: grant("DESCRIBE", "Group", group_id),
-            Code.TOPIC_AUTHORIZATION_FAILED: "grant Bellwether's principal the ACL DESCRIBE on every topic of the group",
+            Code.TOPIC_AUTHORIZATION_FAILED: "grant Bellwether's principal the ACL DESCRIBE on every topic of the"
+            " group",
         }
         name, right = name_of(cause), rights.get(cause, "")
         reason = f"Bellwether may not see it; {right}" if right else f"its coordinator node answers {name}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bellwether_kafka.coordinator.cli.command_table import app
+from bellwether_kafka.coordinator.cli import app
 from bellwether_kafka.coordinator.topology.file import read_topology
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from tests.differential.exported import (

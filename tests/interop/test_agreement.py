@@ -19,7 +19,7 @@ from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import app_without_members_in_the_way, application, sending, settings_of
 from tests.interop.support.streams_load import Load
 from tests.patience import PATIENCE
-from tests.unit.coordinator.cli.in_process import on_real_brokers as bellwether
+from tests.support.commands import on_real_brokers as bellwether
 
 PARTITIONS = 6
 COUNTS = ("kept", "moved", "new", "lost", "total", "unowned", "cross_rack", "pending")

@@ -17,10 +17,10 @@ from bellwether_kafka.coordinator.settings import Settings, load
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.paths import ROOT
+from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import EmbeddedTransport
 from tests.unit.assignors.streams.world import Thread
-from tests.unit.coordinator.cli.in_process import bellwether
 
 pytestmark = pytest.mark.embedded
 

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from bellwether_kafka.coordinator.events import SchemaSet
-from bellwether_kafka.pipeline.session import PARQUET, session
+from bellwether_kafka.pipeline.session import session
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
 SCHEMAS = SchemaSet.load()
@@ -25,7 +25,7 @@ QUICK = {
 
 
 @cache
-def local_spark(*, quick: bool = True, table_format: str = PARQUET) -> SparkSession:
+def local_spark(*, quick: bool = True, table_format: str = "parquet") -> SparkSession:
     """The session of this process; `quick` suits a few rows."""
     spark = session(
         "bellwether-tests",

@@ -20,8 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from bellwether_kafka.coordinator.events import ERROR_HEADER
-from bellwether_kafka.pipeline.jobs import DEAD_LETTERS
-from bellwether_kafka.pipeline.session import PARQUET
 from bellwether_kafka.pipeline.source import dead_letters
 from bellwether_kafka.pipeline.tables import TABLES, Options, weights
 from tests.interop.support.brokers import KafkaCluster
@@ -178,11 +176,11 @@ class Difference:
 
 
 def compared(
-    spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int, table_format: str = PARQUET
+    spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int, table_format: str = "parquet"
 ) -> Difference:
     """What the jobs wrote under `output` against the same table of all records."""
     written = spark.read.format(table_format).load(f"{output}/tables/{name}")
-    if name == DEAD_LETTERS:
+    if name == "dead_letters":
         columns = ["reason", "event", "topic", "partition", "offset", "timestamp", "day"]
         return _difference(name, dead_letters(raw, SCHEMAS).select(*columns).cache(), written.select(*columns))
     table = TABLES[name](raw, SCHEMAS, Options()).cache()

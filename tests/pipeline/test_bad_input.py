@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
 from bellwether_kafka.coordinator.events import HEADER_BYTES
-from bellwether_kafka.pipeline.source import AHEAD_MS_MAX, AMOUNT_MAX, LATE_MS_MAX, dead_letters
+from bellwether_kafka.pipeline.source import dead_letters
 from bellwether_kafka.pipeline.tables import TABLES, Options, weights
 from tests.pipeline.spark import (
     NOW_MS,
@@ -27,6 +27,10 @@ from tests.pipeline.spark import (
     membership_event,
     traffic_event,
 )
+
+AHEAD_MS_MAX = 5 * 60_000
+AMOUNT_MAX = 1 << 46
+LATE_MS_MAX = 15 * 60_000
 
 pytestmark = pytest.mark.timeout(600)
 GOOD = (lag_event(NOW_MS, 5), traffic_event(NOW_MS, 900), membership_event(NOW_MS, "m"), decision_event(NOW_MS, 1, 2))

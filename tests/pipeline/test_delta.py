@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from bellwether_kafka.pipeline.jobs import DEAD_LETTERS
 from bellwether_kafka.pipeline.session import DELTA_JARS
 from tests.conftest import missing_tool
 from tests.interop.support.brokers import KafkaCluster
@@ -34,12 +33,12 @@ def test_killed_jobs_write_every_record_once_into_delta(
     publish(kafka, TOPIC, values(COUNT, now_ms - 4 * HOUR_MS), now_ms - 4 * HOUR_MS)
     publish(kafka, TOPIC, closing(now_ms), now_ms)
     output = tmp_path / "pipeline"
-    words = command(kafka, output, TOPIC, "", "--per-trigger", str(PER_TRIGGER), "--jobs", f"culprits,{DEAD_LETTERS}")
+    words = command(kafka, output, TOPIC, "", "--per-trigger", str(PER_TRIGGER), "--jobs", "culprits,dead_letters")
     words = ["env", f"JAVA_TOOL_OPTIONS={QUICK_JVM}", *words, "--format", "delta"]
     assert kill_within_a_batch(words, output, LIMIT_S), "the kill came between two batches"
     ran = run(words)
     assert ran.returncode == 0, ran.stderr[-3000:]
-    assert (output / "tables" / DEAD_LETTERS / "_delta_log").is_dir()
+    assert (output / "tables" / "dead_letters" / "_delta_log").is_dir()
     refused = run(words[:-2])
     assert refused.returncode == 2, refused.stderr[-3000:]
     assert "is in the format delta" in refused.stderr

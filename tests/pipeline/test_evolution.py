@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql.streaming import StreamingQuery
 
 from bellwether_kafka.coordinator.events import EventSchema, SchemaSet
-from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, Pipeline, start
+from bellwether_kafka.pipeline.jobs import Pipeline, start
 from bellwether_kafka.pipeline.source import kafka_options
 from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.interop.support.brokers import KafkaCluster
@@ -43,13 +43,13 @@ def test_running_jobs_meet_a_new_version_of_a_schema(kafka: KafkaCluster, tmp_pa
     new = [evolved(both, value) for value in old]
     pipeline = Pipeline(kafka.bootstrap, TOPIC, tmp_path.as_uri(), interval="1 second")
 
-    queries = start(spark, pipeline, (LAG, DEAD_LETTERS))  # they know the first version
+    queries = start(spark, pipeline, (LAG, "dead_letters"))  # they know the first version
     for values, seen in ((old, EACH), (new, 2 * EACH), (old, 3 * EACH)):
         publish(kafka, TOPIC, values, at_ms, 1)
         wait_until(lambda seen=seen: read(queries) >= seen, LIMIT_S, lambda: f"{read(queries)} records were read")
     stopped(queries)
 
-    queries = start(spark, pipeline, (LAG, DEAD_LETTERS), both)  # upgraded, on the same checkpoints
+    queries = start(spark, pipeline, (LAG, "dead_letters"), both)  # upgraded, on the same checkpoints
     for values, seen in ((old, EACH), (new, 2 * EACH), (old, 3 * EACH)):
         publish(kafka, TOPIC, values, at_ms, 1)
         wait_until(lambda seen=seen: read(queries) >= seen, LIMIT_S, lambda: f"{read(queries)} records were read")
@@ -60,7 +60,7 @@ def test_running_jobs_meet_a_new_version_of_a_schema(kafka: KafkaCluster, tmp_pa
 
     raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
     unknown = F.col("offset").between(EACH, 2 * EACH - 1)
-    dead = as_dicts(spark.read.parquet(f"{tmp_path}/tables/{DEAD_LETTERS}"))
+    dead = as_dicts(spark.read.parquet(f"{tmp_path}/tables/dead_letters"))
     assert sorted((row["offset"], row["reason"]) for row in dead) == [
         (n, "unknown schema") for n in range(EACH, 2 * EACH)
     ]

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from bellwether_kafka.pipeline import jobs
+from bellwether_kafka.pipeline import PipelineError, jobs
 from bellwether_kafka.pipeline.cli import kafka_properties, main
-from bellwether_kafka.pipeline.jobs import Pipeline, PipelineError, check_file_names, check_tables, start
+from bellwether_kafka.pipeline.jobs import Pipeline, check_file_names, check_tables, start
 from bellwether_kafka.pipeline.session import JARS
 from tests.conftest import missing_tool
 from tests.interop.support.brokers import KafkaCluster

@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
-from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, WEIGHTS
 from bellwether_kafka.pipeline.session import JARS
 from bellwether_kafka.pipeline.source import kafka_options
 from tests.conftest import missing_tool
@@ -33,7 +32,7 @@ LIMIT_S = 600
 COUNT, PER_TRIGGER = 6_000, 2_500
 KILLS = 2  # at most: each waits for a batch beyond those before, and there are three
 # Each job is a query of its own; these stand for all of them, which `make prove-pipeline` runs.
-RUN = ("lag_trends", "rebalances", DEAD_LETTERS, WEIGHTS)
+RUN = ("lag_trends", "rebalances", "dead_letters", "weights")
 
 
 @pytest.mark.timeout(5 * LIMIT_S)
@@ -59,7 +58,7 @@ def test_killed_and_restarted_jobs_write_what_a_batch_computes(
     spark = local_spark()
     raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
     for name in RUN:
-        if name != WEIGHTS:
+        if name != "weights":
             difference = compared(spark, raw, output, name, now_ms)
             assert difference.equal, difference
     differing = weights_differ(spark, raw, kafka, WEIGHTS_TOPIC, now_ms)

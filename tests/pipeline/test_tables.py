@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
 from bellwether_kafka.coordinator.events import HEADER_BYTES, EventSchema, SchemaSet, confluent
-from bellwether_kafka.pipeline.source import AHEAD_MS_MAX, AMOUNT_MAX, LATE_MS_MAX, dead_letters, single_objects
+from bellwether_kafka.pipeline.source import dead_letters, single_objects
 from bellwether_kafka.pipeline.tables import TABLES, Options, rates, weights
 from tests.pipeline.spark import (
     NOW_MS,
@@ -22,6 +22,10 @@ from tests.pipeline.spark import (
     membership_event,
     traffic_event,
 )
+
+AHEAD_MS_MAX = 5 * 60_000
+AMOUNT_MAX = 1 << 46
+LATE_MS_MAX = 15 * 60_000
 
 pytestmark = pytest.mark.timeout(600)
 START_MS = NOW_MS - NOW_MS % 300_000

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
 from bellwether_kafka.coordinator.events import ERROR_HEADER
-from bellwether_kafka.pipeline.jobs import WEIGHTS, Pipeline, start
+from bellwether_kafka.pipeline.jobs import Pipeline, start
 from tests.interop.support.brokers import KafkaCluster
 from tests.pipeline.spark import SCHEMAS, local_spark, traffic_event
 from tests.pipeline.streams import HOUR_MS, publish
@@ -40,7 +40,7 @@ def test_weights_follow_the_daily_pattern_into_the_next_hour(kafka: KafkaCluster
         stamps += [at_ms] * len(sizes)
     publish(kafka, TOPIC, [*values, traffic_event(now_ms, QUIET)], [*stamps, now_ms])
     pipeline = Pipeline(kafka.bootstrap, TOPIC, tmp_path.as_uri(), WEIGHTS_TOPIC, available_now=True)
-    (query,) = start(local_spark(), pipeline, [WEIGHTS])
+    (query,) = start(local_spark(), pipeline, ["weights"])
     assert query.awaitTermination(LIMIT_S)
     assert query.exception() is None
     sent = read_until(kafka, WEIGHTS_TOPIC, lambda messages: len({m.key() for m in messages}) == 3, 60)

@@ -15,7 +15,7 @@ import typer.main
 from bellwether_kafka.assignors.consumer import Policy, decide
 from bellwether_kafka.assignors.shared import ClusterView, Memory, RawGroup, RawMember
 from bellwether_kafka.assignors.streams.api import TaskAssignor
-from bellwether_kafka.coordinator.cli.command_table import app
+from bellwether_kafka.coordinator.cli import app
 from bellwether_kafka.coordinator.settings import load
 from bellwether_kafka.coordinator.topology import write_topology
 from bellwether_kafka.coordinator.topology.file import read_topology

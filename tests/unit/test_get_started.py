@@ -28,7 +28,7 @@ from bellwether_kafka.coordinator.settings import GroupSettings, Settings, load,
 from tests.command_lines import bare, understood
 from tests.get_started_pages import FOLDER, PAGES, fenced
 from tests.paths import DOCS, ROOT
-from tests.unit.coordinator.cli.in_process import bellwether
+from tests.support.commands import bellwether
 from tests.unit.coordinator.cli.test_readme import SHOWN
 
 BROKERS = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "broker-1:9092"}

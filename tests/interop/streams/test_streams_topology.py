@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.streams.application import Topology
-from bellwether_kafka.coordinator.cli.command_table import app as bellwether
+from bellwether_kafka.coordinator.cli import app as bellwether
 from bellwether_kafka.coordinator.topology import load_topology, topic_configs
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from tests.interop.support.brokers import KafkaCluster

@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from bellwether_kafka.coordinator.cli.command_table import app
+from bellwether_kafka.coordinator.cli import app
 from bellwether_kafka.coordinator.kafka import Transport, tokens
 from bellwether_kafka.coordinator.membership import Heartbeat
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bellwether_kafka.pipeline.jobs import DEAD_LETTERS, JOBS
-from bellwether_kafka.pipeline.session import PARQUET
+from bellwether_kafka.pipeline.jobs import JOBS
 from bellwether_kafka.pipeline.source import kafka_options
 from bellwether_kafka.pipeline.tables import TABLES
 from tests.interop.support.brokers import KafkaCluster
@@ -54,9 +53,9 @@ def main() -> int:
         echo(f"{EVENTS:,} events, {size:.0f} MB, made and written in {time.monotonic() - began:.0f} s")
         output = Path(directory) / "pipeline"
         ended = killed_and_restarted(kafka, output)
-        spark = local_spark(quick=False, table_format=PARQUET)
+        spark = local_spark(quick=False, table_format="parquet")
         raw = read_batch(spark, kafka_options(kafka.bootstrap, TOPIC))
-        equal = [same(spark, raw, output, name, now_ms) for name in (*TABLES, DEAD_LETTERS)]
+        equal = [same(spark, raw, output, name, now_ms) for name in (*TABLES, "dead_letters")]
         equal.append(same_weights(spark, raw, kafka, now_ms))
     echo(f"All of it took {time.monotonic() - began_at:.0f} s.")
     return 0 if ended and all(equal) else 1
@@ -64,7 +63,7 @@ def main() -> int:
 
 def killed_and_restarted(kafka: KafkaCluster, output: Path) -> bool:
     """Whether each kill hit some job within a batch and all jobs came to their end afterwards."""
-    more = ["--per-trigger", str(-(-EVENTS // BATCHES)), "--format", PARQUET]
+    more = ["--per-trigger", str(-(-EVENTS // BATCHES)), "--format", "parquet"]
     words = command(kafka, output, TOPIC, WEIGHTS_TOPIC, *more)
     within = []
     for victim in Victim:
@@ -94,7 +93,7 @@ def wait(done: Callable[[], bool]) -> None:
 
 
 def same(spark: SparkSession, raw: DataFrame, output: Path, name: str, now_ms: int) -> bool:
-    rows = compared(spark, raw, output, name, now_ms, PARQUET)
+    rows = compared(spark, raw, output, name, now_ms, "parquet")
     echo(f"{name}: {rows.rows} rows, {'equal row for row' if rows.equal else f'NOT EQUAL: {rows}'}")
     return rows.equal
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bellwether_kafka.coordinator.cli.command_table import app
+from bellwether_kafka.coordinator.cli import app
 from bellwether_kafka.coordinator.membership import (
     Command,
     Decide,

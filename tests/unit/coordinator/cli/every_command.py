@@ -13,13 +13,11 @@ from typing import Any
 import pytest
 import typer.main
 
-from bellwether_kafka.coordinator.cli import read_groups
-from bellwether_kafka.coordinator.cli.command_table import app
-from bellwether_kafka.coordinator.cli.lazy import Exit
+from bellwether_kafka.coordinator.cli import Exit, app, read_groups
 from bellwether_kafka.coordinator.cli.plan_file import GroupStateOfPlan, PlanFile, PlannedMember, write_plan_file
 from bellwether_kafka.coordinator.replay import write_history
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.unit.coordinator.cli.in_process import bellwether
+from tests.support.commands import bellwether
 from tests.unit.coordinator.replay.test_rebalance_replay import recorded
 
 FORMAT = 1

@@ -9,9 +9,9 @@ import yaml
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import GROUPS, Described
-from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.observation.test_observation import tp
 
 pytestmark = pytest.mark.embedded

@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 import pytest
 
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure
 from bellwether_kafka.coordinator.replay import write_history
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import Described
-from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.replay.test_policy_replay import LOADS, traffic
 from tests.unit.coordinator.replay.test_rebalance_replay import recorded
 

@@ -11,14 +11,14 @@ import pytest
 
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.assessment import ConversionProgress, PlacementCounts
+from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.cli import convert as command
 from bellwether_kafka.coordinator.cli.convert import progress_in_words
-from bellwether_kafka.coordinator.cli.lazy import Exit
 from bellwether_kafka.coordinator.kafka import BrokerGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer
+from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import CONVERTED, GROUPS, MISSING, Described
-from tests.unit.coordinator.cli.in_process import bellwether
 
 PROGRESS = ConversionProgress(
     group="g",

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_groups
-from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.cli.read_groups import answer_time_ms
 from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import (
@@ -33,9 +33,9 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.coordinator.observation import LagRefreshes, Shadow, Sources
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import GROUPS, Described
-from tests.unit.coordinator.cli.in_process import bellwether
 
 pytestmark = pytest.mark.embedded
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bellwether_kafka.coordinator.cli import replay
-from bellwether_kafka.coordinator.cli.command_table import app
+from bellwether_kafka.coordinator.cli import app, replay
 from bellwether_kafka.coordinator.replay import write_history
 from tests.unit.coordinator.replay.test_policy_replay import LOADS, recorded, traffic
 

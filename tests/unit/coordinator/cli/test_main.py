@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
-from tests.unit.coordinator.cli.in_process import bellwether
 
 COMMAND = [sys.executable, "-m", "bellwether_kafka"]
 # The same, with the transport that embedded brokers need.

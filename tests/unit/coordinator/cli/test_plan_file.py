@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.cli.plan_file import (
     GroupStateOfPlan,
     PlanFile,
@@ -22,10 +22,10 @@ from bellwether_kafka.coordinator.cli.plan_file import (
     read_plan_file,
     write_plan_file,
 )
+from tests.support.commands import bellwether
 from tests.support.documented import undocumented
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import Described
-from tests.unit.coordinator.cli.in_process import bellwether
 from tests.unit.coordinator.observation.test_absence_cost import application
 from tests.unit.coordinator.web.test_observed import SKEWED
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.cli.lazy import Exit
+from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Node
 from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.paths import ROOT
+from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.unit.coordinator.cli.described import Described
 from tests.unit.coordinator.cli.every_command import write_files
-from tests.unit.coordinator.cli.in_process import bellwether
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = re.findall(r"^ {4}bellwether (.+)$", README, re.MULTILINE)

@@ -16,8 +16,8 @@ from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.assignors.streams import TaskPlan, stock
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.stages import StageConfigs
-from bellwether_kafka.coordinator.cli.command_table import app as command
-from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.cli import Exit
+from bellwether_kafka.coordinator.cli import app as command
 from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.planning import (
     PlannedRebalance,

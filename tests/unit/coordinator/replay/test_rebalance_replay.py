@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from bellwether_kafka.assignors.consumer import Policy, decide
 from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.shared import ClusterView, Memory, Rule, Weights
-from bellwether_kafka.coordinator.cli.command_table import app
-from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.cli import Exit, app
 from bellwether_kafka.coordinator.events import SchemaSet, assignment_entries
 from bellwether_kafka.coordinator.planning import Source
 from bellwether_kafka.coordinator.replay import (

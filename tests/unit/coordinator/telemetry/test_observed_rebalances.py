@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator.assessment import period_of_records
-from bellwether_kafka.coordinator.cli.command_table import app
-from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.cli import Exit, app
 from bellwether_kafka.coordinator.events import OBSERVED, SchemaSet
 from bellwether_kafka.coordinator.observation import Observation, Rebalances
 from bellwether_kafka.coordinator.replay import (

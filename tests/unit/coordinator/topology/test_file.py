@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.streams.application import InternalTopic, Subtopology, Topology, TopologyError
-from bellwether_kafka.coordinator.cli.command_table import app
+from bellwether_kafka.coordinator.cli import app
 from bellwether_kafka.coordinator.topology import load_topology, write_topology
 from bellwether_kafka.coordinator.topology.file import read_topology
 from bellwether_kafka.coordinator.topology.internal_topics import (

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.streams.application import InternalTopic, Subtopology, Topology
-from bellwether_kafka.coordinator.cli.command_table import app
+from bellwether_kafka.coordinator.cli import app
 from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipConfig
 from bellwether_kafka.coordinator.planning import ApplicationError, StreamsConfig, load_application
 from bellwether_kafka.coordinator.runtime import Service, ServiceOutcome, serve

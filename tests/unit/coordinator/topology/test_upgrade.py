@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.assignors.streams.application import Subtopology, Topology
-from bellwether_kafka.coordinator.cli.lazy import Exit
+from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade, write_topology
 from bellwether_kafka.coordinator.topology.upgrade import TopologyChange
+from tests.support.commands import bellwether
 from tests.unit.assignors.streams.world import SHOP
-from tests.unit.coordinator.cli.in_process import bellwether
 
 FIRST, SECOND = SHOP.subtopologies
 REPARTITION = SHOP.repartition_topics[0]

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bellwether_kafka.coordinator.cli.command_table import app
-from bellwether_kafka.coordinator.cli.lazy import EPILOG, EXIT_CODES, Exit
+from bellwether_kafka.coordinator.cli import EXIT_CODES, Exit, app
+from bellwether_kafka.coordinator.cli.lazy import EPILOG
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.paths import DOCS
+from tests.support.commands import bellwether
 from tests.unit.coordinator.cli.every_command import ALL, NOT_PRINTING, TOPOLOGY
-from tests.unit.coordinator.cli.in_process import bellwether
 
 RUNNER = CliRunner()
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()

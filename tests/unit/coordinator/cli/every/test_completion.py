@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.coordinator.cli.in_process import bellwether
+from tests.support.commands import bellwether
 
 pytestmark = pytest.mark.slow
 Shell = Callable[..., str]

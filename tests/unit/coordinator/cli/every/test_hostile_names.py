@@ -10,10 +10,10 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMem
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.hostile_names import NAMES
+from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import EmbeddedTransport
 from tests.unit.coordinator.cli.every_command import ARGUMENTS
-from tests.unit.coordinator.cli.in_process import bellwether
 
 TOPICS = ("orders", "payments")
 OF_BROKERS = sorted(name for name, words in ARGUMENTS.items() if "{brokers}" in words and "{folder}" not in words)

@@ -10,8 +10,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from tests.support.commands import bellwether
 from tests.unit.coordinator.cli.every_command import ARGUMENTS
-from tests.unit.coordinator.cli.in_process import bellwether
 
 PLANTED = 'Pl4nt"ed\\Va/l&ue'
 LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAAPlanted"

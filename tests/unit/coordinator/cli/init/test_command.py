@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.cli.lazy import Exit
-from tests.unit.coordinator.cli.in_process import bellwether
+from bellwether_kafka.coordinator.cli import Exit
+from tests.support.commands import bellwether
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import io
 import pytest
 import typer
 
+from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.cli.init.questions import Questions
-from bellwether_kafka.coordinator.cli.lazy import Exit
 
 ASKING = Questions(terminal=True, defaults=False)
 

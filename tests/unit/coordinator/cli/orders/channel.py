@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bellwether_kafka.coordinator.cli.output import Exit
+from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.control import (
     Controller,
     ControlSettings,
@@ -20,9 +20,9 @@ from bellwether_kafka.coordinator.control import (
     local_processes,
 )
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
+from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import API_VERSION
-from tests.unit.coordinator.cli import in_process
 from tests.unit.coordinator.control.test_controller import Group
 
 LIMIT_S = 30.0
@@ -36,11 +36,11 @@ class Channel:
         self.topic = topic
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return in_process.bellwether(*arguments, "--bootstrap", self.kafka["bootstrap.servers"], "--topic", self.topic)
+        return bellwether(*arguments, "--bootstrap", self.kafka["bootstrap.servers"], "--topic", self.topic)
 
     def configured(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command that takes its brokers and the topic from a file."""
-        return in_process.bellwether(*arguments)
+        return bellwether(*arguments)
 
     def refused(self, *arguments: str) -> str:
         """The sentence of a command that is refused, and writes nothing."""

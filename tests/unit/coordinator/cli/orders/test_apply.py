@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.cli.orders import apply
-from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.cli.plan_file import PlanFile, PlannedMember, write_plan_file
 from bellwether_kafka.coordinator.control import NO_END_MS, AppliedPlan, Record
 from tests.support.embedded_brokers import EmbeddedCluster

@@ -1,4 +1,4 @@
-"""Orders print what their schemas describe; `in_process` checks each answer."""
+"""Orders print what their schemas describe; `bellwether` checks each answer."""
 
 import json
 

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 import typer
 
-from bellwether_kafka.coordinator.cli import read_groups
-from bellwether_kafka.coordinator.cli.lazy import EXIT_CODES
+from bellwether_kafka.coordinator.cli import EXIT_CODES, Exit, read_groups
 from bellwether_kafka.coordinator.cli.options import settings_for
 from bellwether_kafka.coordinator.cli.orders import apply, group_orders, order_options, write
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
-from bellwether_kafka.coordinator.cli.output import Exit, Output
+from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control import (
     NO_END_MS,
     ORDER_TRAITS,
@@ -30,8 +29,8 @@ from bellwether_kafka.coordinator.control import (
 from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
+from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
-from tests.unit.coordinator.cli import in_process
 from tests.unit.coordinator.cli.orders.channel import LIMIT_S, Channel, process_without_a_topic
 
 
@@ -89,32 +88,32 @@ def test_all_groups_of_no_process_are_no_success(channel: Channel) -> None:
 def test_without_a_control_topic_all_groups_of_this_machine_are_left(brokers: EmbeddedCluster) -> None:
     with process_without_a_topic(brokers.bootstrap) as group:
         to = ("--bootstrap", brokers.bootstrap)
-        ended = in_process.bellwether("leave", "--all", *to)
+        ended = bellwether("leave", "--all", *to)
         assert (ended.returncode, ended.stderr) == (Exit.DONE, "")
         assert "stays out; 'bellwether resume --all' ends that. So does a restart of the process" in ended.stdout
         limit = time.monotonic() + LIMIT_S
         while (reported := group.given()) is None:
             assert time.monotonic() < limit
         assert reported.leave
-        assert in_process.bellwether("resume", "--all", *to).returncode == Exit.DONE
+        assert bellwether("resume", "--all", *to).returncode == Exit.DONE
 
 
 @pytest.mark.embedded
 def test_without_a_control_topic_orders_go_to_the_process_on_this_machine(brokers: EmbeddedCluster) -> None:
     with process_without_a_topic(brokers.bootstrap) as group:
         to = ("--bootstrap", brokers.bootstrap)
-        ended = in_process.bellwether("leave", "orders", "--for", "30m", "--reason", "reset", *to)
+        ended = bellwether("leave", "orders", "--for", "30m", "--reason", "reset", *to)
         assert (ended.returncode, ended.stderr) == (Exit.DONE, "")
         assert (
             "stays out for 30m; 'bellwether resume orders' ends that. So does a restart of the process" in ended.stdout
         )
-        assert "ordered leave of 'orders' (reset), until " in in_process.bellwether("orders", *to).stdout
+        assert "ordered leave of 'orders' (reset), until " in bellwether("orders", *to).stdout
         limit = time.monotonic() + LIMIT_S
         while (reported := group.given()) is None:
             assert time.monotonic() < limit
         assert reported.leave.endswith("has ordered leave of 'orders' (reset)")
-        assert in_process.bellwether("resume", "orders", *to).returncode == Exit.DONE
-        again = in_process.bellwether("resume", "orders", *to)
+        assert bellwether("resume", "orders", *to).returncode == Exit.DONE
+        again = bellwether("resume", "orders", *to)
         assert again.returncode == Exit.INPUT
         assert "no order to leave or pause orders" in again.stderr
 
@@ -142,7 +141,7 @@ def test_an_order_without_a_topic_says_where_the_group_is_led_instead(
     seen = Observation("orders", "classic", "Stable", "range", 0, (), bellwether_members=members)
     monkeypatch.setattr(order_options, "observe_group", lambda _settings, _group: seen)
     for command in ("leave", "pause", "resume", "rebalance"):
-        ended = in_process.bellwether(command, "orders", "--bootstrap", brokers.bootstrap)
+        ended = bellwether(command, "orders", "--bootstrap", brokers.bootstrap)
         assert ended.returncode == Exit.INPUT
         assert message in ended.stderr
         assert ended.stderr.strip().endswith("Nothing was ordered.")

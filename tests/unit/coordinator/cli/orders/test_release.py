@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.cli.orders import write
-from bellwether_kafka.coordinator.cli.output import Exit
 from bellwether_kafka.coordinator.control import NO_END_MS
 from bellwether_kafka.coordinator.membership import CLIENT_ID
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.coordinator.cli import in_process
+from tests.support.commands import bellwether
 from tests.unit.coordinator.cli.orders.channel import LIMIT_S, process_without_a_topic
 from tests.unit.coordinator.control.test_controller import Group
 
@@ -38,7 +38,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, *members: ObservedMember) -> None:
 
 
 def release(*more: str) -> subprocess.CompletedProcess[str]:
-    return in_process.bellwether("release", "orders", *more, *TO)
+    return bellwether("release", "orders", *more, *TO)
 
 
 def ordered(group: Group) -> str:
@@ -60,7 +60,7 @@ def test_a_group_without_members_is_released_until_members_join(
     assert "Bellwether leaves orders and stays out until members join it" in ended.stdout
     assert "bellwether resume orders" in ended.stdout
     assert ordered(group).endswith("has ordered release of 'orders' (reset)")
-    listed = in_process.bellwether("orders", *TO).stdout
+    listed = bellwether("orders", *TO).stdout
     assert "has ordered release of 'orders' (reset), until members join" in listed
 
 
@@ -85,7 +85,7 @@ def test_a_group_with_members_is_not_released_unless_that_is_forced(
     assert message in ended.stderr
     assert "bellwether leave orders" in ended.stderr
     assert "Nothing was ordered" in ended.stderr
-    assert "release" not in in_process.bellwether("orders", *TO).stdout
+    assert "release" not in bellwether("orders", *TO).stdout
     assert release("--force").returncode == Exit.DONE
     assert ordered(group)
 
@@ -94,11 +94,11 @@ def test_a_resume_withdraws_it(monkeypatch: pytest.MonkeyPatch, group: Group) ->
     shown(monkeypatch)
     release()
     assert ordered(group)
-    assert in_process.bellwether("resume", "orders", *TO).returncode == Exit.DONE
+    assert bellwether("resume", "orders", *TO).returncode == Exit.DONE
     limit = time.monotonic() + LIMIT_S
     while ordered(group):
         assert time.monotonic() < limit
         time.sleep(0.01)
-    again = in_process.bellwether("resume", "orders", *TO)
+    again = bellwether("resume", "orders", *TO)
     assert again.returncode == Exit.INPUT
     assert "no order to leave or pause orders, or to release it" in again.stderr

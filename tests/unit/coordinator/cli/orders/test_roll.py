@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from bellwether_kafka.coordinator.cli.lazy import Exit
+from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.cli.orders import restart, write
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
 from bellwether_kafka.coordinator.cli.orders.write import OrderService

@@ -10,8 +10,8 @@ import pytest
 from bellwether_kafka.coordinator.cli.orders.stopped import members_of
 from bellwether_kafka.coordinator.control import InstanceHeartbeat, Stopped, decode, encode, lead_is_wanted
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
+from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
-from tests.unit.coordinator.cli import in_process
 
 PROCESS = "00112233-4455-6677-8899-aabbccddeeff"
 HEARTBEAT = InstanceHeartbeat("pod-1", claims=("shop",), at_ms=1_000)
@@ -83,10 +83,10 @@ def test_a_statement_is_read_as_it_was_written() -> None:
 def test_a_statement_that_nobody_would_act_upon_is_refused(brokers: EmbeddedCluster) -> None:
     brokers.create_topic("control-stopped", 1)
     words = ["stopped", "shop", "member:a", "--bootstrap", brokers.bootstrap, "--topic", "control-stopped"]
-    ended = in_process.bellwether(*words)
+    ended = bellwether(*words)
     assert ended.returncode == 2, ended.stderr
     assert "No Bellwether has reported that it is to lead 'shop' and does not" in ended.stderr
-    ended = in_process.bellwether(*words[:2], "rack:az1", *words[3:])
+    ended = bellwether(*words[:2], "rack:az1", *words[3:])
     assert "names no member" in ended.stderr
 
 
