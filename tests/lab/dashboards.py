@@ -54,7 +54,7 @@ VARIABLES = {"$group": ".*", "$__rate_interval": "1m", "$__interval": "15s", "$_
 SLOW_PLUGIN = '''
 """An assignor that takes longer than any leader may."""
 import time
-from bellwether_kafka.assignors.consumer.range import RangeAssignor
+from bellwether_kafka.assignors.consumer import BUILT_IN
 
 
 class Slow:
@@ -63,7 +63,7 @@ class Slow:
 
     def assign(self, group, cluster):
         time.sleep(30)
-        return RangeAssignor().assign(group, cluster)
+        return BUILT_IN["range"].assign(group, cluster)
 '''
 
 

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer import Load, LoadAware
-from bellwether_kafka.assignors.consumer.load_aware import by_counts
 from bellwether_kafka.assignors.consumer.validate import misplaced
 from bellwether_kafka.assignors.shared import (
     NOBODY,
@@ -51,7 +50,7 @@ def test_it_is_valid_bounded_and_no_worse_than_counts(problem: tuple[GroupView, 
     assert not unowned.any()
     assert not foreign.any()
     load = Load.of(group, cluster, policy)
-    before, counted = load.before, by_counts(group, cluster)
+    before, counted = load.before, LoadAware().assign(group, cluster)
     if load.reason:
         assert owner.tolist() == counted.tolist()
         return

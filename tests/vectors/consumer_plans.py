@@ -22,7 +22,6 @@ from bellwether_kafka.assignors.consumer import (
     Policy,
     decide,
 )
-from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Rule, StageReport, Weights
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.unit.assignors.consumer.wire import LiveMember, given, live_group
@@ -41,7 +40,7 @@ CASES: dict[str, tuple[Policy, str]] = {
     "rack-first": (Policy("rack-first"), "cooperative-sticky"),
     "sticky-min-churn": (Policy(STICKY_MIN_CHURN), "range"),
     "load-aware": (Policy(LOAD_AWARE), "cooperative-sticky"),
-    "rules": (Policy(STICKY_MIN_CHURN, stages=(OperatorRules(RULES),)), "cooperative-sticky"),
+    "rules": (Policy(STICKY_MIN_CHURN).with_rules(RULES), "cooperative-sticky"),
 }
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.shared import Memory
 from bellwether_kafka.protocol import blob_to_json
-from bellwether_kafka.protocol.describe import KINDS
 from bellwether_kafka.protocol.messages import (
     AssignmentInfo,
     ConsumerProtocolAssignment,
@@ -30,6 +29,8 @@ from tests.properties.protocol.protocol_strategies import (
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.consumer.wire import raw_group, read_group
 from tests.vectors import VECTORS
+
+KINDS = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "SubscriptionInfo", "AssignmentInfo")
 
 CLUSTER = cluster_of({"t": 4, "u": 2, "v": 3})
 VECTOR_BLOBS = st.sampled_from([(v["kind"], bytes.fromhex(v["hex"])) for v in VECTORS])

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether_kafka.protocol.bulk import SubscriptionColumns, owner_of, read_subscriptions, write_assignments
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.properties.protocol.protocol_strategies import ASSIGNMENTS, SUBSCRIPTIONS, TOPICS, mutated
-from tests.unit.protocol.bulk.agreement import assignments_agree, claims_agree, subscriptions_agree
+from tests.unit.protocol.bulk.agreement import assignments_agree, claims_agree, read_many, subscriptions_agree
 
 # Few lists are walked one by one, many in lock step: both ways are to be met.
 COPIES = st.sampled_from([1, 40])

@@ -3,10 +3,11 @@ import json
 import pytest
 
 from bellwether_kafka.protocol import blob_to_json
-from bellwether_kafka.protocol.describe import KINDS
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError, TopicPartition
 from tests.vectors import CLASSES, VECTORS
+
+KINDS = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "SubscriptionInfo", "AssignmentInfo")
 
 
 def test_the_kinds_are_those_of_the_vectors() -> None:

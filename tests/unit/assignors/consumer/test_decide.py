@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer import Policy, decide
-from bellwether_kafka.assignors.consumer.decide import Decision
 from bellwether_kafka.assignors.consumer.validate import validate
-from bellwether_kafka.assignors.shared import ClusterView, Memory
+from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory
 from bellwether_kafka.protocol.bulk import owner_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition

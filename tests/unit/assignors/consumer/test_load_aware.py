@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer import Load, LoadAware
-from bellwether_kafka.assignors.consumer.load_aware import by_counts
 from bellwether_kafka.assignors.shared import (
     NOBODY,
     ClusterView,
@@ -49,7 +48,7 @@ def test_skewed_load_is_levelled_where_counts_are_even_already() -> None:
     sizes = [900.0, 800, 100, 100, 100, 100, 500, 400, 100, 100, 100, 100]
     group, cluster, weights = world(sizes, 3, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
     policy = LoadAware(weights, rules=Rules(moves_max=8))
-    counted = by_counts(group, cluster)
+    counted = LoadAware().assign(group, cluster)
     after = policy.assign(group, cluster)
     assert imbalance(policy, group, cluster, counted) > 1.6
     assert imbalance(policy, group, cluster, after) < 1.1
@@ -144,7 +143,7 @@ def test_one_partition_that_outweighs_the_rest_is_left_where_it_is() -> None:
 def test_without_enough_weights_counts_decide_as_in_kafka() -> None:
     group, cluster, _ = world([1.0] * 8, 2, [0, 0, 0, 0, 0, 0, 1, 1])
     few = Weights({TopicPartition("t", p): 1e9 for p in range(3)})
-    assert LoadAware(few).assign(group, cluster).tolist() == by_counts(group, cluster).tolist()
+    assert LoadAware(few).assign(group, cluster).tolist() == LoadAware().assign(group, cluster).tolist()
     assert "3 of 8" in Load.of(group, cluster, LoadAware(few)).reason
 
 

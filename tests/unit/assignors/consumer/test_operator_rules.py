@@ -29,7 +29,7 @@ def decided(
     cluster: ClusterView = CLUSTER,
 ) -> Decision[PartitionPlan]:
     raw = RawGroup("g", generation, "range", tuple(members), frozenset())
-    policy = Policy("sticky-min-churn", stages=(OperatorRules(rules),))
+    policy = Policy("sticky-min-churn").with_rules(rules)
     return decide(raw, cluster, memory or Memory.empty(), policy, now_ms=0)
 
 
@@ -70,8 +70,9 @@ def test_placement_leaves_a_topic_to_the_banned_members_if_no_other_subscribes()
 @pytest.mark.parametrize("protocol", ["range", "roundrobin"])
 def test_assignors_that_deal_partitions_by_rank_count_banned_members(protocol: str) -> None:
     raw = RawGroup("g", 1, protocol, tuple(THREE), frozenset())
-    stages = (OperatorRules((EVACUATE_AZ1,)),)
-    plain, placed = (decide(raw, CLUSTER, Memory.empty(), Policy(stages=s), now_ms=0) for s in ((), stages))
+    plain, placed = (
+        decide(raw, CLUSTER, Memory.empty(), Policy().with_rules(rules), now_ms=0) for rules in ((), (EVACUATE_AZ1,))
+    )
     assert isinstance(plain, Decision)
     assert isinstance(placed, Decision)
     kept = [flat for flat, owner in enumerate(owners(plain)) if owner != "a"]

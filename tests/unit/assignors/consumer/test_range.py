@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer.range import RangeAssignor
+from bellwether_kafka.assignors.consumer import BUILT_IN
 from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray, MemberView
 from tests.seeds import seeds
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of, rack_mismatches
@@ -14,7 +14,7 @@ from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of
 
 def assign(cluster: ClusterView, members: Sequence[MemberView]) -> tuple[GroupView, IntArray]:
     group = GroupView.of(cluster, members, protocol="range")
-    return group, RangeAssignor().assign(group, cluster)
+    return group, BUILT_IN["range"].assign(group, cluster)
 
 
 def plan(counts: dict[str, int], topics: Sequence[Sequence[str]]) -> list[str]:
@@ -255,6 +255,6 @@ RACKS = ("a", "b", "c")
 def test_range_gives_members_without_racks_their_share_beside_those_with() -> None:
     cluster = cluster_of({"t": 3, "u": 4, "v": 4}, racks=RACKS)
     group = GroupView.of(cluster, members_of([["t"], ["t"], ["u", "v"], ["u", "v"]], ["a", "b", None, None]))
-    plan = plan_of(group, cluster, RangeAssignor().assign(group, cluster))
+    plan = plan_of(group, cluster, BUILT_IN["range"].assign(group, cluster))
     assert plan["consumer3"] == "u-0 u-1 v-0 v-1"
     assert plan["consumer4"] == "u-2 u-3 v-2 v-3"

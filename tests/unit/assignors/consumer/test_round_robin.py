@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bellwether_kafka.assignors.consumer.round_robin import RoundRobinAssignor
+from bellwether_kafka.assignors.consumer import BUILT_IN
 from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray, MemberView
 from tests.seeds import seeds
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of
@@ -13,7 +13,7 @@ from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of
 
 def assign(cluster: ClusterView, members: Sequence[MemberView]) -> tuple[GroupView, IntArray]:
     group = GroupView.of(cluster, members, protocol="roundrobin")
-    return group, RoundRobinAssignor().assign(group, cluster)
+    return group, BUILT_IN["roundrobin"].assign(group, cluster)
 
 
 @pytest.mark.parametrize(

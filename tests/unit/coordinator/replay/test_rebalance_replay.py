@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.consumer import Policy, decide
-from bellwether_kafka.assignors.consumer.operator_rules import OperatorRules
 from bellwether_kafka.assignors.shared import ClusterView, Memory, Rule, Weights
 from bellwether_kafka.coordinator.cli import Exit, app
 from bellwether_kafka.coordinator.events import SchemaSet, assignment_entries
@@ -70,7 +69,7 @@ def test_a_rebalance_with_configured_racks_is_replayed_with_them(tmp_path: Path)
     ids=["evacuation", "applied-plan"],
 )
 def test_a_rebalance_under_orders_is_replayed_under_them(tmp_path: Path, rule: Rule) -> None:
-    policy = Policy("kafka", stages=(OperatorRules((rule,)),))
+    policy = Policy("kafka").with_rules((rule,))
     members = [LiveMember(f"m{i}", ("t",), RACKS[i]) for i in range(3)]
     raw, cluster = live_group(members, 1, "range"), ClusterView.of({"t": [[RACKS[p // 4]] for p in range(12)]})
     decision = decide(raw, cluster, Memory.empty(), policy, now_ms=0, seed=0)

@@ -1,8 +1,9 @@
 """The oracle of the bulk readers: what the plain readers say of each blob."""
 
+import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,8 +15,8 @@ from bellwether_kafka.protocol.bulk import (
     read_assignments,
     read_claims,
     read_infos,
+    read_subscriptions,
 )
-from bellwether_kafka.protocol.bulk.columns import IntArray
 from bellwether_kafka.protocol.messages import (
     NO_GENERATION,
     AssignmentInfo,
@@ -24,7 +25,6 @@ from bellwether_kafka.protocol.messages import (
     SubscriptionInfo,
     read_generation,
 )
-from bellwether_kafka.protocol.messages.consumer import read_topic_partitions
 from bellwether_kafka.protocol.primitives import Reader, RemoteProtocolError, TopicPartition
 
 Message = TypeVar("Message")
@@ -38,13 +38,18 @@ class StickyUserData:
     generation: int = NO_GENERATION
 
 
+def read_partitions(reader: Reader) -> tuple[TopicPartition, ...]:
+    listed = reader.array(6, lambda: (reader.string(), reader.int32_array()))
+    return tuple(TopicPartition(topic, partition) for topic, numbers in listed for partition in numbers)
+
+
 def read_sticky_user_data(data: bytes | None) -> StickyUserData:
     """The userData of the eager `sticky` protocol: V1, else V1 behind an int16 1 (kafka-python 3), else V0; each must
     fit exactly."""
     for start, dated in ((0, True), *([(2, True)] if (data or b"").startswith(b"\0\1") else []), (0, False)):
         reader = Reader(data or b"", start)
         try:
-            partitions = read_topic_partitions(reader)
+            partitions = read_partitions(reader)
             generation = reader.int32() if dated else NO_GENERATION
         except RemoteProtocolError:
             continue
@@ -53,7 +58,7 @@ def read_sticky_user_data(data: bytes | None) -> StickyUserData:
     return StickyUserData()
 
 
-def rows(names: tuple[str, ...], size: int, *columns: IntArray) -> list[tuple[TopicPartition, ...]]:
+def rows(names: tuple[str, ...], size: int, *columns: Any) -> list[tuple[TopicPartition, ...]]:
     """The partitions of each member in order, from (member, topic, partition) columns."""
     by_row: list[list[TopicPartition]] = [[] for _ in range(size)]
     for member, topic, partition in zip(*(column.tolist() for column in columns), strict=True):
@@ -72,6 +77,25 @@ def plain(decode: Callable[[bytes], Message], blobs: Sequence[bytes]) -> tuple[d
         except RemoteProtocolError as error:
             errors[m] = str(error)
     return by_index, errors
+
+
+# Bytes of one member that nobody can read, and so many that those of a group are read column by column.
+UNREADABLE = struct.pack(">hi", 0, -5) + bytes(3_000)
+
+
+def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
+    """What is read of these members beside one more, without that one."""
+    columns = read_subscriptions([*blobs, UNREADABLE])
+    assert columns.errors.keys() >= {len(blobs)}
+    return replace(
+        columns,
+        topic_list=columns.topic_list[:-1],
+        version=columns.version[:-1],
+        user_data=columns.user_data[: len(blobs)],
+        generation=columns.generation[:-1],
+        rack=columns.rack[:-1],
+        errors={member: why for member, why in columns.errors.items() if member < len(blobs)},
+    )
 
 
 def subscriptions_agree(blobs: list[bytes], reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:

@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from bellwether_kafka.protocol.bulk import SubscriptionColumns, read_assigned, read_subscriptions
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
 from bellwether_kafka.protocol.messages import (
     AssignmentInfo,
     ConsumerProtocolAssignment,
@@ -22,6 +21,7 @@ from tests.unit.protocol.bulk.agreement import (
     assignments_agree,
     claims_agree,
     infos_agree,
+    read_many,
     subscriptions_agree,
 )
 

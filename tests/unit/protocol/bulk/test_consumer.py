@@ -15,13 +15,13 @@ from bellwether_kafka.protocol.bulk import (
     read_subscriptions,
     write_assignments,
 )
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
 from bellwether_kafka.protocol.messages import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     encode_sticky_user_data,
 )
 from bellwether_kafka.protocol.primitives import LocalProtocolError, TopicPartition
+from tests.unit.protocol.bulk.agreement import read_many
 
 Reader = Callable[[list[bytes]], SubscriptionColumns]
 NAMES = ("a", "bb", "prod.team.orders-0001.events")

@@ -5,8 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from bellwether_kafka.protocol.bulk import read_assignments, read_infos
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
+from bellwether_kafka.protocol.bulk import read_assignments, read_infos, read_subscriptions
 from bellwether_kafka.protocol.messages import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -25,18 +24,18 @@ ONE_LETTER = subscription(0, ["a"])
 def test_a_rack_that_is_no_text_is_an_error_of_its_member() -> None:
     with pytest.raises(RemoteProtocolError):
         ConsumerProtocolSubscription.decode(BAD_RACK)
-    assert read_many([*GOOD, BAD_RACK]).errors.keys() == {len(GOOD)}
+    assert read_subscriptions([*GOOD, BAD_RACK]).errors.keys() == {len(GOOD)}
 
 
 def test_lists_of_topics_that_nobody_else_has_are_read_one_by_one() -> None:
-    columns = read_many([*GOOD, NEGATIVE_COUNT, NO_TOPICS, ONE_LETTER, ONE_LETTER])
+    columns = read_subscriptions([*GOOD, NEGATIVE_COUNT, NO_TOPICS, ONE_LETTER, ONE_LETTER])
     assert columns.errors.keys() == {len(GOOD)}
     lists = [columns.topic_lists[i] for i in columns.topic_list.tolist()]
     assert lists[len(GOOD) + 1 :] == [(), ("a",), ("a",)]
 
 
 def test_user_data_can_be_had_for_some_members_at_once() -> None:
-    columns = read_many([*GOOD, ONE_LETTER])
+    columns = read_subscriptions([*GOOD, ONE_LETTER])
     assert list(columns.user_data[38:]) == [b"user data", b"user data", None]
     assert columns.user_data[0] == b"user data"
 

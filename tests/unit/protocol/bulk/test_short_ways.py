@@ -18,7 +18,6 @@ from bellwether_kafka.protocol.bulk import (
     streams_assignments,
     streams_subscriptions,
 )
-from bellwether_kafka.protocol.bulk.consumer_subscriptions import read_many
 from bellwether_kafka.protocol.messages import (
     AssignmentInfo,
     ConsumerProtocolAssignment,
@@ -53,21 +52,21 @@ def subscribed(topics: int, user_data: bytes | None = None) -> bytes:
 def test_a_list_of_topics_that_many_share_is_parsed_once(calls: Callable[[Any, str], list[object]]) -> None:
     blobs = [subscribed(4 + m % 3, b"%d" % m) for m in range(60)]
     parsed = calls(columns, "_parse_topics")
-    assert read_many(blobs).topic_list.tolist() == [0, 1, 2] * 20
+    assert read_subscriptions(blobs).topic_list.tolist() == [0, 1, 2] * 20
     assert len(parsed) == 3
 
 
 def test_a_list_of_topics_that_few_share_is_parsed_once_as_well(calls: Callable[[Any, str], list[object]]) -> None:
     blobs = [subscribed(4 + m % 20, b"%d" % m) for m in range(60)]
     parsed = calls(columns, "_parse_topics")
-    assert read_many(blobs).topic_list.tolist() == [*range(20)] * 3
+    assert read_subscriptions(blobs).topic_list.tolist() == [*range(20)] * 3
     assert len(parsed) == 20
 
 
 def test_a_member_that_cannot_be_read_does_not_make_all_others_slow(calls: Callable[[Any, str], list[object]]) -> None:
     blobs = [b"\xff" * 20, *[subscribed(3, b"%d" % m) for m in range(60)]]
     parsed = calls(columns, "_parse_topics")
-    assert read_many(blobs).errors.keys() == {0}
+    assert read_subscriptions(blobs).errors.keys() == {0}
     assert len(parsed) == 2
 
 
