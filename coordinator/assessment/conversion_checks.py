@@ -10,8 +10,8 @@ from bellwether_kafka.coordinator.assessment.conversion_facts import (
     SIZES_MAX,
     ConversionFacts,
 )
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation import Check, CheckVerdict, Fault, judged
-from bellwether_kafka.coordinator.planning import listed
 
 BROKERS_FROM = {"consumer": (4, 0), "streams": (4, 2)}  # from where on the protocol is ready for production
 FEATURES = {"consumer": "group.version", "streams": "streams.version"}  # brokers refuse the protocol at level 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from bellwether_kafka.coordinator.assessment.model import Finding, Measures, Period, PolicyRow
 from bellwether_kafka.coordinator.assessment.policies import best
 from bellwether_kafka.coordinator.membership import AT_REST, STREAMS_PROTOCOL
-from bellwether_kafka.coordinator.names import for_shell, for_toml
+from bellwether_kafka.coordinator.names import for_shell, for_toml, listed
 from bellwether_kafka.coordinator.observation import (
     BY_TOPIC,
     OF_ASSIGNMENT,
@@ -16,7 +16,6 @@ from bellwether_kafka.coordinator.observation import (
     Observation,
     how_to_name_racks,
 )
-from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.settings import GroupSettings
 
 UNEVEN = 1.1

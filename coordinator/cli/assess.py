@@ -45,8 +45,8 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     run_to_end,
 )
 from bellwether_kafka.coordinator.membership import DescribeAnswer
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Sources
-from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.replay import History, HistoryError, read_history
 from bellwether_kafka.coordinator.settings import Settings, SettingsError
 

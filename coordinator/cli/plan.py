@@ -42,7 +42,7 @@ from bellwether_kafka.coordinator.cli.read_groups import (
 )
 from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS, read_size_limit
 from bellwether_kafka.coordinator.membership import NOT_READ, SizeLimit
-from bellwether_kafka.coordinator.names import for_shell
+from bellwether_kafka.coordinator.names import for_shell, listed
 from bellwether_kafka.coordinator.observation import (
     AbsenceCost,
     Observation,
@@ -54,7 +54,6 @@ from bellwether_kafka.coordinator.observation import (
     removals,
     short_ids,
 )
-from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.web import Move, Picture, picture_of
 

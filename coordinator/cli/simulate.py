@@ -47,7 +47,7 @@ from bellwether_kafka.coordinator.cli.read_groups import (
 )
 from bellwether_kafka.coordinator.cli.replay import replay_history
 from bellwether_kafka.coordinator.kafka import TransportError
-from bellwether_kafka.coordinator.names import for_shell
+from bellwether_kafka.coordinator.names import for_shell, listed
 from bellwether_kafka.coordinator.observation import (
     GUARD,
     NEWEST,
@@ -62,7 +62,7 @@ from bellwether_kafka.coordinator.observation import (
     is_eager,
     short_ids,
 )
-from bellwether_kafka.coordinator.planning import ApplicationError, listed
+from bellwether_kafka.coordinator.planning import ApplicationError
 from bellwether_kafka.coordinator.settings import Leader, Settings
 from bellwether_kafka.coordinator.web import Picture, picture_of
 from bellwether_kafka.protocol.primitives import TaskId, whole_number

@@ -14,6 +14,7 @@ from bellwether_kafka.coordinator.control.absence_orders import AbsenceOrders
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder
 from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer
+from bellwether_kafka.coordinator.watching import Troubles
 
 # A rebalance is polled more often: it may wait for a stopped member whose successor has joined.
 POLL_S, MOVING_POLL_S = 1.0, 0.25
@@ -63,7 +64,7 @@ class AbsenceWatch:
         self._groups = groups
         self._served = served
         self._wall_clock = wall_clock
-        self._trouble: dict[str, str] = {}
+        self._troubles = Troubles()
         # By group and key of the order: ended in this rebalance.
         self._back: dict[str, dict[str, tuple[PlacementOrder, Absence]]] = {}
         self._polls: dict[str, asyncio.Task[_Shown]] = {}  # the last one of each group
@@ -107,7 +108,7 @@ class AbsenceWatch:
         return max(poll_s, sum(each.size_bytes for each in shown) / BYTES_PER_SECOND_MAX)
 
     async def _poll(self, group: str) -> _Shown:
-        async with self._turns[bool(self._trouble.get(group))]:
+        async with self._turns[group in self._troubles]:
             by_broker = self._orders.is_served(group)
             try:
                 answer = await (self._served if by_broker else self._groups.describe_group)(group)
@@ -150,6 +151,4 @@ class AbsenceWatch:
             log.info("removed", group=order.target, where=order.where, members=len(member_ids), order=order.sentence)
 
     def _warn_once(self, group: str, why: str) -> None:
-        if why and why != self._trouble.get(group):
-            log.warning("absence_not_seen", group=group, reason=why)
-        self._trouble[group] = why
+        self._troubles.report(log.warning, "absence_not_seen", why, of=group, group=group)

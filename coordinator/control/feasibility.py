@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.control.records import (
     utc_time,
 )
 from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, asks_bellwether
-from bellwether_kafka.coordinator.names import for_shell
+from bellwether_kafka.coordinator.names import for_shell, listed
 
 if TYPE_CHECKING:
     from bellwether_kafka.assignors.shared import Rule
@@ -150,5 +150,4 @@ def _nobody_to_drain(order: AnyOrder, living: list[InstanceHeartbeat], absent: s
 
 def _listed(names: Iterable[str], what: str) -> str:
     ordered = sorted(names)
-    shown = ", ".join(ordered[:5]) + (f" and {len(ordered) - 5} more" if len(ordered) > 5 else "")
-    return f"{what}: {shown or 'none'}"
+    return f"{what}: {listed(ordered, 5) or 'none'}"

@@ -20,6 +20,7 @@ from bellwether_kafka.coordinator.ghosts.proof import Ghost, GhostFinder, GhostO
 from bellwether_kafka.coordinator.ghosts.shared_descriptions import SharedDescriptions
 from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers, Transport, TransportError, grant
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Note, NoteKind, RequestFailed
+from bellwether_kafka.coordinator.watching import Troubles
 
 # During a rebalance each refresh may find the ghost that holds it up; in a stable group it only has to find new members
 # soon enough.
@@ -101,7 +102,7 @@ class GhostWatch:
         self._poll_requested = asyncio.Event()
         self._statements: list[_Statement] = []  # kept until they are done: a broker may fail meanwhile
         self._stated = asyncio.Event()
-        self._trouble = ""
+        self._troubles = Troubles()
 
     def poll_now(self) -> None:
         """Call it at every event of Bellwether's membership: the group may not be stable any more."""
@@ -285,7 +286,7 @@ class GhostWatch:
             self._lost(_why(answer, self.group_id))
             return None
         if not membership.assigned_by_broker(answer):
-            self._trouble = ""
+            self._warn_once("")
         return answer
 
     def _lost(self, why: str) -> None:
@@ -293,9 +294,7 @@ class GhostWatch:
         self._warn_once(why)
 
     def _warn_once(self, why: str) -> None:
-        if why != self._trouble:
-            self._trouble = why
-            log.warning("ghosts_not_watched", group=self.group_id, reason=why)
+        self._troubles.report(log.warning, "ghosts_not_watched", why, group=self.group_id)
 
     def _note(self, note: Note) -> None:
         level = log.warning if note.kind is NoteKind.ALERT else log.info

@@ -15,6 +15,7 @@ import numpy as np
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
 from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, ReplicaSet
 from bellwether_kafka.coordinator.membership import UNREAD
+from bellwether_kafka.coordinator.names import listed
 
 NAMES_SHOWN = 3
 
@@ -157,7 +158,7 @@ def _rack_reason(state: WatchState, read: MetadataRead, now: float, rules: Watch
     state = replace(state, racks_differ_since=since)
     if (now - since) * 1000 < rules.hold_down_ms:
         return state, []
-    return state, [f"the racks of replicas changed for {_names(changed)}"]
+    return state, [f"the racks of replicas changed for {listed(changed, NAMES_SHOWN)}"]
 
 
 def _reported_once(
@@ -168,9 +169,3 @@ def _reported_once(
     if reasons == state.reported and (now - state.reported_at) * 1000 < rules.repeat_ms:
         return None, state
     return "; ".join(reasons), replace(state, reported=reasons, reported_at=now)
-
-
-def _names(topics: tuple[str, ...]) -> str:
-    shown = ", ".join(topics[:NAMES_SHOWN])
-    left = len(topics) - NAMES_SHOWN
-    return f"{shown} and {left} more" if left > 0 else shown

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinedMember, RebalanceWanted
 from bellwether_kafka.coordinator.membership.shown import ShownGroup
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
@@ -93,7 +94,9 @@ def _subscribed(metadata: bytes) -> str:
         subscription = ConsumerProtocolSubscription.decode(metadata)
     except RemoteProtocolError:
         return ""
-    return _names(subscription.topics) + (f" in rack '{subscription.rack_id}'" if subscription.rack_id else "")
+    return listed(sorted(subscription.topics), NAMES_SHOWN) + (
+        f" in rack '{subscription.rack_id}'" if subscription.rack_id else ""
+    )
 
 
 def sentence(changes: Iterable[MemberChange]) -> str:
@@ -112,14 +115,12 @@ def _change(planned: JoinedMember, now: DescribedMember, *, racks: bool) -> Memb
     was_in, is_in = (before.rack_id or "", after.rack_id or "") if racks else ("", "")
     if had == has and was_in == is_in:
         return None
-    what = [f"subscribes to {_names(has - had)}, too"] * bool(has - had)
-    what += [f"subscribes to {_names(had - has)} no more"] * bool(had - has)
-    what += [f"is in rack '{is_in}' instead of '{was_in}'"] * (was_in != is_in)
+    what = []
+    if has - had:
+        what.append(f"subscribes to {listed(sorted(has - had), NAMES_SHOWN)}, too")
+    if had - has:
+        what.append(f"subscribes to {listed(sorted(had - has), NAMES_SHOWN)} no more")
+    if was_in != is_in:
+        what.append(f"is in rack '{is_in}' instead of '{was_in}'")
     instance = now.instance_id or ""
     return MemberChange(instance, has, is_in, f"static member {instance} has returned and {', '.join(what)}")
-
-
-def _names(topics: Iterable[str]) -> str:
-    names = sorted(topics)
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more

@@ -12,6 +12,7 @@ from bellwether_kafka.coordinator.names.languages import (
     for_toml,
     is_visible,
 )
+from bellwether_kafka.coordinator.names.lists import listed
 from bellwether_kafka.coordinator.names.secrets import (
     HIDDEN,
     SECRETS,

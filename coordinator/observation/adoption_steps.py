@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership import first_bucket
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.protocol.messages import process_in_client_id, reported_process
 
 ASK_AGAIN = "Ask bellwether doctor {group} after each: the order follows from the members' ids, which change."

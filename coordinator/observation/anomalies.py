@@ -16,7 +16,8 @@ import numpy as np
 from bellwether_kafka.assignors.shared import NOBODY, GroupPlan, IntArray, LongArray
 from bellwether_kafka.coordinator.kafka import AssignedPartitions, BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
-from bellwether_kafka.coordinator.planning import listed, subtopology_numbers
+from bellwether_kafka.coordinator.names import listed
+from bellwether_kafka.coordinator.planning import subtopology_numbers
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 UNEVEN = 1.1  # times the mean share of a topic

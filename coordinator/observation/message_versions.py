@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bellwether_kafka.assignors.shared import RawMember
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation.observation import Observation
-from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 

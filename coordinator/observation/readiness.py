@@ -6,9 +6,8 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import BoolArray, GroupPlan, IntArray, Rule
 from bellwether_kafka.coordinator.membership import GroupState
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation.observation import Observation
-
-NAMES_SHOWN = 4
 
 
 def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
@@ -29,8 +28,7 @@ def unready(seen: Observation, where: str, rules: Sequence[Rule]) -> str:
     coming = np.flatnonzero(_among(plan.owner, its) & ~_among(present, its))
     if len(coming):
         names = plan.names(coming)
-        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-        return f"{where} does not have {', '.join(names[:NAMES_SHOWN])}{more} yet."
+        return f"{where} does not have {listed(names)} yet."
     return _warming_up(plan, its, where)
 
 

@@ -11,8 +11,9 @@ from typing import TypeVar
 
 from bellwether_kafka.assignors.shared import Moves
 from bellwether_kafka.coordinator.membership import AT_REST
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.planning import Cause, CauseKind, listed
+from bellwether_kafka.coordinator.planning import Cause, CauseKind
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 LINES_MAX = 50

@@ -18,8 +18,10 @@ from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.control import write_state
 from bellwether_kafka.coordinator.observation.lag import is_seldom
 from bellwether_kafka.coordinator.observation.offset_history import AGE_MS_MAX, WAITS_KEPT, OffsetHistory
+from bellwether_kafka.coordinator.watching import Troubles, every
 
 WRITTEN_S = 60.0
+KEPT_FOLDER = "set XDG_STATE_HOME to a folder that is kept"
 KEPT_MS = 30 * 86_400_000  # since the last change, so that deleted groups are removed eventually
 BYTES_MAX = 1_000_000  # some thousand groups
 
@@ -37,7 +39,7 @@ class Rhythms:
         self._clock = clock
         self._waits: dict[str, Waits] = {group: waits for group, (waits, _) in self._read().items()}
         self._changed: set[str] = set()
-        self._failed = ""
+        self._troubles = Troubles()
 
     def of(self, group: str) -> Waits:
         """Returns the `waits_ms` of the group's last commits, empty if it commits often."""
@@ -52,9 +54,7 @@ class Rhythms:
 
     async def beside(self, *_: object) -> None:
         """Writes changes once a minute, until cancelled."""
-        while True:
-            await asyncio.sleep(WRITTEN_S)
-            await self.write()
+        await every(WRITTEN_S, self.write, log, "rhythms_not_written")
 
     async def write(self) -> None:
         """Writes changes. If that fails they are lost at a restart; each new error is logged once."""
@@ -63,11 +63,9 @@ class Rhythms:
         changed, self._changed = {group: self._waits[group] for group in self._changed}, set()
         try:
             await asyncio.to_thread(self._write, self._path, changed)
-            self._failed = ""
+            self._troubles.report(log.warning, "", "")
         except OSError as error:
-            if str(error) != self._failed:
-                log.warning("rhythms_not_kept", reason=str(error), remedy="set XDG_STATE_HOME to a folder that is kept")
-            self._failed = str(error)
+            self._troubles.report(log.warning, "rhythms_not_kept", str(error), remedy=KEPT_FOLDER)
 
     def _write(self, path: Path, changed: Mapping[str, Waits]) -> None:
         """Merges the changes into the file, which may have other groups of other processes."""

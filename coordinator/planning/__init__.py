@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.planning.broker_assigned import (
     subtopology_numbers,
     topology_of,
 )
-from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, follows_from_orders, listed
+from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, follows_from_orders
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
 from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, record_bytes

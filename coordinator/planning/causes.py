@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Words
-from bellwether_kafka.coordinator.names import for_sentence
-
-NAMES_SHOWN = 4
+from bellwether_kafka.coordinator.names import listed
 
 Name = Callable[[str], str]
+
+TOPICS_SHOWN = 4
 
 
 class CauseKind(StrEnum):
@@ -163,7 +163,7 @@ def _ids_without_owner(decision: Decision[GroupPlan]) -> set[str]:
 def _topics(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name: Name) -> Cause | None:
     before = {owner.key: owner.topics for owner in previous.plan.owners}
     changed = [owner.name for owner in decision.plan.owners if before.get(owner.key, owner.topics) != owner.topics]
-    topics = decision.plan.topic_changes(previous.plan)[:NAMES_SHOWN]
+    topics = decision.plan.topic_changes(previous.plan)[:TOPICS_SHOWN]
     if changed:
         entries = f"{_named(decision.plan.words, changed, name)} changed the subscription"
         return Cause(CauseKind.SUBSCRIPTIONS, "; ".join([entries, *topics]))
@@ -180,12 +180,6 @@ def _named(words: Words, owners: Iterable[str], name: Name) -> str:
     names = sorted({name(owner[: words.name_chars]) for owner in owners})
     singular, plural = words.owner_before_name
     return f"{singular if len(names) == 1 else plural}{listed(names)}"
-
-
-def listed(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
-    """Returns the first names, as a sentence has them, and how many more there are."""
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(map(for_sentence, names[:shown])) + more
 
 
 def _counted(number: int, singular: str, plural: str) -> str:

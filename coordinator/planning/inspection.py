@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, RawGroup
-from bellwether_kafka.coordinator.planning.causes import listed
+from bellwether_kafka.coordinator.names import listed
 
 MESSAGE_BYTES_MAX = 1_048_588  # the broker's default message.max.bytes
 RECORD_SHARE = 0.8

@@ -13,6 +13,7 @@ import structlog
 from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.observation import MemberlessCommits
+from bellwether_kafka.coordinator.watching import Troubles, every
 
 TICK_S = 1.0
 INTERVAL_S = 10.0
@@ -53,16 +54,11 @@ class CommitWatch:
         self._clock = clock
         self._due: dict[str, float] = {}
         self._commits: dict[str, MemberlessCommits] = {}
-        self._trouble: dict[str, str] = {}
+        self._troubles = Troubles()
 
     async def run(self) -> None:
         """Runs until cancelled. Logs its own errors and goes on."""
-        while True:
-            await asyncio.sleep(TICK_S)
-            try:
-                await self.turn()
-            except Exception:
-                log.exception("commits_not_watched")
+        await every(TICK_S, self.turn, log, "commits_not_watched")
 
     async def turn(self) -> None:
         """Reads the offsets of the groups that have waited longest."""
@@ -81,7 +77,7 @@ class CommitWatch:
         try:
             read = await self._next(group)
         except TransportError as error:
-            self._report_trouble(group, str(error))
+            self._report(group, str(error))
             return
         if read is not None and self._watchers[group].membership.watches_memberless:
             self._watchers[group].post(read)
@@ -91,9 +87,9 @@ class CommitWatch:
         or nothing could be read. Raises TransportError."""
         answer = await self._brokers.any_committed(group)
         if answer.error:
-            self._report_trouble(group, membership.name_of(answer.error))
+            self._report(group, membership.name_of(answer.error))
             return None
-        self._report_trouble(group, "")
+        self._report(group, "")
         at_ms = int(self._clock() * 1000)
         before = self._commits.get(group) or MemberlessCommits(at_ms)
         after = before.after(answer.offsets, at_ms)
@@ -110,8 +106,5 @@ class CommitWatch:
         described = await self._brokers.describe_group(group)
         return not described.error and described.state == membership.GroupState.EMPTY and not described.members
 
-    def _report_trouble(self, group: str, why: str) -> None:
-        """Logs each reason once."""
-        if why and why != self._trouble.get(group):
-            log.info("commits_not_read", group=group, reason=why)
-        self._trouble[group] = why
+    def _report(self, group: str, why: str) -> None:
+        self._troubles.report(log.info, "commits_not_read", why, of=group, group=group)

@@ -17,6 +17,7 @@ from bellwether_kafka.coordinator.membership import Node, name_of
 from bellwether_kafka.coordinator.observation import GroupObserver, SharedGroups, notify
 from bellwether_kafka.coordinator.runtime.selection import Selected, Selection
 from bellwether_kafka.coordinator.settings import SettingsError
+from bellwether_kafka.coordinator.watching import Troubles
 
 INTERVAL_S = 10.0
 INTERVAL_S_MAX = 120.0
@@ -105,7 +106,7 @@ class ObservedGroups:
         self._cpu = cpu
         self._selected: dict[str, Selected] = {}
         self._missed: dict[str, int] = {}
-        self._logged: dict[str, str] = {}  # by subject: the reason logged last
+        self._troubles = Troubles()
         self._refreshing: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
@@ -191,8 +192,9 @@ class ObservedGroups:
 
     def _drop(self, group_id: str) -> None:
         log.info("group_dropped", group=group_id)
-        for by_group in (self._selected, self.observers, self._missed, self._logged):
+        for by_group in (self._selected, self.observers, self._missed):
             by_group.pop(group_id, None)
+        self._log_change(group_id, "", "")
         refreshing = self._refreshing.pop(group_id, None)
         if refreshing is not None:
             refreshing.cancel()
@@ -201,13 +203,7 @@ class ObservedGroups:
             notify(observer, group_id)
 
     def _log_change(self, subject: str, event: str, reason: str, *, error: bool = False) -> None:
-        """Logs each reason once; `reason` is "" if there is none any more."""
-        if reason and self._logged.get(subject) != reason:
-            (log.error if error else log.warning)(event, reason=reason)
-        if reason:
-            self._logged[subject] = reason
-        else:
-            self._logged.pop(subject, None)
+        self._troubles.report(log.error if error else log.warning, event, reason, of=subject)
 
     # ---- refreshes -----------------------------------------------------------------------------------------------
 

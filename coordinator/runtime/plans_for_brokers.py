@@ -14,8 +14,9 @@ from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator import clocks, kafka
 from bellwether_kafka.coordinator.membership import GroupState
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation import Observation, notify
-from bellwether_kafka.coordinator.planning import StreamsConfig, listed
+from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.coordinator.runtime.observers import DecisionObserver
 from bellwether_kafka.coordinator.runtime.plans_in_force import PlansInForce
 from bellwether_kafka.coordinator.serving import (

@@ -14,6 +14,7 @@ import structlog
 from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.observation import notify
+from bellwether_kafka.coordinator.watching import Troubles, every
 
 TICK_S = 1.0
 INTERVAL_S = 5.0
@@ -64,16 +65,11 @@ class RestWatch:
         self._due: dict[str, float] = {}
         self._duels: dict[str, membership.Duels] = {}
         self._reported: dict[str, tuple[membership.MemberChange, ...]] = {}
-        self._trouble: dict[str, str] = {}
+        self._troubles = Troubles()
 
     async def run(self) -> None:
         """Runs until cancelled. Logs its own errors and goes on."""
-        while True:
-            await asyncio.sleep(TICK_S)
-            try:
-                await self.turn()
-            except Exception:
-                log.exception("groups_at_rest_not_watched")
+        await every(TICK_S, self.turn, log, "groups_at_rest_not_watched")
 
     async def turn(self) -> None:
         now = self._clock()
@@ -115,7 +111,4 @@ class RestWatch:
         self._reported[group] = changes
 
     def _troubled(self, group: str, why: str) -> None:
-        """Logs each trouble once."""
-        if why and why != self._trouble.get(group):
-            log.info("group_at_rest_not_shown", group=group, reason=why)
-        self._trouble[group] = why
+        self._troubles.report(log.info, "group_at_rest_not_shown", why, of=group, group=group)

@@ -19,6 +19,7 @@ from pathlib import Path
 import structlog
 
 from bellwether_kafka.coordinator.serving import wire
+from bellwether_kafka.coordinator.watching import Troubles
 
 UNIX = "unix:"
 CONNECTIONS_MAX = 128
@@ -51,7 +52,7 @@ class AssignorServer:
         self._answer = answer
         self._listening: socket.socket | None = None
         self._file: tuple[int, int] | None = None  # the socket's own
-        self._not_again = ""  # why a removed file could not be made again
+        self._troubles = Troubles()
         self._connections: dict[socket.socket, None] = {}  # the last one was used last
         self._changing = threading.Lock()
         self._stopping = threading.Event()
@@ -116,12 +117,10 @@ class AssignorServer:
                 again.listen(BACKLOG)
                 again.settimeout(FILE_POLL_S)
             except (OSError, ValueError) as error:
-                if str(error) != self._not_again:
-                    log.warning("assignor_socket_removed", address=self._address, reason=str(error))
-                self._not_again = str(error)
+                self._troubles.report(log.warning, "assignor_socket_removed", str(error), address=self._address)
                 return
             removed, self._listening, self._file = self._listening, again, _file_at(self._path)
-            self._not_again = ""
+            self._troubles.report(log.warning, "", "")
         if removed is not None:
             _end(removed)
         log.warning("assignor_socket_made_again", address=self._address, reason="its file was removed")

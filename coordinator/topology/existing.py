@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors.streams.application import InternalTopic, Topology, required_counts
 from bellwether_kafka.coordinator.kafka import grant
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.topology.internal_topics import CHANGELOG_CONFIGS, REPARTITION_CONFIGS
 
 Configs = Mapping[str, Mapping[str, str]]  # configs set on the topic itself, without brokers' defaults
@@ -47,9 +48,8 @@ def with_existing(topology: Topology, counts: Mapping[str, int], configs: Config
         )
     hidden = [name for name in internal if name not in configs]
     if hidden:
-        more = f" and {len(hidden) - _LISTED} more" if len(hidden) > _LISTED else ""
         rights = grant("DESCRIBE_CONFIGS", "Topic", hidden[0])
-        notes.append(f"the configs of {', '.join(hidden[:_LISTED])}{more} cannot be read: {rights}")
+        notes.append(f"the configs of {listed(hidden, _LISTED)} cannot be read: {rights}")
     return Completed(replace(topology, internal_topics=tuple(described.values())), tuple(notes))
 
 

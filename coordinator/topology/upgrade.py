@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bellwether_kafka.assignors.streams.application import Subtopology, Topology
+from bellwether_kafka.coordinator.names import listed
 
 _LISTED = 5
 
@@ -148,9 +149,9 @@ def sentences(upgrade: Upgrade) -> list[str]:
     """Returns the differences as sentences, one for each line."""
     lines = [line for change in upgrade.subtopologies for line in _lines(change)]
     if upgrade.repartition_new:
-        lines.append(f"new repartition topics: {_listed(upgrade.repartition_new)}")
+        lines.append(f"new repartition topics: {listed(upgrade.repartition_new, _LISTED)}")
     if upgrade.repartition_gone:
-        gone = _listed(upgrade.repartition_gone)
+        gone = listed(upgrade.repartition_gone, _LISTED)
         lines.append(f"repartition topics that nobody reads any more, what is unread in them is lost: {gone}")
     return lines or ["nothing that decides where tasks run or what they keep"]
 
@@ -170,9 +171,4 @@ def _lines(change: SubtopologyChange) -> Iterable[str]:
         ("restores stores that another subtopology had:", change.restored),
         ("loses the state of", change.loses),
     )
-    yield from (f"{here} {what} {_listed(topics)}" for what, topics in changes if topics)
-
-
-def _listed(topics: tuple[str, ...]) -> str:
-    more = f" and {len(topics) - _LISTED} more" if len(topics) > _LISTED else ""
-    return ", ".join(topics[:_LISTED]) + more
+    yield from (f"{here} {what} {listed(topics, _LISTED)}" for what, topics in changes if topics)

@@ -18,6 +18,7 @@ from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
+from bellwether_kafka.coordinator.watching import every
 from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
 
 INTERVAL_S = 5.0
@@ -113,12 +114,7 @@ class LoadWatch:
 
     async def beside(self, *_: object) -> None:
         """Runs until cancelled. Logs its own errors and goes on."""
-        while True:
-            await asyncio.sleep(INTERVAL_S)
-            try:
-                await self.refresh()
-            except Exception:
-                log.exception("load_watch_crashed")
+        await every(INTERVAL_S, self.refresh, log, "load_watch_crashed")
 
     async def refresh(self) -> None:
         """Checks every group that is due. An error in one is logged and does not stop others."""

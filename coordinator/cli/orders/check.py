@@ -26,9 +26,9 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     retried,
 )
 from bellwether_kafka.coordinator.membership import REBALANCING
-from bellwether_kafka.coordinator.names import for_shell
+from bellwether_kafka.coordinator.names import for_shell, listed
 from bellwether_kafka.coordinator.observation import Observation, Shadow, unready
-from bellwether_kafka.coordinator.planning import StreamsConfig, listed, load_application
+from bellwether_kafka.coordinator.planning import StreamsConfig, load_application
 from bellwether_kafka.coordinator.settings import Leader, Settings
 
 

@@ -27,8 +27,7 @@ from bellwether_kafka.coordinator.cli.orders.order_options import (
 from bellwether_kafka.coordinator.cli.orders.write import OrderService, document, now_ms, owner
 from bellwether_kafka.coordinator.cli.output import counted, echo, fail, print_document, print_result
 from bellwether_kafka.coordinator.membership import CLIENT_ID
-from bellwether_kafka.coordinator.names import for_shell
-from bellwether_kafka.coordinator.planning import listed
+from bellwether_kafka.coordinator.names import for_shell, listed
 
 SOONER = {control.Until.BACK: "until it is back, at most ", control.Until.REMOVED: "until it is removed, at most "}
 ONCE_MS = 60_000  # an order that is carried out once expires after this time

@@ -4,6 +4,7 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import required_counts
 from bellwether_kafka.coordinator.ghosts import process_of
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation import adoption_steps
 from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     Check,
@@ -14,7 +15,6 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     judged,
     sentence,
 )
-from bellwether_kafka.coordinator.planning import listed
 from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade
 
 _EQUALLY_MANY = "Give these topics the same number of partitions, because the application joins them."

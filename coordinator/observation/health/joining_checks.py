@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.membership import (
     check_timing,
     name_of,
 )
-from bellwether_kafka.coordinator.names import for_toml
+from bellwether_kafka.coordinator.names import for_toml, listed
 from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     BROKER_CONFIGS,
     KIND_OF_PROTOCOL,
@@ -26,7 +26,6 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     sentence,
 )
 from bellwether_kafka.coordinator.observation.self_assigned import ONLY_BELLWETHER, RELEASE, SELF_ASSIGNED
-from bellwether_kafka.coordinator.planning import listed
 
 # The answers to a heartbeat of a member that does not exist which show that Bellwether may use the group.
 ALLOWED = frozenset(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
-from bellwether_kafka.coordinator.names import for_sentence
+from bellwether_kafka.coordinator.names import for_sentence, listed
 from bellwether_kafka.coordinator.observation.anomalies import AnomalyKind
 from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     Check,
@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.observation.health.doctor_facts import (
 )
 from bellwether_kafka.coordinator.observation.message_versions import how_to_name_racks, message_versions
 from bellwether_kafka.coordinator.observation.observation import Observation, ObservedMember
-from bellwether_kafka.coordinator.planning import RackSource, listed
+from bellwether_kafka.coordinator.planning import RackSource
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 

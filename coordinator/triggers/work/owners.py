@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from bellwether_kafka.assignors.shared import ClusterView
 from bellwether_kafka.coordinator.membership import DescribedMember
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
@@ -27,9 +28,7 @@ class Unserved:
 
     @property
     def reason(self) -> str:
-        named = ", ".join(self.topics[:NAMES_SHOWN])
-        more = f" and {len(self.topics) - NAMES_SHOWN} more" if len(self.topics) > NAMES_SHOWN else ""
-        return f"no member has a partition of {named}{more}, which members subscribe to"
+        return f"no member has a partition of {listed(self.topics, NAMES_SHOWN)}, which members subscribe to"
 
 
 @dataclass(slots=True)

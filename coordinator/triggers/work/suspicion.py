@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.triggers.work.evidence import Doing, Evidence
 from bellwether_kafka.coordinator.triggers.work.progress import Progress
 from bellwether_kafka.coordinator.triggers.work.verdict import Alert
@@ -137,4 +138,4 @@ class Suspicion:
 
 
 def named(tasks: tuple[TaskId, ...] | list[TaskId]) -> str:
-    return ", ".join(map(str, tasks[:SHOWN])) + (f" and {len(tasks) - SHOWN} more" if len(tasks) > SHOWN else "")
+    return listed([*map(str, tasks)], SHOWN)

@@ -388,7 +388,7 @@ async def test_a_broker_that_is_silent_delays_the_watch_over_no_other_group(monk
     async def describe_group(group_id: str) -> DescribeAnswer:
         polled.append(group_id)
         if group_id in silent:
-            if channel.watch._trouble.get(group_id) is None:
+            if group_id not in channel.watch._troubles:
                 raise TransportError(Failure.TIMED_OUT, "no answer")
             await never.wait()
         return DescribeAnswer(0, 0, "Stable", "consumer", "range", (OTHER,))

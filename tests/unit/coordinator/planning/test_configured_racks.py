@@ -1,5 +1,6 @@
 """Plans by racks of the configuration: what the leader knows when it decides, and what it is worth to know more."""
 
+import asyncio
 import time
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, RackRules, Source
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.unit.coordinator.planning.test_consumer_kind import OTHER_UUID, OWN, UUID, Reader, run
+from tests.unit.coordinator.planning.test_consumer_kind import OTHER_UUID, OWN, UUID, Reader
 
 # Every partition has a replica in both racks; the leaders of the first two are in az2.
 CLUSTER = ClusterView.of({"t": [["az2", "az1"]] * 2 + [["az1", "az2"]] * 2})
@@ -41,7 +42,7 @@ def decide(generation: int, *, dry: bool = False) -> Decide:
 
 def delivered(planning: Planner, generation: int) -> dict[str, set[int]]:  # type: ignore[type-arg]
     """Plans and delivers; returns the partitions of each member."""
-    run(planning.plan(decide(generation)))
+    asyncio.run(planning.plan(decide(generation)))
     planned = planning.delivered(generation)
     assert planned is not None
     plan = planned.chosen.decision.plan
@@ -57,7 +58,7 @@ def test_client_ids_give_the_first_plan_its_racks() -> None:
 
 def test_hosts_that_were_shown_before_the_rebalance_give_the_plan_its_racks() -> None:
     planning = planner(BY_HOST)
-    run(planning.observed(DescribeAnswer(0, 0, "PreparingRebalance", "consumer", "", SHOWN), None))
+    asyncio.run(planning.observed(DescribeAnswer(0, 0, "PreparingRebalance", "consumer", "", SHOWN), None))
     assert delivered(planning, 1) == {IN_AZ1: {2, 3}, IN_AZ2: {0, 1}}
 
 
@@ -67,7 +68,7 @@ def test_without_hosts_a_plan_is_made_without_racks_and_is_worth_a_rebalance_onc
     assert not planning.racks_changed(MEMBERS[1:])
     planning.racks.observe(SHOWN)
     assert planning.racks_changed(MEMBERS[1:])
-    assert run(planning.gain_of_racks(decide(1, dry=True))) == (
+    assert asyncio.run(planning.gain_of_racks(decide(1, dry=True))) == (
         "by the racks of members that are known now, 0 partitions instead of 2 are read from another rack"
     )
     assert delivered(planning, 2) == {IN_AZ1: {2, 3}, IN_AZ2: {0, 1}}
@@ -79,7 +80,7 @@ def test_racks_are_worth_no_rebalance_under_a_policy_that_ignores_them() -> None
     delivered(planning, 1)
     planning.racks.observe(SHOWN)
     assert planning.racks_changed(MEMBERS[1:])
-    assert run(planning.gain_of_racks(decide(1, dry=True))) == ""
+    assert asyncio.run(planning.gain_of_racks(decide(1, dry=True))) == ""
 
 
 def test_after_a_return_without_a_plan_racks_are_compared_with_the_present_assignment() -> None:
@@ -92,11 +93,11 @@ def test_after_a_return_without_a_plan_racks_are_compared_with_the_present_assig
         "Stable", "range", tuple(replace(m, metadata=V0, assignment=assigned[m.member_id]) for m in SHOWN)
     )
     planning = planner(BY_CLIENT)
-    run(planning.rebuild(RebuildMemory(1, "range", MEMBERS), group, OWN))
+    asyncio.run(planning.rebuild(RebuildMemory(1, "range", MEMBERS), group, OWN))
     assert not planning.racks_changed(MEMBERS[1:]), "what members have is not known yet"
-    planning.returned(run(planning.compare(decide(1, dry=True))))
+    planning.returned(asyncio.run(planning.compare(decide(1, dry=True))))
     assert planning.racks_changed(MEMBERS[1:])
-    assert "0 partitions instead of 2" in run(planning.gain_of_racks(decide(1, dry=True)))
+    assert "0 partitions instead of 2" in asyncio.run(planning.gain_of_racks(decide(1, dry=True)))
 
 
 def test_before_the_first_plan_no_rack_has_changed() -> None:
@@ -110,5 +111,5 @@ def test_the_previous_answer_can_be_sent_again_although_racks_have_become_known(
     delivered(planning, 1)
     planning.racks.observe(SHOWN)
     planning.kind._reader.trouble = OSError("no broker answers")  # type: ignore[attr-defined]
-    again = run(planning.plan(replace(decide(2), deadline=time.monotonic() + 1)))
+    again = asyncio.run(planning.plan(replace(decide(2), deadline=time.monotonic() + 1)))
     assert again.chosen.source is Source.PREVIOUS
