@@ -25,11 +25,11 @@ from bellwether_kafka.coordinator.cli import EXIT_CODES, app
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
 from bellwether_kafka.coordinator.ghosts.proof import Proof
-from bellwether_kafka.coordinator.membership.role import NotLeading
-from bellwether_kafka.coordinator.membership.transitions import (
+from bellwether_kafka.coordinator.membership import (
     INTERNAL_ERROR,
     MEMBERSHIP,
     TAKEOVER,
+    NotLeading,
     State,
     Step,
     Transitions,

@@ -88,6 +88,7 @@ from bellwether_kafka.coordinator.membership.lead_rules import (
 )
 from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
 from bellwether_kafka.coordinator.membership.reactions import PROGRESS, UNREAD, Reactions
+from bellwether_kafka.coordinator.membership.requests import Timer
 from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role
 from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
 from bellwether_kafka.coordinator.membership.succession import first_bucket
@@ -100,4 +101,12 @@ from bellwether_kafka.coordinator.membership.takeover_policy import (
     proven,
     usual_ms,
 )
-from bellwether_kafka.coordinator.membership.transitions import State
+from bellwether_kafka.coordinator.membership.transitions import (
+    INTERNAL_ERROR,
+    MEMBERSHIP,
+    TAKEOVER,
+    Edge,
+    State,
+    Step,
+    Transitions,
+)

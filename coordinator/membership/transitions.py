@@ -8,7 +8,7 @@ An edge that is not declared is a bug in this program. `GroupMembership` never r
 an alert, so that a member leads.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -74,12 +74,6 @@ OnEdge = Callable[[Edge[Any]], None]
 
 def ignore_edge(_: Edge[Any]) -> None:
     pass
-
-
-def edges(transitions: Transitions[S]) -> Iterator[Edge[S]]:
-    for state, by_trigger in transitions.items():
-        for on, by_next in by_trigger.items():
-            yield from (Edge(state, on, to) for to in by_next)
 
 
 def trigger_name(on: Trigger) -> str:

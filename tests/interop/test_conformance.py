@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from tests.interop.support.brokers import KafkaCluster
 from tests.simulation.conformance.duel import MismatchError
 from tests.simulation.conformance.scripts import (
@@ -21,6 +20,7 @@ from tests.simulation.conformance.scripts import (
     growing_table,
     play,
 )
+from tests.support.broker_tables import HashOrder
 
 SEEDS = range(8)
 

@@ -25,7 +25,6 @@ from typing import Any
 from uuid import UUID
 
 from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, SizeLimit, tables
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, buckets_for, spread_hash
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, partitions_of, wait_settled
@@ -37,6 +36,7 @@ from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import application, create_internal_topics, settings_of
 from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPERATIVE, Kind, Member
 from tests.simulation.world import SIZE_MAX, World
+from tests.support.broker_tables import BrokerTable
 
 ASSIGNORS = ("range", "cooperative-sticky")
 KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -273,8 +273,7 @@ def left_alone(groups: int, draw: random.Random, sizes: tuple[int, int], answer_
     for _ in range(groups):
         size = draw.randint(*sizes)
         ids = [f"consumer-{number}-{UUID(int=draw.getrandbits(128))}" for number in range(size)]
-        table = MemberTable(HashOrder.JAVA, buckets_for(size, HashOrder.JAVA))
-        listing = sorted(ids, key=lambda member_id: spread_hash(member_id) & (table.buckets - 1))
+        listing = BrokerTable().grown(size).listed(ids)
         begins += Prediction.of(listing, config, answer_time_ms).begins
     return 1 - begins / groups
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import RefusalError
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import (
     GroupMembership,
     NotShownError,
@@ -14,8 +15,6 @@ from bellwether_kafka.coordinator.membership import (
     may_change,
     shown,
 )
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.planning.planner import raw_group
 from bellwether_kafka.coordinator.planning.racks import MemberRacks
 from bellwether_kafka.coordinator.runtime.group_runner import COMPARE_AGAIN_S
@@ -32,20 +31,20 @@ def machine_rests(machine: GroupMembership | None, generation: int) -> bool:
     return machine is not None and machine.state is State.STABLE and machine.generation == generation
 
 
-def compare_rebuilt(instance: "Instance", command: c.Decide) -> None:
+def compare_rebuilt(instance: "Instance", command: membership.Decide) -> None:
     if instance.rebuilding:
         instance.world.clock.after(0.1, instance.alive(lambda: compare_rebuilt(instance, command)))
     else:
         compare(instance, command)
 
 
-def compare(instance: "Instance", command: c.Decide) -> None:
+def compare(instance: "Instance", command: membership.Decide) -> None:
     if instance.rebuilding:
         instance.world.clock.after(AGAIN_S, instance.alive(partial(compare, instance, command)))
         return
     raw = raw_group("g", command, MemberRacks())
     if not instance.world.metadata:
-        instance.post(e.ComparisonFailed(command.generation, "no metadata"))
+        instance.post(membership.ComparisonFailed(command.generation, "no metadata"))
         compare_again(instance, command)
         return
     try:
@@ -55,15 +54,15 @@ def compare(instance: "Instance", command: c.Decide) -> None:
             raise
         decision, findings = None, (str(error),)
     if findings:
-        instance.post(e.ComparisonFailed(command.generation, "; ".join(findings)))
+        instance.post(membership.ComparisonFailed(command.generation, "; ".join(findings)))
         return
     if machine_rests(instance.machine, command.generation):
         instance.planner.follow(decision)
     reason = instance.planner.worth_moving(decision)
-    instance.post(e.ComparisonReady(command.generation, bool(reason), reason, instance.planner.topics(raw)))
+    instance.post(membership.ComparisonReady(command.generation, bool(reason), reason, instance.planner.topics(raw)))
 
 
-def compare_again(instance: "Instance", command: c.Decide) -> None:
+def compare_again(instance: "Instance", command: membership.Decide) -> None:
     def again() -> None:
         if machine_rests(instance.machine, command.generation):
             compare(instance, command)
@@ -79,7 +78,7 @@ def watch_rest(instance: "Instance", generation: int) -> None:
     def refresh() -> None:
         if machine_rests(instance.machine, generation) and may_change(machine.members, machine.member_id):
             at = instance.world.broker.coordinator or 1
-            request = c.Describe(0, e.Node(at, "", 0), "g", 5_000)
+            request = membership.Describe(0, membership.Node(at, "", 0), "g", 5_000)
             instance.world.send(
                 instance.client, CONTROL_LANE, at, request, 5.0, instance.alive(read), instance.alive(lambda _: again())
             )
@@ -87,19 +86,19 @@ def watch_rest(instance: "Instance", generation: int) -> None:
     def again() -> None:
         instance.world.clock.after(INTERVAL_S, instance.alive(refresh))
 
-    def read(answer: e.DescribeAnswer) -> None:
+    def read(answer: membership.DescribeAnswer) -> None:
         again()
         with suppress(NotShownError):
             racks = Policy().uses_racks(machine.protocol) or instance.config.streams
             changes = changed_members(machine.members, shown(answer), machine.member_id, racks=racks)
-            rests = machine_rests(instance.machine, generation) and answer.state == e.GroupState.STABLE
+            rests = machine_rests(instance.machine, generation) and answer.state == membership.GroupState.STABLE
             for change in changes if rests else ():
                 instance.post(change.wanted)
 
     again()
 
 
-def rebuild(instance: "Instance", command: c.RebuildMemory) -> None:
+def rebuild(instance: "Instance", command: membership.RebuildMemory) -> None:
     machine = instance.machine
     assert machine is not None
     own = machine.member_id
@@ -107,7 +106,7 @@ def rebuild(instance: "Instance", command: c.RebuildMemory) -> None:
     def rests() -> bool:
         return machine.generation == command.generation and machine.state in (State.SYNCING, State.STABLE)
 
-    def read(answer: e.DescribeAnswer) -> None:
+    def read(answer: membership.DescribeAnswer) -> None:
         try:
             group = shown(answer)
         except NotShownError:
@@ -121,7 +120,7 @@ def rebuild(instance: "Instance", command: c.RebuildMemory) -> None:
             others = [m for m in group.members if m.member_id != own]
             instance.planner.recall(command.generation, command.protocol, others)
 
-    def again(_: e.Failure | None = None) -> None:
+    def again(_: membership.Failure | None = None) -> None:
         instance.world.clock.after(AGAIN_S, instance.alive(retry))
 
     def retry() -> None:
@@ -130,6 +129,6 @@ def rebuild(instance: "Instance", command: c.RebuildMemory) -> None:
             rebuild(instance, command)
 
     instance.rebuilding = True
-    request = c.Describe(0, e.Node(0, "", 0), "g", 5_000)
+    request = membership.Describe(0, membership.Node(0, "", 0), "g", 5_000)
     at = instance.world.broker.coordinator or 1
     instance.world.send(instance.client, CONTROL_LANE, at, request, 5.0, instance.alive(read), instance.alive(again))

@@ -8,11 +8,11 @@ passes it on a while after the start, as a control topic does.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import NoteKind
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from tests.simulation.brokers.group_states import STABLE
+
+DRY_RUN = -1  # the generation of a plan that is only compared
 
 if TYPE_CHECKING:
     from tests.simulation.instance import Instance
@@ -41,7 +41,7 @@ class HandBackChecks:
         self.world = world
         self._kept: dict[str, Kept] = {}
 
-    def noted(self, instance: "Instance", note: c.Note) -> None:
+    def noted(self, instance: "Instance", note: membership.Note) -> None:
         if note.kind is not NoteKind.ALERT or not note.reason.startswith(BEGINNING):
             return
         now, last = self.world.clock.now, self._kept.get(instance.name)
@@ -49,9 +49,9 @@ class HandBackChecks:
             self.world.violate(f"{instance.name} hands the lead back a second time, {now - last.at:.0f} s later")
         self._kept[instance.name] = Kept(now, note.reason.removeprefix(BEGINNING))
 
-    def handled(self, instance: "Instance", event: e.Event) -> None:
+    def handled(self, instance: "Instance", event: membership.Event) -> None:
         kept = self._kept.get(instance.name)
-        shown = isinstance(event, e.ComparisonReady) and event.generation == DRY_RUN and not event.worth_moving
+        shown = isinstance(event, membership.ComparisonReady) and event.generation == DRY_RUN and not event.worth_moving
         if kept is not None and shown:
             kept.proven = True
 
@@ -62,7 +62,7 @@ class HandBackChecks:
 
     def _remind(self, instance: "Instance", kept: Kept) -> None:
         ago_s = self.world.clock.now - kept.at
-        instance.post(e.HandBackRemembered(ago_s, kept.reason, waits=not kept.proven))
+        instance.post(membership.HandBackRemembered(ago_s, kept.reason, waits=not kept.proven))
 
     def step(self) -> None:
         group, now = self.world.broker.group, self.world.clock.now

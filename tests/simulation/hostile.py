@@ -8,9 +8,8 @@ import numpy as np
 
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.shared.claims import CheckedClaims
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Code
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.simulation.members import Member
@@ -62,7 +61,7 @@ class Hostile(Member):
         if self.misdeed != "never syncs":
             super()._sync(assignments)
 
-    def _synced(self, answer: e.SyncAnswer) -> None:
+    def _synced(self, answer: membership.SyncAnswer) -> None:
         if answer.error:
             self._trouble(answer.error)
             self._rejoin_soon()
@@ -75,13 +74,15 @@ class Hostile(Member):
         elif self._leads:
             self._watch_metadata(self.generation)  # harm is done by what it claims, not by how it leads
 
-    def _joined(self, answer: e.JoinAnswer) -> None:
+    def _joined(self, answer: membership.JoinAnswer) -> None:
         if answer.error != Code.INCONSISTENT_GROUP_PROTOCOL:
             super()._joined(answer)
 
     def _flap(self) -> None:
         if self._node is not None:
-            leave = c.Leave(0, e.Node(self._node, "", 0), "g", 5_000, self.member_id, self.instance_id, "")
+            leave = membership.Leave(
+                0, membership.Node(self._node, "", 0), "g", 5_000, self.member_id, self.instance_id, ""
+            )
             ignore: Callable[[object], None] = lambda _: None  # noqa: E731 - nobody waits for it
             self.world.send(self.client, 1, self._node, leave, 5.0, ignore, ignore)
         self._forget()

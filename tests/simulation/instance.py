@@ -10,16 +10,37 @@ from typing import TYPE_CHECKING, Any
 from bellwether_kafka.assignors.shared import RawGroup, RefusalError
 from bellwether_kafka.coordinator.control import NO_ORDERS, GroupOrders
 from bellwether_kafka.coordinator.membership import (
+    INTERNAL_ERROR,
+    Abandon,
+    Command,
+    Decide,
+    DecisionFailed,
+    DecisionReady,
+    DescribeAnswer,
+    Edge,
+    Event,
+    Evict,
+    Fatal,
+    FindCoordinator,
     GroupMembership,
+    Join,
     MembershipConfig,
+    MembershipStopped,
     MembershipView,
+    Note,
     NotLeading,
+    OffsetsFound,
+    PlanDelivered,
+    RebalanceWanted,
+    RebuildMemory,
+    Request,
+    RequestFailed,
     Role,
     State,
+    StopRequested,
+    Sync,
+    Wake,
 )
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge
 from bellwether_kafka.coordinator.observation import MemberlessCommits
 from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
 from bellwether_kafka.coordinator.planning.racks import MemberRacks
@@ -57,11 +78,11 @@ class Instance:
         self.offset_s = 0.0  # of its monotonic clock
         self.coalescing_since = 0.0
         self.channel: Channel | None = None  # where instances stand by for each other
-        self.fatal: c.Fatal | None = None
+        self.fatal: Fatal | None = None
         self._wipe()
 
     def _wipe(self) -> None:
-        self._events: deque[e.Event] = deque()
+        self._events: deque[Event] = deque()
         self._calls: dict[int, Call] = {}
         self.planner: Planner = TaskPlanner(self.world) if self.config.streams else PlainPlanner(self.world)
         self._planned: tuple[int, Any] | None = None
@@ -160,9 +181,9 @@ class Instance:
 
     def stop(self) -> None:
         if self.channel is None:
-            self.post(e.StopRequested())
+            self.post(StopRequested())
         else:
-            self.channel.hand_over(lambda: self.post(e.StopRequested()))
+            self.channel.hand_over(lambda: self.post(StopRequested()))
 
     def pause(self, seconds: float) -> None:
         self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
@@ -194,7 +215,7 @@ class Instance:
 
     # ---- the loop of the runtime -----------------------------------------------------------------------------------
 
-    def post(self, event: e.Event) -> None:
+    def post(self, event: Event) -> None:
         self._events.append(event)
         self._pump_at(self.world.clock.now)
 
@@ -210,11 +231,11 @@ class Instance:
         machine = self.machine
         assert machine is not None
         self._check_busy()
-        event: e.Event | None = None
+        event: Event | None = None
         if self._events:
             event = self._events.popleft()
         elif (deadline := machine.deadline()) is not None and deadline <= self.now() + 1e-9:
-            event = e.Wake()
+            event = Wake()
         if event is not None:
             handled = event
             self._guarded(lambda: self._handle(handled))
@@ -237,11 +258,11 @@ class Instance:
         except DiedError:
             self.crash("is killed")
 
-    def _handle(self, event: e.Event) -> None:
+    def _handle(self, event: Event) -> None:
         machine = self.machine
         assert machine is not None
         self._burn()
-        if isinstance(event, e.DescribeAnswer) and machine.state is State.WATCHING:
+        if isinstance(event, DescribeAnswer) and machine.state is State.WATCHING:
             self._observed(event)
         before = machine.state
         self.world.checks.hand_backs.handled(self, event)
@@ -276,7 +297,7 @@ class Instance:
         if machine.role.reason is NotLeading.UNKNOWN_GROUP and not self._asked_for_offsets:
             self._asked_for_offsets = True
             if self.world.committed:
-                self.world.clock.after(OFFSETS_S, self.alive(lambda: self.post(e.OffsetsFound())))
+                self.world.clock.after(OFFSETS_S, self.alive(lambda: self.post(OffsetsFound())))
 
     def _burn(self) -> None:
         if self.fuse is not None:
@@ -285,25 +306,25 @@ class Instance:
                 self.fuse = None
                 raise DiedError
 
-    def _execute(self, commands: tuple[c.Command, ...]) -> None:
+    def _execute(self, commands: tuple[Command, ...]) -> None:
         for command in commands:
             self._burn()
             self._do(command)
 
-    def _do(self, command: c.Command) -> None:
+    def _do(self, command: Command) -> None:
         self.world.checks.worked(type(command).__name__)
         match command:
-            case c.Abandon():
+            case Abandon():
                 call = self._calls.pop(command.request_id, None)
                 if call is not None:
                     call.drop()
-            case c.Decide():
+            case Decide():
                 self._decide(command)
-            case c.RebuildMemory():
+            case RebuildMemory():
                 rebuild(self, command)
-            case c.PlanDelivered():
+            case PlanDelivered():
                 self._delivered(command.generation)
-            case c.Note():
+            case Note():
                 self.world.log(f"{self.name}: {command.kind.name} {command.reason}")
                 self.world.notes[command.kind.name] += 1
                 self.world.checks.hand_backs.noted(self, command)
@@ -311,20 +332,20 @@ class Instance:
                     self.world.violate(f"{self.name}: {command.reason}")
                 if self.channel is not None:
                     self.channel.real.on_note("g", command)
-            case c.Fatal():
+            case Fatal():
                 self.world.log(f"{self.name}: FATAL {command.message}")
                 self.exit_code, self.fatal = command.exit_code, command
-            case c.MembershipStopped():
+            case MembershipStopped():
                 self.world.log(f"{self.name} has stopped")
                 self.exit_code = self.exit_code or 0
                 self._end(in_order=True)
             case _:
                 self._send(command)
 
-    def _send(self, command: c.Request) -> None:
-        at = self.world.rng.choice((1, 2, 3)) if isinstance(command, c.FindCoordinator) else command.node.node_id
-        lane = 0 if isinstance(command, c.Sync) else CONTROL_LANE
-        if isinstance(command, (c.Join, c.Evict)) and command.lane is not None:
+    def _send(self, command: Request) -> None:
+        at = self.world.rng.choice((1, 2, 3)) if isinstance(command, FindCoordinator) else command.node.node_id
+        lane = 0 if isinstance(command, Sync) else CONTROL_LANE
+        if isinstance(command, (Join, Evict)) and command.lane is not None:
             lane = command.lane
         number = command.request_id
         self._calls[number] = self.world.send(
@@ -334,7 +355,7 @@ class Instance:
             command,
             command.timeout_ms / 1000,
             self.alive(lambda answer: self._answered(answer, number)),
-            self.alive(lambda failure: self.post(e.RequestFailed(number, failure, failure.name))),
+            self.alive(lambda failure: self.post(RequestFailed(number, failure, failure.name))),
         )
 
     def _answered(self, answer: Any, number: int) -> None:
@@ -343,28 +364,28 @@ class Instance:
 
     # ---- decisions -------------------------------------------------------------------------------------------------
 
-    def _decide(self, command: c.Decide) -> None:
+    def _decide(self, command: Decide) -> None:
         plan_s = self.slow_plan_s or self.world.rng.uniform(0.005, 0.05)
         if command.dry:
             self.world.clock.after(plan_s, self.alive(lambda: compare_rebuilt(self, command)))
             return
         limit_s = command.deadline - RESERVE_S - self.now()
         if plan_s > limit_s:
-            late = e.DecisionFailed(command.generation, "not ready in time")
+            late = DecisionFailed(command.generation, "not ready in time")
             self.world.clock.after(max(0.0, limit_s), self.alive(lambda: self.post(late)))
         else:
             self.world.clock.after(plan_s, self.alive(lambda: self._plan(command)))
 
-    def _plan(self, command: c.Decide) -> None:
+    def _plan(self, command: Decide) -> None:
         raw = raw_group("g", command, MemberRacks())
         decision, findings = self._attempt(raw)
         if decision is None or findings:
             self.world.log(f"{self.name}: no plan: {'; '.join(findings)}")
-            self.post(e.DecisionFailed(command.generation, "; ".join(findings)))
+            self.post(DecisionFailed(command.generation, "; ".join(findings)))
             return
         self._planned = command.generation, decision
         topics, called_in_ms = self.planner.topics(raw), decision.called_in_ms(self.world.own_wall_ms())
-        self.post(e.DecisionReady(command.generation, decision.assignments, decision.followup, topics, called_in_ms))
+        self.post(DecisionReady(command.generation, decision.assignments, decision.followup, topics, called_in_ms))
 
     def _attempt(self, raw: RawGroup) -> Made:
         if self.world.metadata:
@@ -390,9 +411,9 @@ class Instance:
         if machine is None or self.world.clock.now < self.paused_until:
             return
         if machine.state is State.STABLE and not machine.alone and (wanted := self.planner.wanted()):
-            self.post(e.RebalanceWanted(wanted.reason, wanted.subject))
+            self.post(RebalanceWanted(wanted.reason, wanted.subject))
 
-    def _observed(self, answer: e.DescribeAnswer) -> None:
+    def _observed(self, answer: DescribeAnswer) -> None:
         if answer.state == "Stable" and self.world.metadata:
             others = [m for m in answer.members if not m.instance_id or m.instance_id != self.config.instance_id]
             seen = [(m.member_id, m.metadata, m.assignment) for m in others]

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Memory, RawGroup, RawMember
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Code
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.protocol.messages import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -109,7 +108,7 @@ class Member:
         """A dynamic member leaves, a static one just goes."""
         self.world.log(f"{self.name} closes")
         if self.instance_id is None and self.member_id and self._node is not None:
-            leave = c.Leave(0, node(self._node), "g", 5_000, self.member_id, None, "closed")
+            leave = membership.Leave(0, node(self._node), "g", 5_000, self.member_id, None, "closed")
             self.own(set())
             self.world.send(self.client, 1, self._node, leave, 5.0, lambda _: None, lambda _: None)
         self._end(drop=False)
@@ -151,7 +150,7 @@ class Member:
         return self._alive(lambda *values: work(*values) if self._rebalance == number else None)
 
     def _find(self, then: Callable[[], None]) -> None:
-        def coordinator_found(answer: e.CoordinatorAnswer) -> None:
+        def coordinator_found(answer: membership.CoordinatorAnswer) -> None:
             if answer.node is None:
                 self._after(RETRY_S, again)
             else:
@@ -161,7 +160,7 @@ class Member:
         again = self._alive(lambda: self._find(then))
         asked = self.world.rng.choice(NODES)
         failed = self._alive(lambda _: self._after(RETRY_S, again))
-        request = c.FindCoordinator(0, "g", 5_000)
+        request = membership.FindCoordinator(0, "g", 5_000)
         self.world.send(self.client, 1, asked, request, FIND_TIMEOUT_S, self._alive(coordinator_found), failed)
 
     # ---- rebalances --------------------------------------------------------------------------------------------------
@@ -175,7 +174,7 @@ class Member:
         if self._node is None:
             self._find(self._of_rebalance(self._join))
             return
-        request = c.Join(
+        request = membership.Join(
             0,
             node(self._node),
             "g",
@@ -212,11 +211,11 @@ class Member:
         self._rebalance += 1
         self._after(self.world.rng.choice((0.0, 0.01, 0.1, 0.5)), self._of_rebalance(self._join))
 
-    def _join_failed(self, _: e.Failure) -> None:
+    def _join_failed(self, _: membership.Failure) -> None:
         self._node = None
         self._after(RETRY_S, self._of_rebalance(self._join))
 
-    def _joined(self, answer: e.JoinAnswer) -> None:
+    def _joined(self, answer: membership.JoinAnswer) -> None:
         match answer.error:
             case 0:
                 self._admitted(answer)
@@ -239,7 +238,7 @@ class Member:
             self.generation = NO_GENERATION
             self.own(set())
 
-    def _admitted(self, answer: e.JoinAnswer) -> None:
+    def _admitted(self, answer: membership.JoinAnswer) -> None:
         self.member_id, self.generation = answer.member_id, answer.generation
         self.protocol = answer.protocol
         self.state = "syncing"
@@ -251,11 +250,11 @@ class Member:
         else:
             self._sync(())
 
-    def _lead(self, answer: e.JoinAnswer) -> None:
+    def _lead(self, answer: membership.JoinAnswer) -> None:
         self._planned = self.world.topics.reported()
         self._sync(self._plan(answer))
 
-    def _plan(self, answer: e.JoinAnswer) -> tuple[tuple[str, bytes], ...]:
+    def _plan(self, answer: membership.JoinAnswer) -> tuple[tuple[str, bytes], ...]:
         """A Java leader knows what the members say, and nothing else."""
         members = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         raw = RawGroup("g", answer.generation, answer.protocol, members, frozenset())
@@ -265,7 +264,7 @@ class Member:
         if self._node is None:
             self._find(self._of_rebalance(self._join))
             return
-        request = c.Sync(
+        request = membership.Sync(
             0,
             node(self._node),
             "g",
@@ -286,7 +285,7 @@ class Member:
             self._of_rebalance(self._join_failed),
         )
 
-    def _synced(self, answer: e.SyncAnswer) -> None:
+    def _synced(self, answer: membership.SyncAnswer) -> None:
         if answer.error:
             self._trouble(answer.error)
             self._rejoin_soon()
@@ -340,10 +339,10 @@ class Member:
         if self._node is None:
             self._find(lambda: None)
             return
-        request = c.Heartbeat(0, node(self._node), "g", 0, self.member_id, self.instance_id, self.generation)
+        request = membership.Heartbeat(0, node(self._node), "g", 0, self.member_id, self.instance_id, self.generation)
         sent = self.generation
 
-        def answered(answer: e.HeartbeatAnswer) -> None:
+        def answered(answer: membership.HeartbeatAnswer) -> None:
             if self.state == "stable" and self.generation == sent and answer.error:
                 self._trouble(answer.error)
                 if answer.error in (
@@ -354,7 +353,7 @@ class Member:
                 ):
                     self._rejoin_soon()
 
-        def failed(_: e.Failure) -> None:
+        def failed(_: membership.Failure) -> None:
             self._node = None
 
         self.world.send(

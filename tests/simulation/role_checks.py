@@ -8,9 +8,8 @@ leads.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Code, NotLeading, State
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.error_codes import Action, action_for
 from tests.simulation.brokers.group_states import PREPARING, STABLE
 
 if TYPE_CHECKING:
@@ -21,8 +20,13 @@ WAY_S = 1.0  # there and back, and a little
 NOBODY = (NotLeading.EMPTY, NotLeading.UNKNOWN_GROUP)
 ANOTHER_LEADS = (NotLeading.MEMBER_LEADS, NotLeading.UNDECLARED, NotLeading.BLOCKED)  # leads, and Bellwether does not
 SOON = (NotLeading.JOINING, NotLeading.TAKING_OVER)
-REPORTING = e.JoinAnswer | e.SyncAnswer | e.HeartbeatAnswer | e.DescribeAnswer
-UNTOLD = (Action.RETRY, Action.FIND, Action.USE_MEMBER_ID)  # these errors say nothing about the group
+REPORTING = membership.JoinAnswer | membership.SyncAnswer | membership.HeartbeatAnswer | membership.DescribeAnswer
+UNTOLD = (  # these errors say nothing about the group
+    Code.COORDINATOR_LOAD_IN_PROGRESS,
+    Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_COORDINATOR,
+    Code.MEMBER_ID_REQUIRED,
+)
 
 
 @dataclass(slots=True)
@@ -39,7 +43,7 @@ class Contact:
     def receive(self, answer: Any, now: float) -> None:
         if not isinstance(answer, REPORTING):
             return
-        if answer.error != Code.GROUP_ID_NOT_FOUND and action_for(answer.error) in UNTOLD and answer.error:
+        if answer.error in UNTOLD:
             return
         self.received_at = now
         self.reported = self.reported or (bool(self.wrong) and now > self.wrong_since + WAY_S)

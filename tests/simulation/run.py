@@ -11,15 +11,7 @@ from typing import Any
 
 import structlog
 
-from bellwether_kafka.coordinator.membership.broker_order import spread_hash
-from bellwether_kafka.coordinator.membership.transitions import (
-    MEMBERSHIP,
-    TAKEOVER,
-    Edge,
-    Transitions,
-    edges,
-    trigger_name,
-)
+from bellwether_kafka.coordinator.membership import MEMBERSHIP, TAKEOVER, Edge, Transitions
 from tests.simulation.applications import INPUT, OTHER, PROBING_MS
 from tests.simulation.checks import ViolationError
 from tests.simulation.faults import Faults
@@ -27,6 +19,8 @@ from tests.simulation.hostile import accept_everything
 from tests.simulation.instance import Instance
 from tests.simulation.members import Member
 from tests.simulation.world import World
+from tests.support.broker_tables import spread_hash
+from tests.support.declared_edges import edges, trigger_name
 
 CHAOS_S = 600.0
 SETTLE_S = 420.0  # a member that died before its first generation keeps its membership for 300 s

@@ -30,7 +30,7 @@ from tests.simulation.brokers.topics import partitions_of
 from tests.simulation.members import NO_GENERATION, Kind, Member
 
 if TYPE_CHECKING:
-    from bellwether_kafka.coordinator.membership import events as e
+    from bellwether_kafka.coordinator import membership
     from tests.simulation.world import World
 
 STREAMS = Kind(("stream",), cooperative=True)
@@ -174,7 +174,7 @@ class Thread(Member):
             3, self.world.subscribed, data.encode(), owned, self.generation, process.rack
         ).encode()
 
-    def _lead(self, answer: "e.JoinAnswer") -> None:
+    def _lead(self, answer: "membership.JoinAnswer") -> None:
         """Java's leader ends its process where internal topics do not fit, and the next one's after it."""
         self._planned = self.world.topics.reported()
         if not self.world.application.fits(self._planned):
@@ -184,7 +184,7 @@ class Thread(Member):
             return
         self._sync(self._plan(answer))
 
-    def _plan(self, answer: "e.JoinAnswer") -> tuple[tuple[str, bytes], ...]:
+    def _plan(self, answer: "membership.JoinAnswer") -> tuple[tuple[str, bytes], ...]:
         """The leader of an application knows what its members say and the end offsets."""
         members = tuple(RawMember(m.member_id, m.instance_id, m.metadata) for m in answer.members)
         own = frozenset(m.member_id for m in members if self.world.is_own(m.member_id))  # Java gives those nothing

@@ -12,8 +12,8 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import Decision, LongArray
 from bellwether_kafka.assignors.streams import TaskPlan
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import PROGRESS, State
-from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.planning import TASK_STALL_MS
 from bellwether_kafka.coordinator.triggers.work import NOTHING_COMMITTED, HandBack, Verdict, WorkWatch
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
@@ -137,7 +137,7 @@ class Work:
         self._conclude(answer.verdict)
         if answer.ask:
             self.asked[answer.ask.partition(":")[2]] += 1
-            self.instance.post(e.RebalanceWanted(answer.ask, PROGRESS))
+            self.instance.post(membership.RebalanceWanted(answer.ask, PROGRESS))
 
     def _offsets(self, decision: Decision[TaskPlan]) -> tuple[LongArray, LongArray]:
         """What is committed and the ends, by flat partition."""
@@ -155,4 +155,6 @@ class Work:
             return
         self.message.append(verdict)
         harm = isinstance(verdict, HandBack)
-        self.instance.post(e.StepAsideWanted(verdict.reason) if harm else e.WorkSuspected(verdict.reason))
+        self.instance.post(
+            membership.StepAsideWanted(verdict.reason) if harm else membership.WorkSuspected(verdict.reason)
+        )

@@ -6,9 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bellwether_kafka.coordinator.membership import STOCK_PROTOCOLS, Failure, MembershipConfig, SizeLimit, check_timing
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership.transitions import Edge
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.membership import (
+    STOCK_PROTOCOLS,
+    Edge,
+    Failure,
+    MembershipConfig,
+    SizeLimit,
+    check_timing,
+)
 from tests.simulation.applications import Application
 from tests.simulation.brokers.broker import Broker
 from tests.simulation.brokers.network import Call, Network
@@ -174,7 +180,7 @@ class World:
         client: str,
         lane: int,
         at: int,
-        request: c.Request,
+        request: membership.Request,
         timeout_s: float,
         answered: Callable[[Any], None],
         failed: Callable[[Failure], None],

@@ -13,26 +13,25 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, GroupMembership, MembershipConfig
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
 
 FILE = Path(__file__).with_name("membership-scenarios.jsonl")
 SEEDS = range(120)
 STEPS = 90
-NODES = tuple(e.Node(number, f"broker{number}", 9092) for number in (1, 2))
+NODES = tuple(membership.Node(number, f"broker{number}", 9092) for number in (1, 2))
 CODES = (14, 15, 16, 22, 25, 27) * 9 + (79, 81, -1, 3, 999) * 3 + (23, 24, 26, 30, 82, 69)
 PEOPLE = ("a", "d", "app-1", "consumer-2", "x-0b5f", "x-9c1d", "zz", *(f"m-{n:x}" for n in range(100, 107)))
 CROWDS = (0, 1, 2, 2, 3, 3, 11, 12, 13)
 ORDERS = (
-    *[e.RebalanceWanted("told", "told")] * 3,
-    e.StepAsideWanted("told"),
-    *[e.RebalanceOrdered("told")] * 2,
-    e.OrdersInForce("leave", ""),
-    e.OrdersInForce("", "pause"),
-    *[e.OrdersInForce("", "")] * 2,
-    *[e.ActiveRoleChanged(True, "")] * 3,
-    e.ActiveRoleChanged(False, "told"),
+    *[membership.RebalanceWanted("told", "told")] * 3,
+    membership.StepAsideWanted("told"),
+    *[membership.RebalanceOrdered("told")] * 2,
+    membership.OrdersInForce("leave", ""),
+    membership.OrdersInForce("", "pause"),
+    *[membership.OrdersInForce("", "")] * 2,
+    *[membership.ActiveRoleChanged(True, "")] * 3,
+    membership.ActiveRoleChanged(False, "told"),
 )
 
 
@@ -66,8 +65,8 @@ class Scenario:
         self.crowd = self.random.sample(PEOPLE, self.random.choice(CROWDS))
         self.leads = self.config.adopt != "take-over" and self.random.random() < 0.7
         self.mine: set[str] = set()
-        self.open: dict[int, c.Request] = {}
-        self.asked: list[c.Decide | c.RebuildMemory] = []
+        self.open: dict[int, membership.Request] = {}
+        self.asked: list[membership.Decide | membership.RebuildMemory] = []
         self.steps: list[str] = []
         self._step("start", self.machine.start(self.now))
 
@@ -75,22 +74,22 @@ class Scenario:
         for number in range(STEPS):
             if "MembershipStopped" in self.steps[-1]:
                 break
-            self._send(self._next() if number != STEPS - 10 else e.StopRequested())
+            self._send(self._next() if number != STEPS - 10 else membership.StopRequested())
         return self.steps
 
-    def _send(self, event: e.Event) -> None:
+    def _send(self, event: membership.Event) -> None:
         name = type(event).__name__
         error = getattr(event, "error", 0)
         self._step(f"{name} {error}" if error else name, self.machine.handle(event, self.now))
 
-    def _step(self, event: str, commands: tuple[c.Command, ...]) -> None:
+    def _step(self, event: str, commands: tuple[membership.Command, ...]) -> None:
         for command in commands:
             match command:
-                case c.Abandon():
+                case membership.Abandon():
                     self.open.pop(command.request_id, None)
-                case c.Decide():
+                case membership.Decide():
                     self.asked.append(command)
-            if isinstance(command, c.Request):
+            if isinstance(command, membership.Request):
                 self.open[command.request_id] = command
         deadline = self.machine.deadline()
         due = "never" if deadline is None else f"{deadline - self.now:.6f}"
@@ -99,7 +98,7 @@ class Scenario:
         asked = " ".join(type(command).__name__ for command in commands)
         self.steps.append(f"{event} > {asked} {print_of}")
 
-    def _next(self) -> e.Event:
+    def _next(self) -> membership.Event:
         pick = self.random.random()
         if pick < 0.05:
             return self.random.choice(ORDERS)
@@ -112,70 +111,82 @@ class Scenario:
             number = self.random.choice(sorted(self.open))
             request = self.open.pop(number)
             if pick < 0.11:
-                return e.RequestFailed(number, self.random.choice([*e.Failure, *[e.Failure.DISCONNECTED] * 4]), "told")
+                return membership.RequestFailed(
+                    number, self.random.choice([*membership.Failure, *[membership.Failure.DISCONNECTED] * 4]), "told"
+                )
             return self._answer(number, request, 0 if pick < 0.8 else self.random.choice(CODES))
         deadline = self.machine.deadline()
         if deadline is None or pick > 0.98:
             self.now += self.random.choice([0.001, 0.5, 3.0, 11.0, 400.0])
         else:
             self.now = max(self.now, deadline)
-        return e.Wake()
+        return membership.Wake()
 
-    def _planned(self, asked: c.Decide | c.RebuildMemory) -> e.Event:
+    def _planned(self, asked: membership.Decide | membership.RebuildMemory) -> membership.Event:
         good, number = self.random.random() < 0.85, asked.generation
-        if isinstance(asked, c.Decide) and asked.dry:
+        if isinstance(asked, membership.Decide) and asked.dry:
             worth = self.random.random() < 0.5
-            return e.ComparisonReady(number, worth, "told", ("t",)) if good else e.ComparisonFailed(number, "told")
+            return (
+                membership.ComparisonReady(number, worth, "told", ("t",))
+                if good
+                else membership.ComparisonFailed(number, "told")
+            )
         plan = tuple((member.member_id, b"for " + member.member_id.encode()) for member in asked.members)
         pending = self.random.random() < 0.3
-        return e.DecisionReady(number, plan, pending, ("t",)) if good else e.DecisionFailed(number, "told")
+        return (
+            membership.DecisionReady(number, plan, pending, ("t",))
+            if good
+            else membership.DecisionFailed(number, "told")
+        )
 
-    def _answer(self, number: int, request: c.Request, error: int) -> e.Event:
+    def _answer(self, number: int, request: membership.Request, error: int) -> membership.Event:
         match request:
-            case c.FindCoordinator():
-                return e.CoordinatorAnswer(number, error, None if error else self.random.choice((NODES[0], *NODES)))
-            case c.Describe():
+            case membership.FindCoordinator():
+                return membership.CoordinatorAnswer(
+                    number, error, None if error else self.random.choice((NODES[0], *NODES))
+                )
+            case membership.Describe():
                 return self._described(number, error)
-            case c.Join() if not error and not request.member_id and request.instance_id is None:
+            case membership.Join() if not error and not request.member_id and request.instance_id is None:
                 self.mine.add(f"bw-{number}")
-                return e.JoinAnswer(number, 79, member_id=f"bw-{number}")
-            case c.Join():
+                return membership.JoinAnswer(number, 79, member_id=f"bw-{number}")
+            case membership.Join():
                 return self._joined(number, error, request)
-            case c.Sync():
-                return e.SyncAnswer(number, error, b"" if error else b"bytes")
-            case c.Heartbeat():
-                return e.HeartbeatAnswer(number, error)
-            case c.Evict():
+            case membership.Sync():
+                return membership.SyncAnswer(number, error, b"" if error else b"bytes")
+            case membership.Heartbeat():
+                return membership.HeartbeatAnswer(number, error)
+            case membership.Evict():
                 self.crowd = [m for m in self.crowd if error or m not in request.member_ids]
                 self.leads = self.leads or not error
-                return e.LeaveAnswer(number, error)
-            case c.Leave():
+                return membership.LeaveAnswer(number, error)
+            case membership.Leave():
                 self.mine.discard(request.member_id)
-                return e.LeaveAnswer(number, error)
+                return membership.LeaveAnswer(number, error)
 
-    def _described(self, number: int, error: int) -> e.Event:
+    def _described(self, number: int, error: int) -> membership.Event:
         state = self.random.choice(["Stable"] * 4 + ["PreparingRebalance"] * 2 + ["CompletingRebalance", "Dead"])
         ids = self.random.sample([*self.crowd, *sorted(self.mine)], len(self.crowd) + len(self.mine))
         members = tuple(
-            e.DescribedMember(m, f"i-{m}" if m == "d" else None, b"metadata", b"assignment", m) for m in ids
+            membership.DescribedMember(m, f"i-{m}" if m == "d" else None, b"metadata", b"assignment", m) for m in ids
         )
         kind = "consumer" if self.random.random() < 0.99 else "connect"
         if not members:
-            return e.DescribeAnswer(number, error, "Empty")
-        return e.DescribeAnswer(number, error, state, kind, self.config.protocols[0], members)
+            return membership.DescribeAnswer(number, error, "Empty")
+        return membership.DescribeAnswer(number, error, state, kind, self.config.protocols[0], members)
 
-    def _joined(self, number: int, error: int, request: c.Join) -> e.Event:
+    def _joined(self, number: int, error: int, request: membership.Join) -> membership.Event:
         own = request.member_id or f"bw-{number}"
         if error:
-            return e.JoinAnswer(number, error, member_id=own if error == 79 else "")
+            return membership.JoinAnswer(number, error, member_id=own if error == 79 else "")
         self.generation += 1
         leads = self.leads or not self.crowd
         leader = own if leads else self.crowd[0]
-        crowd = (e.JoinedMember(m, f"i-{m}" if m == "d" else None, b"theirs") for m in self.crowd)
-        members = (e.JoinedMember(own, request.instance_id, b"own"), *crowd)
+        crowd = (membership.JoinedMember(m, f"i-{m}" if m == "d" else None, b"theirs") for m in self.crowd)
+        members = (membership.JoinedMember(own, request.instance_id, b"own"), *crowd)
         skip = leads and request.instance_id is not None and self.random.random() < 0.3
         protocol = request.protocols[0][0]
-        return e.JoinAnswer(number, 0, self.generation, protocol, leader, own, skip, members if leads else ())
+        return membership.JoinAnswer(number, 0, self.generation, protocol, leader, own, skip, members if leads else ())
 
 
 def _values(thing: Any) -> Any:

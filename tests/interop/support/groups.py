@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, tables
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, buckets_for, unavoidable
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, wait_settled, wait_until
 from tests.interop.support.raw import GroupMember, RawError, describe
 from tests.interop.support.rebalances import last_rebalance
+from tests.support.broker_tables import BrokerTable
 
 RACKS = ("az1", "az2", "az3")
 # Clients that send client.rack.
@@ -106,9 +106,9 @@ def in_the_way(listing: Sequence[GroupMember], leader: str, leader_kind: str = "
     Member ids are the broker's, and one in sixteen is in that slot (see `succession`).
     """
     members = {m.member_id: m for m in listing if m.instance_id != INSTANCE}
-    table = MemberTable(HashOrder.JAVA, buckets_for(len(members) + 1, HashOrder.JAVA))
+    table = BrokerTable().grown(len(members) + 1)
     wrong = {leader} & members.keys() if leader_kind and f"-{leader_kind}-" not in leader else set()
-    ahead = {*unavoidable(members, table)} | wrong
+    ahead = {*table.unavoidable(members)} | wrong
     if not ahead and not _can_be_taken_over([*members]):
         return [*members.values()]
     return [members[member_id] for member_id in ahead]

@@ -14,9 +14,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import MembershipConfig
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX
 from bellwether_kafka.coordinator.planning.inspection import RECORD_SHARE
 from tests.lab.bench.report import Figures, figure, percentiles, print_and_save
@@ -80,8 +79,8 @@ class Leader(Instance):
         self._joined_at = 0.0
         self._queued = False  # events that have come are handled together
 
-    def post(self, event: e.Event) -> None:
-        if isinstance(event, e.JoinAnswer):
+    def post(self, event: membership.Event) -> None:
+        if isinstance(event, membership.JoinAnswer):
             self._joined_at = self.world.clock.now
         super().post(event)
 
@@ -94,13 +93,13 @@ class Leader(Instance):
         self._queued = False
         super()._pump()
 
-    def _decide(self, command: c.Decide) -> None:
+    def _decide(self, command: membership.Decide) -> None:
         self.processor.when_free(self.alive(lambda: self._plan(command)))
 
-    def _send(self, command: c.Request) -> None:
-        if isinstance(command, c.Heartbeat):
+    def _send(self, command: membership.Request) -> None:
+        if isinstance(command, membership.Heartbeat):
             self.heartbeats.append(self.processor.now)
-        elif isinstance(command, c.Sync) and command.assignments:
+        elif isinstance(command, membership.Sync) and command.assignments:
             self.shares.append(self.processor.now - self._joined_at)
         super()._send(command)
 

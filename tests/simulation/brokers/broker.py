@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import (
     Code,
     CoordinatorAnswer,
@@ -15,7 +16,6 @@ from bellwether_kafka.coordinator.membership import (
     Node,
     SyncAnswer,
 )
-from bellwether_kafka.coordinator.membership import commands as c
 from tests.simulation.brokers.group_model import Group
 from tests.simulation.brokers.hooks import Hooks
 from tests.simulation.brokers.member_entries import Record, Reply
@@ -86,8 +86,8 @@ class Broker:
 
     # ---- requests --------------------------------------------------------------------------------------------------
 
-    def serve(self, at: int, client_id: str, request: c.Request, reply: Reply) -> None:
-        if isinstance(request, c.FindCoordinator):
+    def serve(self, at: int, client_id: str, request: membership.Request, reply: Reply) -> None:
+        if isinstance(request, membership.FindCoordinator):
             coordinator = self.coordinator
             error = Code.COORDINATOR_NOT_AVAILABLE if coordinator is None else Code.NONE
             reply(CoordinatorAnswer(0, error, None if coordinator is None else node(coordinator)))
@@ -99,34 +99,34 @@ class Broker:
             serve(self.group, request, client_id, reply)
 
 
-def serve(group: Group, request: c.Request, client_id: str, reply: Reply) -> None:
+def serve(group: Group, request: membership.Request, client_id: str, reply: Reply) -> None:
     """What the group's coordinator node does with a request about it."""
     match request:
-        case c.Join():
+        case membership.Join():
             group.join(request, client_id, reply)
-        case c.Sync():
+        case membership.Sync():
             group.sync(request, reply)
-        case c.Heartbeat():
+        case membership.Heartbeat():
             group.heartbeat(request.member_id, request.instance_id, request.generation, reply)
-        case c.Leave():
+        case membership.Leave():
             group.leave(request, reply)
-        case c.Evict():
+        case membership.Evict():
             errors = [group.remove(member_id, None) for member_id in request.member_ids]
             reply(LeaveAnswer(0, next((error for error in errors if error), 0)))
-        case c.Describe():
+        case membership.Describe():
             reply(group.describe())
 
 
-def refusal(request: c.Request, error: int) -> Any:
+def refusal(request: membership.Request, error: int) -> Any:
     """The answer with nothing but an error."""
     match request:
-        case c.Join():
+        case membership.Join():
             return JoinAnswer(0, error)
-        case c.Sync():
+        case membership.Sync():
             return SyncAnswer(0, error)
-        case c.Heartbeat():
+        case membership.Heartbeat():
             return HeartbeatAnswer(0, error)
-        case c.Describe():
+        case membership.Describe():
             return DescribeAnswer(0, error)
         case _:
             return LeaveAnswer(0, error)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from tests.simulation.brokers.member_entries import Record
+from tests.support.broker_tables import HashOrder
 
 
 @dataclass

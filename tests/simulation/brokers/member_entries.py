@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from bellwether_kafka.coordinator.membership import DescribedMember, Join, JoinAnswer, SyncAnswer
-from bellwether_kafka.coordinator.membership.broker_order import BUCKETS_MIN, HashOrder, buckets_for, spread_hash
 from tests.simulation.clock import Handle
+from tests.support.broker_tables import BrokerTable, HashOrder
 
 Reply = Callable[[Any], None]
 
@@ -76,28 +75,23 @@ class Record:
     member_entries: tuple[GroupMember, ...]
 
 
-_spread_hash = lru_cache(maxsize=100_000)(spread_hash)
-
-
 @dataclass
 class Table:
     """The broker's hash table: by bucket, then by arrival (Java) or by hash (Scala); it never shrinks."""
 
     order: HashOrder = HashOrder.JAVA
     member_entries: dict[str, GroupMember] = field(default_factory=dict)
-    buckets: int = BUCKETS_MIN
+    shape: BrokerTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shape = BrokerTable(self.order)
 
     def put(self, member_entry: GroupMember) -> None:
         self.member_entries[member_entry.member_id] = member_entry
-        self.buckets = max(self.buckets, buckets_for(len(self.member_entries), self.order))
+        self.shape = self.shape.grown(len(self.member_entries))
 
     def holder(self, instance_id: str) -> GroupMember | None:
         return next((s for s in self.member_entries.values() if s.instance_id == instance_id), None)
 
     def listed(self) -> list[GroupMember]:
-        return sorted(self.member_entries.values(), key=self._place)
-
-    def _place(self, member_entry: GroupMember) -> tuple[int, int]:
-        spread = _spread_hash(member_entry.member_id)
-        signed = spread - (1 << 32) if spread >> 31 else spread
-        return spread & (self.buckets - 1), signed if self.order is HashOrder.SCALA else 0
+        return [self.member_entries[member_id] for member_id in self.shape.listed(self.member_entries)]

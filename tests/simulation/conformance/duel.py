@@ -19,31 +19,30 @@ from typing import Any
 from kafka.protocol.admin.groups import DescribeGroupsResponse
 from kafka.protocol.consumer.group import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka.group_messages import answer, message
 from bellwether_kafka.coordinator.membership import Code
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from tests.interop.support.raw import find_coordinator
 from tests.simulation.brokers.broker import serve
 from tests.simulation.brokers.group_model import Group
 from tests.simulation.brokers.group_states import EMPTY, PREPARING
 from tests.simulation.brokers.hooks import Hooks
 from tests.simulation.clock import Clock
+from tests.support.broker_tables import HashOrder
 
-NODE = e.Node(1, "broker1", 9092)
+NODE = membership.Node(1, "broker1", 9092)
 CLIENT_ID = "duel"
 ANSWER_LIMIT_S = float(os.environ.get("BELLWETHER_DUEL_LIMIT_S", "60"))
 Scenario = list[str]
 NOISE = re.compile(r"request_id=0, |node=Node\(.*?\), |group_id='.*?', |, timeout_ms=0(, lane=(0|None))?")
 
 VERSIONS: dict[type[Any], tuple[int, Any]] = {
-    c.Join: (9, JoinGroupResponse),
-    c.Sync: (5, SyncGroupResponse),
-    c.Heartbeat: (4, HeartbeatResponse),
-    c.Leave: (5, LeaveGroupResponse),
-    c.Evict: (5, LeaveGroupResponse),
-    c.Describe: (5, DescribeGroupsResponse),
+    membership.Join: (9, JoinGroupResponse),
+    membership.Sync: (5, SyncGroupResponse),
+    membership.Heartbeat: (4, HeartbeatResponse),
+    membership.Leave: (5, LeaveGroupResponse),
+    membership.Evict: (5, LeaveGroupResponse),
+    membership.Describe: (5, DescribeGroupsResponse),
 }
 
 
@@ -57,13 +56,13 @@ class Wire:
     def __init__(self, host: str, port: int) -> None:
         self._socket = socket.create_connection((host, port), timeout=ANSWER_LIMIT_S)
         self._number = 0
-        self._sent: c.Request | None = None
+        self._sent: membership.Request | None = None
 
     @property
     def busy(self) -> bool:
         return self._sent is not None
 
-    def send(self, command: c.Request) -> None:
+    def send(self, command: membership.Request) -> None:
         self._number += 1
         self._sent = command
         request = message(command)
@@ -81,7 +80,7 @@ class Wire:
         version, kind = VERSIONS[type(command)]
         return answer(command, kind.decode(data, version=version, header=True))
 
-    def ask(self, command: c.Request) -> Any:
+    def ask(self, command: membership.Request) -> Any:
         self.send(command)
         return self.poll(ANSWER_LIMIT_S)
 
@@ -114,7 +113,7 @@ class Call:
     """One request at both; answered by the model as soon as `heard` has something."""
 
     who: Person
-    command: c.Request
+    command: membership.Request
     wire: Wire
     received: list[Any] = field(default_factory=list)
     came: Any = None  # the broker's answer, if it was read before the model was asked
@@ -164,7 +163,7 @@ class Duel:
     ) -> None:
         self.do(
             who,
-            c.Join(
+            membership.Join(
                 0,
                 NODE,
                 self.group_id,
@@ -189,24 +188,27 @@ class Duel:
         generation = who.generation if generation is None else generation
         protocol = self.group.protocol if protocol is None else protocol
         self.do(
-            who, c.Sync(0, NODE, self.group_id, 0, who.member_id, who.instance_id, generation, protocol or "x", plan)
+            who,
+            membership.Sync(
+                0, NODE, self.group_id, 0, who.member_id, who.instance_id, generation, protocol or "x", plan
+            ),
         )
 
     def heartbeat(self, who: Person, *, generation: int | None = None) -> None:
         generation = who.generation if generation is None else generation
-        self.do(who, c.Heartbeat(0, NODE, self.group_id, 0, who.member_id, who.instance_id, generation))
+        self.do(who, membership.Heartbeat(0, NODE, self.group_id, 0, who.member_id, who.instance_id, generation))
 
     def leave(self, who: Person, *, member_id: str | None = None, instance_id: str | None = None) -> None:
         """Itself by default; another member by its id; a static one by its instance id and an empty member id."""
         target = who.member_id if member_id is None else member_id
-        self.do(who, c.Leave(0, NODE, self.group_id, 0, target, instance_id, ""))
+        self.do(who, membership.Leave(0, NODE, self.group_id, 0, target, instance_id, ""))
 
-    def do(self, who: Person, command: c.Request) -> None:
+    def do(self, who: Person, command: membership.Request) -> None:
         self.scenario.append(f"{who.name}: {self._short(command)}")
         wire = self._idle_wire()
         wire.send(command)
         call = Call(who, command, wire)
-        if isinstance(command, c.Join):
+        if isinstance(command, membership.Join):
             call.came = self._learn_id(call)
         self._ask_model(call)
         self._open.append(call)
@@ -240,7 +242,7 @@ class Duel:
     def _learn_id(self, call: Call) -> Any:
         """The id that the broker makes for a JoinGroup without one; its answer too if it has come with it."""
         command = call.command
-        assert isinstance(command, c.Join)
+        assert isinstance(command, membership.Join)
         if command.member_id:
             return None
         deadline = time.monotonic() + ANSWER_LIMIT_S
@@ -266,7 +268,7 @@ class Duel:
     # ---- both sides ------------------------------------------------------------------------------------------------
 
     def _ask_model(self, call: Call) -> None:
-        if isinstance(call.command, c.Join):
+        if isinstance(call.command, membership.Join):
             call.who.parked = True
         serve(self.group, call.command, CLIENT_ID, call.received.append)
 
@@ -292,15 +294,15 @@ class Duel:
         self.scenario.append(f"    {call.who.name} hears {self._short(came)}")
         if _essence(expected) != _essence(came):
             raise self._mismatch(f"the model said {self._short(expected)}")
-        if isinstance(came, e.JoinAnswer):
+        if isinstance(came, membership.JoinAnswer):
             call.who.parked = False
             if came.error in (0, Code.MEMBER_ID_REQUIRED):
                 call.who.member_id = came.member_id
             if not came.error:
                 call.who.generation = came.generation
 
-    def _described(self) -> e.DescribeAnswer:
-        seen: e.DescribeAnswer = self._observer.ask(c.Describe(0, NODE, self.group_id, 0))
+    def _described(self) -> membership.DescribeAnswer:
+        seen: membership.DescribeAnswer = self._observer.ask(membership.Describe(0, NODE, self.group_id, 0))
         return seen
 
     def _compare_pictures(self) -> None:
@@ -325,14 +327,18 @@ class Duel:
 
 def _essence(received: Any) -> Any:
     """An answer without what nobody reads: fields beside an error."""
-    if isinstance(received, e.JoinAnswer) and received.error:
-        return e.JoinAnswer(
+    if isinstance(received, membership.JoinAnswer) and received.error:
+        return membership.JoinAnswer(
             0, received.error, member_id=received.member_id if received.error == Code.MEMBER_ID_REQUIRED else ""
         )
-    return replace(received, assignment=b"") if isinstance(received, e.SyncAnswer) and received.error else received
+    return (
+        replace(received, assignment=b"")
+        if isinstance(received, membership.SyncAnswer) and received.error
+        else received
+    )
 
 
-def _picture(seen: e.DescribeAnswer) -> e.DescribeAnswer:
+def _picture(seen: membership.DescribeAnswer) -> membership.DescribeAnswer:
     """What DescribeGroups shows without the address of the client; an empty group has nothing but its state."""
     members = tuple(replace(member, client_host="") for member in seen.members)
     return replace(seen, members=members, message="", protocol_type="" if seen.state == EMPTY else seen.protocol_type)

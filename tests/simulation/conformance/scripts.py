@@ -9,12 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import BROKER_39, CURRENT
 from tests.simulation.brokers.group_states import COMPLETING, PREPARING, STABLE
 from tests.simulation.conformance.by_seed import BySeed, Protocols, metadata
 from tests.simulation.conformance.duel import Duel, MismatchError, Person
+from tests.support.broker_tables import HashOrder
 
 Script = Callable[[Duel], None]
 
@@ -219,13 +219,13 @@ def growing_table(duel: Duel) -> None:
     for person in many:
         duel.join(person, ranged())
         duel.join(person, ranged())
-    assert duel.group.table.buckets == 128
+    assert duel.group.table.shape.buckets == 128
     for person in many:
         duel.leave(door, member_id=person.member_id)
     for person in (a, b, s):
         duel.join(person, ranged())
     duel.leave(door)
-    assert duel.group.table.buckets == 128
+    assert duel.group.table.shape.buckets == 128
     for _ in range(2):
         leader = next(p for p in (a, b, s) if p.member_id == duel.group.leader)
         duel.leave(door, member_id=leader.member_id)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.membership import (
+    INTERNAL_ERROR,
     Event,
     MembershipConfig,
     MembershipView,
@@ -20,7 +21,6 @@ from bellwether_kafka.coordinator.membership import (
     Role,
     State,
 )
-from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR
 from bellwether_kafka.coordinator.runtime import Observers, Outside, Service
 from bellwether_kafka.coordinator.triggers import ProbingFacts
 from bellwether_kafka.coordinator.triggers.probing import Prober

@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.assignors.shared import Rule
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.control import Absence, PlacementKind, PlacementOrder, Stage, Until, absence_update
 from bellwether_kafka.coordinator.control.absence import left_behind
 from bellwether_kafka.coordinator.guard import members
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
 from bellwether_kafka.protocol.primitives import TaskId
 from tests.simulation.applications import RECORDS
 from tests.simulation.faults import Faults
@@ -88,17 +87,17 @@ class Guard:
         if self._ended:
             return
         self.world.clock.after(self.world.more.uniform(*GUARD_REFRESH_S), self._refresh)
-        request = c.Describe(0, e.Node(0, "", 0), "g", 5_000)
+        request = membership.Describe(0, membership.Node(0, "", 0), "g", 5_000)
         at = self.world.broker.coordinator or 1
         self.world.send(f"guard-{self._name}.0", 9, at, request, 5.0, self._take, lambda _: None)
 
-    def _take(self, answer: e.DescribeAnswer) -> None:
+    def _take(self, answer: membership.DescribeAnswer) -> None:
         if not self._ended:  # a member that joins later belongs to another process
             listed = tuple(replace(m, client_id=self._guards.called(m.client_id)) for m in answer.members)
             self._seen = members.updated(self._seen, replace(answer, members=listed))
             alike = [m.member_id for m in listed if m.client_id == self._guards.called(self._member.client)]
             beside = self._member.member_id in alike and len(alike) > 1
-            self._beside_another |= beside and answer.state in e.FINISHED
+            self._beside_another |= beside and answer.state in membership.FINISHED
 
     def end(self) -> None:
         self._ended = True
@@ -143,7 +142,7 @@ class Evacuation:
                 self._remove_left_behind()
         return self
 
-    def _listed(self) -> e.DescribeAnswer:
+    def _listed(self) -> membership.DescribeAnswer:
         """With client ids as they are configured, which outlive a restart."""
         answer = self.world.broker.group.describe()
         members = tuple(replace(m, client_id=m.client_id.partition(".")[0]) for m in answer.members)
@@ -155,7 +154,7 @@ class Evacuation:
         left = left_behind(self._order, self._absence, answer) if self._absence is not None else ()
         if left:
             remove(self.world, left, f"the order to empty {self.process.name}")
-        if answer.state in e.REBALANCING:
+        if answer.state in membership.REBALANCING:
             self.world.clock.after(REFRESH_S, self._remove_left_behind)
 
     def given(self, thread: Thread, tasks: frozenset[TaskId]) -> None:
@@ -178,7 +177,7 @@ def remove(world: "World", member_ids: tuple[str, ...], by: str, *, may_err: boo
             world.violate(f"{by} removes {member.member_id}, and {member.name} lives")
     world.log(f"{by} removes {', '.join(member_ids)}")
     at = world.broker.coordinator or 1
-    request = c.Evict(0, e.Node(at, "", 0), "g", 5_000, member_ids, by)
+    request = membership.Evict(0, membership.Node(at, "", 0), "g", 5_000, member_ids, by)
     world.send("remover.0", 9, at, request, 5.0, lambda _: None, lambda _: None)
 
 
@@ -234,4 +233,4 @@ def restarted(world: "World", process: Process) -> None:
 def _want_a_rebalance(world: "World", why: str) -> None:
     for instance in world.instances:
         if instance.leads:
-            instance.post(e.RebalanceOrdered(why))
+            instance.post(membership.RebalanceOrdered(why))

@@ -8,8 +8,8 @@ simulated is the order: Bellwether comes into the rebalance, then ghosts are rem
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Adopt, NotLeading, Obstacle, State
-from bellwether_kafka.coordinator.membership import events as e
 from tests.simulation.instance import Instance
 from tests.simulation.scenes.absences import remove
 
@@ -38,7 +38,7 @@ class Ghosts:
             return
         machine = self.instance.machine
         if machine is not None and machine.state is State.WATCHING and self._comes_before:
-            self.instance.post(e.DeathsProven(self.world.broker.group.describe(), dead))
+            self.instance.post(membership.DeathsProven(self.world.broker.group.describe(), dead))
         self.world.clock.after(IN_FRONT_POLL_S, lambda: self._remove(dead, self.world.clock.now + WAIT_S))
 
     def _remove(self, dead: tuple[str, ...], limit: float) -> None:

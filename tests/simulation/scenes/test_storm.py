@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import GroupMembership
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
 from tests.simulation.scenes.storm import Storm, line
 
 
@@ -22,9 +21,9 @@ def test_work_that_grows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """An instance that sends each of its plans three times."""
     handle = GroupMembership.handle
 
-    def thrice(self: GroupMembership, event: e.Event, now: float) -> tuple[c.Command, ...]:
+    def thrice(self: GroupMembership, event: membership.Event, now: float) -> tuple[membership.Command, ...]:
         commands = handle(self, event, now)
-        syncs = [command for command in commands if isinstance(command, c.Sync)]
+        syncs = [command for command in commands if isinstance(command, membership.Sync)]
         more = [replace(sync, request_id=sync.request_id + 10**6 * n) for sync in syncs for n in (1, 2)]
         return (*commands, *more)
 

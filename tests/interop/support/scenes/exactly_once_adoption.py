@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, unavoidable
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
@@ -22,6 +21,7 @@ from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, StreamsApp
 from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
+from tests.support.broker_tables import BrokerTable
 
 INSTANCES = ("app-1", "app-2", "app-3")
 PARTITIONS, KEYS, RECORDS, PER_SECOND = 4, 300, 3_000, 200
@@ -31,7 +31,7 @@ STALL_MS = 500
 STEPS = ("ended", "launched", "state")
 NOT_LED = "not taken over: under exactly_once_v2"
 PATIENT_ADOPTION = {"session_timeout_ms": 10_000, "roll_ms_max": 6_000}
-TABLE = MemberTable(HashOrder.JAVA, 16)  # that of twelve members at most
+TABLE = BrokerTable()  # that of twelve members at most
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Adoption:
         """The members that led although a new id of Bellwether's could have sorted before theirs: one in sixteen ids
         is in the first bucket of the broker's table, which no new id sorts before."""
         others = [leader for leader in self.leaders if not leader.startswith(INSTANCE)]
-        return [leader for leader in others if not unavoidable([leader], TABLE)]
+        return [leader for leader in others if not TABLE.unavoidable([leader])]
 
 
 class Stage:

@@ -12,7 +12,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership import tables
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder, sorts_first, spread_hash
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.interop.support.jvm import BROKER_39, CURRENT
 from tests.interop.support.raw import (
@@ -26,6 +25,7 @@ from tests.interop.support.raw import (
     member_ids,
     text,
 )
+from tests.support.broker_tables import BrokerTable, HashOrder
 
 RELEASES = {"4.3": CURRENT, "3.9": BROKER_39}
 SESSION_MS = 30_000
@@ -171,14 +171,15 @@ class Trial:
     def _newcomer(self, tally: Tally) -> Candidate:
         """With an id that sorts first, if one is found."""
         listing = self._door.listing()
-        possible_tables = tables(listing)
+        possible_tables = [BrokerTable(HashOrder(table.order.value), table.buckets) for table in tables(listing)]
         assert possible_tables, f"neither order lists these members so: {listing}"
         for order in {table.order for table in possible_tables}:
             tally.orders[order.value] += 1
         newcomer = Candidate(self._bootstrap, self._group)
         for _ in range(ROLLS_MAX):
             tally.rolls += 1
-            if sorts_first(listing, newcomer.reserve(), possible_tables):
+            own = newcomer.reserve()
+            if all(table.before(listing, own) == table.unavoidable(listing) for table in possible_tables):
                 return newcomer
             newcomer.leave()
         newcomer.reserve()  # one in 500 groups has hardly any id that sorts first in all tables that list it so
@@ -197,20 +198,18 @@ class Trial:
         now = self._members[0].leader
         tally.successions += 1
         tally.by_listing += now == left[0]
-        foretold = {m for table in tables(listing) for m in first_of(left, table.order, table.buckets)}
+        possible = [BrokerTable(HashOrder(table.order.value), table.buckets) for table in tables(listing)]
+        foretold = {m for table in possible for m in first_of(left, table)}
         if len(foretold) == 1:
             tally.hash_sure += 1
             tally.by_hash += foretold == {now}
         return left[0], now
 
 
-def first_of(members: list[str], order: HashOrder, buckets: int) -> list[str]:
+def first_of(members: list[str], table: BrokerTable) -> list[str]:
     """Who can be first by hash alone: one member, or those who share the first bucket of Java's table."""
-    lowest = min(spread_hash(m) & (buckets - 1) for m in members)
-    in_front = [m for m in members if spread_hash(m) & (buckets - 1) == lowest]
-    if order is HashOrder.JAVA:
-        return in_front
-    return [min(in_front, key=lambda m: spread_hash(m) ^ 1 << 31)]
+    first = min(map(table.place, members))
+    return [m for m in members if table.place(m) == first]
 
 
 def trials(bootstrap: str, groups: int, members_max: int, seed: int) -> Tally:

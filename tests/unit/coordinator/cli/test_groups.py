@@ -30,17 +30,17 @@ from bellwether_kafka.coordinator.membership import (
     Request,
     RequestFailed,
 )
-from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.coordinator.observation import LagRefreshes, Shadow, Sources
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.own_bytes import own_subscription
 from tests.unit.coordinator.cli.described import GROUPS, Described
 
 pytestmark = pytest.mark.embedded
 
 FIRST, SECOND = "app-0af1c2d3-1111-4222-8333-444455556666", "app-0bc2c2d3-1111-4222-8333-444455556666"
-INSTANCE = DescribedMember("bellwether-1", "bellwether", subscription(("orders",)), b"", "bellwether", "/h")
+INSTANCE = DescribedMember("bellwether-1", "bellwether", own_subscription("orders"), b"", "bellwether", "/h")
 OTHERS = {
     "empty": DescribeAnswer(0, 0, "Empty", "consumer"),
     "led": DescribeAnswer(0, 0, "Stable", "consumer", "range", (*GROUPS["stable"].members, INSTANCE)),

@@ -11,12 +11,12 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Node
-from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.paths import ROOT
 from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.own_bytes import own_subscription
 from tests.unit.coordinator.cli.described import Described
 from tests.unit.coordinator.cli.every_command import write_files
 
@@ -76,7 +76,7 @@ def orders_member(letter: str, rack: str, partitions: range) -> DescribedMember:
 
 
 MEMBERS = (orders_member("a", "az1", range(3)), orders_member("b", "az2", range(3, 6)))
-INSTANCE = DescribedMember("bellwether-1", "bellwether", subscription(("orders",)), b"", "bellwether", "/10.0.0.9")
+INSTANCE = DescribedMember("bellwether-1", "bellwether", own_subscription("orders"), b"", "bellwether", "/10.0.0.9")
 SHOWN = {
     "billing": DescribeAnswer(0, 0, "Empty", "consumer"),
     "orders": DescribeAnswer(0, 0, "Stable", "consumer", "range", MEMBERS),

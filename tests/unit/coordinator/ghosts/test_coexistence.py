@@ -7,8 +7,7 @@ import pytest
 
 from bellwether_kafka.coordinator.ghosts import Conversion, ConversionWatch, conversion
 from bellwether_kafka.coordinator.ghosts.coexistence import WEDGED_S, WedgeFinder
-from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, MembershipConfig
-from bellwether_kafka.coordinator.membership.lead_rules import NOT_TO_BE_CONVERTED, with_own
+from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 
@@ -110,17 +109,6 @@ def test_only_changes_are_reported() -> None:
     for seen in (group(member("a")), group(member("a")), group(state="Dead"), group(member("a", b"x"))):
         watch.on_seen("orders", seen)
     assert reported == [("orders", True), ("orders", False)]
-
-
-def test_blocking_puts_user_data_into_bellwethers_own_assignment_alone() -> None:
-    assignments = (("me", b"mine"), ("a", b"theirs"))
-    blocked = MembershipConfig("orders", online_conversion="block")
-    (mine, own), theirs = with_own(assignments, "me", blocked)
-    assert mine == "me"
-    assert ConsumerProtocolAssignment.decode(own) == ConsumerProtocolAssignment(user_data=NOT_TO_BE_CONVERTED)
-    assert theirs == ("a", b"theirs")
-    assert with_own(assignments, "me", MembershipConfig("orders")) == assignments
-    assert with_own((), "me", blocked) == ()
 
 
 # ---- KAFKA-20570 -----------------------------------------------------------------------------------------------------

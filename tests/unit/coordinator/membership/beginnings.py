@@ -3,15 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from bellwether_kafka.coordinator.membership import State
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from bellwether_kafka.coordinator.membership.takeover.own_id import BATCH
-from bellwether_kafka.coordinator.membership.transitions import Step
-from tests.unit.coordinator.membership.playbook import ME, Play, member
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.membership import State, Step
+from tests.unit.coordinator.membership.playbook import DRY_RUN, ME, Play, member
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     BAD,
+    BATCH,
     COOPERATIVE,
     FENCED,
     FIVE,
@@ -37,14 +34,14 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
 INVALID, LOADING, NOT_COORDINATOR, REBALANCE, UNEXPECTED = 24, 14, 16, 27, 99
 
 
-UNSUPPORTED, MALFORMED = e.Failure.UNSUPPORTED, e.Failure.MALFORMED
+UNSUPPORTED, MALFORMED = membership.Failure.UNSUPPORTED, membership.Failure.MALFORMED
 
 
 STOP, LEAVE, PAUSE, NOTHING = (
-    e.StopRequested(),
-    e.OrdersInForce("an operator says so", ""),
-    e.OrdersInForce("", "paused"),
-    e.OrdersInForce("", ""),
+    membership.StopRequested(),
+    membership.OrdersInForce("an operator says so", ""),
+    membership.OrdersInForce("", "paused"),
+    membership.OrdersInForce("", ""),
 )
 
 
@@ -59,10 +56,10 @@ Begin = Callable[..., Play]
 
 def standby(**settings: object) -> Play:
     """One of several instances, and the one that is to lead."""
-    return Play(standby=True, **STATIC, **settings).send(e.ActiveRoleChanged(active=True, reason=""))
+    return Play(standby=True, **STATIC, **settings).send(membership.ActiveRoleChanged(active=True, reason=""))
 
 
-def until(play: Play, kind: type[c.Command]) -> Play:
+def until(play: Play, kind: type[membership.Command]) -> Play:
     for _ in range(200):
         if any(isinstance(command, kind) for command in play.last):
             return play
@@ -71,16 +68,16 @@ def until(play: Play, kind: type[c.Command]) -> Play:
 
 
 def heartbeat(play: Play, error: int) -> Play:
-    return until(play, c.Heartbeat).heartbeat(error)
+    return until(play, membership.Heartbeat).heartbeat(error)
 
 
 def unsupported(play: Play) -> Play:
-    return until(play, c.Heartbeat).failed(c.Heartbeat, UNSUPPORTED)
+    return until(play, membership.Heartbeat).failed(membership.Heartbeat, UNSUPPORTED)
 
 
-def searching(play: Play, lost: type[c.Request] = c.Heartbeat) -> Play:
+def searching(play: Play, lost: type[membership.Request] = membership.Heartbeat) -> Play:
     """The coordinator node is lost, and being found."""
-    return until(until(play, lost).failed(lost), c.FindCoordinator)
+    return until(until(play, lost).failed(lost), membership.FindCoordinator)
 
 
 def syncing(play: Play) -> Play:
@@ -89,7 +86,7 @@ def syncing(play: Play) -> Play:
 
 def rejoining(play: Play) -> Play:
     """JOINING, with a membership that heartbeats keep."""
-    return play.stable().send(e.RebalanceOrdered("an operator wants it"))
+    return play.stable().send(membership.RebalanceOrdered("an operator wants it"))
 
 
 def coalescing(play: Play) -> Play:
@@ -102,7 +99,7 @@ def stopping_while_deciding() -> Play:
 
 
 def stopping_while_joining() -> Play:
-    return until(syncing(Play()).send(STOP).synced(LOADING), c.Join)
+    return until(syncing(Play()).send(STOP).synced(LOADING), membership.Join)
 
 
 def stopping_while_deciding_late() -> Play:
@@ -115,7 +112,7 @@ def leaving(play: Play) -> Play:
 
 def follower(play: Play) -> Play:
     """A take-over under an instance id, in a rebalance that named the old leader."""
-    paced(stable(play.coordinator_found()).send(e.ComparisonReady(DRY_RUN, worth_moving=False)))
+    paced(stable(play.coordinator_found()).send(membership.ComparisonReady(DRY_RUN, worth_moving=False)))
     given(play, "blocker").wake().described("PreparingRebalance", *with_bellwether(GOOD))
     return answered(evicted(play), LEADER)
 
@@ -127,13 +124,13 @@ def removing(play: Play) -> Play:
 def replacing() -> tuple[Play, int]:
     """With the number of the JoinGroup that is being replaced."""
     play = parked()
-    first = play.requests[c.Join]
+    first = play.requests[membership.Join]
     return play.wake().described("PreparingRebalance", *with_bellwether(BAD)), first
 
 
 def replaced() -> Play:
     play, first = replacing()
-    return play.send(e.JoinAnswer(first, FENCED, member_id=BAD))
+    return play.send(membership.JoinAnswer(first, FENCED, member_id=BAD))
 
 
 def a_bad_batch() -> Play:
@@ -145,15 +142,15 @@ def a_bad_batch() -> Play:
 
 def refused_temporary() -> Play:
     play = growing()
-    return play.send(e.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
+    return play.send(membership.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
 
 
 def reopening(**settings: object) -> Play:
     """In a second rebalance that a barrier holds open."""
     play = answered(given(dry_run_done(COOPERATIVE, **settings), GOOD).later(0.7), LEADER, protocol=COOPERATIVE)
-    again = next(command for command in play.last if isinstance(command, c.Join))
+    again = next(command for command in play.last if isinstance(command, membership.Join))
     given(play, "blocker")
-    play.requests[c.Join] = again.request_id
+    play.requests[membership.Join] = again.request_id
     return play
 
 
@@ -171,7 +168,7 @@ def instance_takeover() -> Play:
     return standby(adopt="take-over")
 
 
-def search_refused(play: Play, lost: type[c.Request] = c.Heartbeat) -> Play:
+def search_refused(play: Play, lost: type[membership.Request] = membership.Heartbeat) -> Play:
     return searching(play, lost).coordinator_found(error=INVALID)
 
 

@@ -7,42 +7,48 @@ another reading, or None for none.
 
 from typing import Any, TypeVar
 
-from bellwether_kafka.coordinator.membership import GroupMembership, MembershipConfig, SearchTurns, State
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.transitions import INTERNAL_ERROR, Edge
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.membership import (
+    INTERNAL_ERROR,
+    Edge,
+    GroupMembership,
+    MembershipConfig,
+    SearchTurns,
+    State,
+)
 
-NODE = e.Node(1, "broker1", 9092)
-OTHER_NODE = e.Node(2, "broker2", 9092)
+NODE = membership.Node(1, "broker1", 9092)
+OTHER_NODE = membership.Node(2, "broker2", 9092)
 ME = "bw-1"
-C = TypeVar("C", bound=c.Command)
+DRY_RUN = -1  # the generation of a plan that is only compared
+C = TypeVar("C", bound=membership.Command)
 
 
-def member(member_id: str, instance_id: str | None = None) -> e.JoinedMember:
-    return e.JoinedMember(member_id, instance_id, b"metadata of " + member_id.encode())
+def member(member_id: str, instance_id: str | None = None) -> membership.JoinedMember:
+    return membership.JoinedMember(member_id, instance_id, b"metadata of " + member_id.encode())
 
 
-def seen(member_id: str, instance_id: str | None = None) -> e.DescribedMember:
-    return e.DescribedMember(member_id, instance_id)
+def seen(member_id: str, instance_id: str | None = None) -> membership.DescribedMember:
+    return membership.DescribedMember(member_id, instance_id)
 
 
 class Play:
     def __init__(self, *, turns: SearchTurns | None = None, **settings: object) -> None:
         settings = {"subscribes": True, "group_id": "orders", **settings}
-        offsets = settings.pop("offsets", e.OffsetsRead(committed=False))
+        offsets = settings.pop("offsets", membership.OffsetsRead(committed=False))
         self.config = MembershipConfig(**settings)
         self.edges: list[Edge[Any]] = []
         self.machine = GroupMembership(self.config, self.edges.append, turns)
         self.now = 100.0
-        self.seen: list[c.Command] = []
+        self.seen: list[membership.Command] = []
         self.requests: dict[type, int] = {}
         self.last = self._take(self.machine.start(self.now))
-        if isinstance(offsets, e.OffsetsRead):
+        if isinstance(offsets, membership.OffsetsRead):
             self._take(self.machine.handle(offsets, self.now))
 
     # ---- what happens ----
 
-    def send(self, event: e.Event) -> "Play":
+    def send(self, event: membership.Event) -> "Play":
         self.last = self._take(self.machine.handle(event, self.now))
         return self
 
@@ -56,15 +62,15 @@ class Play:
         deadline = self.machine.deadline()
         assert deadline is not None, "nothing is due ever"
         self.now = max(self.now, deadline)
-        return self.send(e.Wake())
+        return self.send(membership.Wake())
 
-    def run(self, seconds: float, heartbeats: int | None = 0) -> list[c.Command]:
+    def run(self, seconds: float, heartbeats: int | None = 0) -> list[membership.Command]:
         """Lives through this time, with every heartbeat answered by `heartbeats` (None: not at all)."""
-        end, out = self.now + seconds, list[c.Command]()
+        end, out = self.now + seconds, list[membership.Command]()
         while (deadline := self.machine.deadline()) is not None and deadline <= end:
             self.wake()
             out += self.last
-            while heartbeats is not None and any(isinstance(command, c.Heartbeat) for command in self.last):
+            while heartbeats is not None and any(isinstance(command, membership.Heartbeat) for command in self.last):
                 self.heartbeat(heartbeats)
                 out += self.last
         self.now = end
@@ -78,11 +84,11 @@ class Play:
             match todo.pop(0) if todo else None:
                 case None:
                     self.wake()
-                case c.Join():
+                case membership.Join():
                     return self.now - began
-                case c.Heartbeat():
+                case membership.Heartbeat():
                     self.heartbeat(27)
-                case c.Describe():
+                case membership.Describe():
                     count = counts[min(refreshes, len(counts) - 1)]
                     refreshes += 1
                     people = [seen(str(i)) for i in range(count or 0)]
@@ -92,19 +98,27 @@ class Play:
             todo += self.last
         raise AssertionError("it never came back")
 
-    def coordinator_found(self, node: e.Node | None = NODE, error: int = 0) -> "Play":
-        return self.send(e.CoordinatorAnswer(self.requests[c.FindCoordinator], error, node if not error else None))
+    def coordinator_found(self, node: membership.Node | None = NODE, error: int = 0) -> "Play":
+        return self.send(
+            membership.CoordinatorAnswer(self.requests[membership.FindCoordinator], error, node if not error else None)
+        )
 
-    def described(self, state: str = "Empty", *members: e.DescribedMember, **more: object) -> "Play":
+    def described(self, state: str = "Empty", *members: membership.DescribedMember, **more: object) -> "Play":
         answer = {"error": 0, "protocol_type": "consumer" if members else "", **more}
-        return self.send(e.DescribeAnswer(self.requests[c.Describe], state=state, members=members, **answer))
+        return self.send(
+            membership.DescribeAnswer(self.requests[membership.Describe], state=state, members=members, **answer)
+        )
 
-    def joined(self, *members: e.JoinedMember, generation: int = 1, leader: str = ME, **more: object) -> "Play":
+    def joined(
+        self, *members: membership.JoinedMember, generation: int = 1, leader: str = ME, **more: object
+    ) -> "Play":
         answer = {"error": 0, "protocol": "range", "member_id": ME, "members": members, **more}
-        return self.send(e.JoinAnswer(self.requests[c.Join], generation=generation, leader=leader, **answer))
+        return self.send(
+            membership.JoinAnswer(self.requests[membership.Join], generation=generation, leader=leader, **answer)
+        )
 
     def refused(self, error: int, **more: str) -> "Play":
-        return self.send(e.JoinAnswer(self.requests[c.Join], error, **more))
+        return self.send(membership.JoinAnswer(self.requests[membership.Join], error, **more))
 
     def planned(
         self,
@@ -116,19 +130,24 @@ class Play:
     ) -> "Play":
         others = [m.member_id for m in self.machine.view.members if m.member_id != ME]
         plan = tuple((member_id, b"plan of " + member_id.encode()) for member_id in others)
-        return self.send(e.DecisionReady(generation, (*plan, (ME, b"nothing")), pending, topics, called_in_ms))
+        return self.send(membership.DecisionReady(generation, (*plan, (ME, b"nothing")), pending, topics, called_in_ms))
 
     def synced(self, error: int = 0) -> "Play":
-        return self.send(e.SyncAnswer(self.requests[c.Sync], error))
+        return self.send(membership.SyncAnswer(self.requests[membership.Sync], error))
 
     def heartbeat(self, error: int = 0) -> "Play":
-        return self.send(e.HeartbeatAnswer(self.requests[c.Heartbeat], error))
+        return self.send(membership.HeartbeatAnswer(self.requests[membership.Heartbeat], error))
 
     def left(self, error: int = 0) -> "Play":
-        return self.send(e.LeaveAnswer(self.requests[c.Leave], error))
+        return self.send(membership.LeaveAnswer(self.requests[membership.Leave], error))
 
-    def failed(self, kind: type[c.Request], failure: e.Failure = e.Failure.DISCONNECTED, reason: str = "x") -> "Play":
-        return self.send(e.RequestFailed(self.requests[kind], failure, reason))
+    def failed(
+        self,
+        kind: type[membership.Request],
+        failure: membership.Failure = membership.Failure.DISCONNECTED,
+        reason: str = "x",
+    ) -> "Play":
+        return self.send(membership.RequestFailed(self.requests[kind], failure, reason))
 
     # ---- beginnings ----
 
@@ -159,15 +178,17 @@ class Play:
 
     def kinds(self) -> list[str]:
         """The last answer without its notes."""
-        return [type(command).__name__ for command in self.last if not isinstance(command, c.Note)]
+        return [type(command).__name__ for command in self.last if not isinstance(command, membership.Note)]
 
-    def notes(self) -> list[tuple[c.NoteKind, str]]:
-        return [(command.kind, command.reason) for command in self.seen if isinstance(command, c.Note)]
+    def notes(self) -> list[tuple[membership.NoteKind, str]]:
+        return [(command.kind, command.reason) for command in self.seen if isinstance(command, membership.Note)]
 
-    def _take(self, commands: tuple[c.Command, ...]) -> tuple[c.Command, ...]:
+    def _take(self, commands: tuple[membership.Command, ...]) -> tuple[membership.Command, ...]:
         for command in commands:
             self.seen.append(command)
-            assert not (isinstance(command, c.Note) and command.reason.startswith(INTERNAL_ERROR)), command.reason
-            if isinstance(command, c.Request):
+            assert not (isinstance(command, membership.Note) and command.reason.startswith(INTERNAL_ERROR)), (
+                command.reason
+            )
+            if isinstance(command, membership.Request):
                 self.requests[type(command)] = command.request_id
         return commands

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.membership import commands as c
+from bellwether_kafka.coordinator import membership
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
 REBALANCE_IN_PROGRESS = 27
@@ -34,19 +34,19 @@ def waited(play: Play, arrivals: Sequence[float], phase_s: float) -> float:
     """Seconds from the arrival of the first member until Bellwether comes back, which ends the rebalance; each answer
     takes TRIP_S, those to Bellwether's looks a little less or more."""
     trips = itertools.cycle((TRIP_S, TRIP_S / 2, 2 * TRIP_S))
-    while not any(isinstance(command, c.Heartbeat) for command in play.last):
+    while not any(isinstance(command, membership.Heartbeat) for command in play.last):
         play.wake()
-    first, todo = play.now + phase_s, list[c.Command](play.last)
+    first, todo = play.now + phase_s, list[membership.Command](play.last)
     while play.now < first + 60:
         match todo.pop(0) if todo else None:
             case None:
                 play.wake()
-            case c.Join():
+            case membership.Join():
                 return play.now - first
-            case c.Heartbeat():
+            case membership.Heartbeat():
                 came = play.now >= first
                 play.later(TRIP_S).heartbeat(REBALANCE_IN_PROGRESS if came else 0)
-            case c.Describe():
+            case membership.Describe():
                 people = [seen(ME), *(seen(str(n)) for n, at in enumerate(arrivals) if first + at <= play.now)]
                 play.later(next(trips)).described("PreparingRebalance", *people)
             case _:

@@ -1,12 +1,12 @@
 """Handing the lead back because members do not work: once in a day, and back only with a proof."""
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Decide, Join, Leave, NoteKind, NotLeading, State
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from bellwether_kafka.coordinator.membership.lead_rules import DAY_S
-from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+from tests.unit.coordinator.membership.playbook import DRY_RUN, ME, Play, member, seen
 
-HARM = e.StepAsideWanted("the topology is not the application's")
+DAY_S = 86_400.0
+
+HARM = membership.StepAsideWanted("the topology is not the application's")
 
 
 def leading(**settings: object) -> Play:
@@ -62,35 +62,38 @@ def test_an_empty_group_is_not_joined_before_there_is_a_proof() -> None:
 
 def test_it_returns_when_its_own_plan_would_differ_no_more() -> None:
     play = rehearsing(handed_back())
-    play.send(e.ComparisonFailed(DRY_RUN, "the application has another changelog"))
+    play.send(membership.ComparisonFailed(DRY_RUN, "the application has another changelog"))
     assert "it stays out because the application has another changelog" in play.machine.role.detail
-    rehearsing(play).send(e.ComparisonReady(DRY_RUN, worth_moving=True, reason="3 tasks have no owner"))
+    rehearsing(play).send(membership.ComparisonReady(DRY_RUN, worth_moving=True, reason="3 tasks have no owner"))
     assert play.machine.role.reason is NotLeading.HANDED_BACK
-    rehearsing(play).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    rehearsing(play).send(membership.ComparisonReady(DRY_RUN, worth_moving=False))
     assert play.machine.role.reason is not NotLeading.HANDED_BACK
 
 
 def test_a_second_hand_back_within_a_day_is_an_alert_and_one_after_it_is_not() -> None:
     play = leading()
-    play.send(e.HandBackRemembered(3600.0, "an earlier one", waits=False)).send(HARM)
+    play.send(membership.HandBackRemembered(3600.0, "an earlier one", waits=False)).send(HARM)
     assert play.state is State.STABLE
     assert any("once within 24 hours" in reason for kind, reason in play.notes() if kind is NoteKind.ALERT)
-    late = leading().send(e.HandBackRemembered(DAY_S + 1, "an earlier one", waits=False)).send(HARM)
+    late = leading().send(membership.HandBackRemembered(DAY_S + 1, "an earlier one", waits=False)).send(HARM)
     assert late.state is State.LEAVING
 
 
 def test_an_earlier_process_is_remembered_and_its_wait_goes_on() -> None:
-    play = Play().coordinator_found().send(e.HandBackRemembered(60.0, "an earlier one", waits=True))
+    play = Play().coordinator_found().send(membership.HandBackRemembered(60.0, "an earlier one", waits=True))
     play.described("Empty")
     assert play.state is State.WATCHING
     assert play.machine.role.reason is NotLeading.HANDED_BACK
     other = (
-        Play().coordinator_found().send(e.HandBackRemembered(60.0, "an earlier one", waits=False)).described("Empty")
+        Play()
+        .coordinator_found()
+        .send(membership.HandBackRemembered(60.0, "an earlier one", waits=False))
+        .described("Empty")
     )
     assert any(isinstance(command, Join) for command in other.last)
 
 
-EARLIER = e.HandBackRemembered(60.0, "an earlier one", waits=True)
+EARLIER = membership.HandBackRemembered(60.0, "an earlier one", waits=True)
 
 
 def test_a_process_that_came_in_before_it_read_the_memory_leaves_again() -> None:
@@ -108,7 +111,7 @@ def test_a_process_that_is_about_to_join_stops_on_the_way() -> None:
 
 
 def test_what_was_read_while_leaving_counts_afterwards() -> None:
-    play = Play().stable().send(e.OrdersInForce("an operator says so", "")).send(EARLIER).left()
+    play = Play().stable().send(membership.OrdersInForce("an operator says so", "")).send(EARLIER).left()
     assert play.state is State.WATCHING
     assert play.machine.hands_over is False
     assert play.machine.handed_back == "an earlier one"
@@ -126,18 +129,20 @@ def test_an_instance_id_that_is_a_member_still_is_taken_out_of_the_group() -> No
 
 def test_of_two_instances_the_other_may_lead_again_when_one_of_them_did() -> None:
     play = Play().coordinator_found().send(EARLIER)
-    play.later(30).send(e.HandBackRemembered(90.01, "an earlier one", waits=False)).described("Empty")
+    play.later(30).send(membership.HandBackRemembered(90.01, "an earlier one", waits=False)).described("Empty")
     assert any(isinstance(command, Join) for command in play.last)
 
 
 def test_an_older_hand_back_than_the_last_one_says_nothing() -> None:
-    play = handed_back().send(e.HandBackRemembered(3600.0, "a former one", waits=False))
+    play = handed_back().send(membership.HandBackRemembered(3600.0, "a former one", waits=False))
     assert play.machine.role.reason is NotLeading.HANDED_BACK
     assert play.machine.handed_back == HARM.reason
 
 
 def test_an_operator_ends_the_wait() -> None:
-    play = handed_back().send(e.OrdersInForce("an operator says so", "")).send(e.OrdersInForce("", ""))
+    play = (
+        handed_back().send(membership.OrdersInForce("an operator says so", "")).send(membership.OrdersInForce("", ""))
+    )
     for _ in range(20):
         if play.kinds() == ["Describe"]:
             play.described("Empty")
@@ -148,6 +153,6 @@ def test_an_operator_ends_the_wait() -> None:
 
 
 def test_suspected_work_is_an_alert_and_nothing_else() -> None:
-    play = leading().send(e.WorkSuspected("task 0_1 commits nothing"))
+    play = leading().send(membership.WorkSuspected("task 0_1 commits nothing"))
     assert play.state is State.STABLE
     assert (NoteKind.ALERT, "task 0_1 commits nothing") in play.notes()

@@ -18,10 +18,9 @@ from bellwether_kafka.coordinator.membership import (
     State,
     Sync,
 )
-from bellwether_kafka.coordinator.membership.lead_rules import empty_assignment
-from bellwether_kafka.coordinator.membership.lead_rules import subscription as own_subscription
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.support.own_bytes import own_assignment, own_subscription
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
 
 UUID = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
@@ -58,8 +57,8 @@ def test_it_repeats_the_join_with_the_id_that_it_is_given() -> None:
 def test_alone_it_syncs_nothing_for_itself_and_asks_for_no_plan() -> None:
     play = Play().joining().joined(member(ME))
     assert play.kinds() == ["Sync"]
-    assert play.sent(Sync).assignments == ((ME, empty_assignment()),)
-    assert ConsumerProtocolAssignment.decode(empty_assignment()) == ConsumerProtocolAssignment()
+    assert play.sent(Sync).assignments == ((ME, own_assignment()),)
+    assert ConsumerProtocolAssignment.decode(own_assignment()) == ConsumerProtocolAssignment()
     assert play.synced().state is State.STABLE
 
 
@@ -131,7 +130,7 @@ def test_an_instance_id_that_belongs_to_the_application_is_refused() -> None:
     play = Play(instance_id="pay-1").coordinator_found().described("Stable", seen("a"), member, protocol="range")
     assert play.kinds() == ["Fatal", "MembershipStopped"]
     assert "belongs to the application's member pay-1-x; set another instance_id" in play.last[0].message
-    for own in (empty_assignment(), b"", b"\x00"):
+    for own in (own_assignment(), b"", b"\x00"):
         by_instance = DescribedMember("pay-1-x", "pay-1", b"", own)
         returning = (
             Play(instance_id="pay-1").coordinator_found().described("Stable", seen("a"), by_instance, protocol="range")
@@ -140,19 +139,19 @@ def test_an_instance_id_that_belongs_to_the_application_is_refused() -> None:
 
 
 def static(client_id: str, metadata: bytes) -> DescribedMember:
-    return DescribedMember("pay-1-x", "pay-1", metadata, empty_assignment(), client_id, "/10.0.0.1")
+    return DescribedMember("pay-1-x", "pay-1", metadata, own_assignment(), client_id, "/10.0.0.1")
 
 
 @pytest.mark.parametrize(
     ("member", "refused"),
     [
         (static("payments", ConsumerProtocolSubscription(version=1, topics=("t",)).encode()), True),
-        (static("payments", own_subscription(("t",))), True),  # a client that writes what Bellwether writes
+        (static("payments", own_subscription("t")), True),  # a client that writes what Bellwether writes
         (static("payments", b""), True),  # in a rebalance nobody's subscription is shown
         (static("payments", b"\x00"), True),
-        (static("bellwether", own_subscription(("t",))), False),  # Bellwether's, when it was alone
+        (static("bellwether", own_subscription("t")), False),  # Bellwether's, when it was alone
         (static("bellwether", b""), False),
-        (static("renamed", own_subscription(())), False),  # no member of an application lists nothing
+        (static("renamed", own_subscription()), False),  # no member of an application lists nothing
     ],
 )
 def test_a_member_of_the_application_that_has_no_work_keeps_its_instance_id(

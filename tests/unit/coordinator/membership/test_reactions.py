@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import pytest
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import PROGRESS, UNREAD, NoteKind, Reactions
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.reactions import DAMPED_S_MAX, QUIET_S
 from tests.unit.coordinator.membership.playbook import ME, Play, member
+
+DAMPED_S_MAX, QUIET_S = 3_600.0, 600.0
 
 INTERVAL_S = 10.0
 
@@ -29,21 +29,21 @@ class Lived:
         self.play.now = at
 
     def wants(self, reason: str, subject: str = "topics") -> None:
-        self.play.send(e.RebalanceWanted(reason, subject))
+        self.play.send(membership.RebalanceWanted(reason, subject))
         self._settle()
 
     def orders(self) -> None:
-        self.play.send(e.RebalanceOrdered("an operator wants it"))
+        self.play.send(membership.RebalanceOrdered("an operator wants it"))
         self._settle()
 
     def _settle(self) -> None:
         while True:
             sent = [type(command) for command in self.play.last]
-            if c.Join in sent:
+            if membership.Join in sent:
                 self.began.append(self.play.now)
                 self.generation += 1
                 self.play.joined(member(ME), member("a"), generation=self.generation).planned(self.generation).synced()
-            elif c.Heartbeat in sent:
+            elif membership.Heartbeat in sent:
                 self.play.heartbeat()
             else:
                 return
@@ -98,11 +98,16 @@ def test_orders_wait_for_nothing_and_what_follows_them_for_the_interval() -> Non
 def test_an_order_during_a_rebalance_that_bellwether_began_follows_it_at_once(state: str, paused: str) -> None:
     """As in a stable group, where an order waits neither for the interval nor for the end of a pause."""
     play = (
-        Play().stable().send(e.RebalanceWanted("topic t grew", "topics")).joined(member(ME), member("a"), generation=2)
+        Play()
+        .stable()
+        .send(membership.RebalanceWanted("topic t grew", "topics"))
+        .joined(member(ME), member("a"), generation=2)
     )
     if state == "syncing":
         play.planned(2)
-    play.send(e.OrdersInForce(leave="", pause=paused)).send(e.RebalanceOrdered("an operator wants it"))
+    play.send(membership.OrdersInForce(leave="", pause=paused)).send(
+        membership.RebalanceOrdered("an operator wants it")
+    )
     if state == "deciding":
         play.planned(2)
     assert "Join" in play.synced().kinds()

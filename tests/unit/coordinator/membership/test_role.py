@@ -2,12 +2,10 @@
 
 import pytest
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import REMEDIES, NotLeading, Obstacle
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
 from tests.paths import ROOT
-from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+from tests.unit.coordinator.membership.playbook import DRY_RUN, ME, Play, member, seen
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,
     GROUP,
@@ -30,13 +28,13 @@ def reason(play: Play) -> NotLeading | None:
 
 
 def heartbeat(play: Play, error: int) -> Play:
-    while not any(isinstance(command, c.Heartbeat) for command in play.last):
+    while not any(isinstance(command, membership.Heartbeat) for command in play.last):
         play.wake()
     return play.heartbeat(error)
 
 
 def given_back() -> Play:
-    play = Play(adopt="when-empty").deciding().send(e.DecisionFailed(1, "no topology")).left()
+    play = Play(adopt="when-empty").deciding().send(membership.DecisionFailed(1, "no topology")).left()
     return play.wake().described("Stable", seen("a"))
 
 
@@ -66,17 +64,17 @@ def given_back() -> Play:
         ),
         (seeing(), R.TAKING_OVER),
         (dry_run_done(), R.TAKING_OVER),
-        (seeing().send(e.ComparisonFailed(DRY_RUN, "its topology is not known")), R.NO_PLAN),
-        (Play().deciding().send(e.DecisionFailed(1, "no topology")), R.LEAVING),
-        (Play().deciding().send(e.DecisionFailed(1, "no topology")).left(), R.NO_PLAN),
+        (seeing().send(membership.ComparisonFailed(DRY_RUN, "its topology is not known")), R.NO_PLAN),
+        (Play().deciding().send(membership.DecisionFailed(1, "no topology")), R.LEAVING),
+        (Play().deciding().send(membership.DecisionFailed(1, "no topology")).left(), R.NO_PLAN),
         (given_back(), R.NO_PLAN),
         (
-            Play().stable().send(e.StepAsideWanted("no good")).left().wake().described("Stable", seen("a")),
+            Play().stable().send(membership.StepAsideWanted("no good")).left().wake().described("Stable", seen("a")),
             R.HANDED_BACK,
         ),
         (heartbeat(Play().stable(), UNKNOWN), R.SET_BACK),
-        (Play().stable().send(e.OrdersInForce("an operator says so", "")), R.LEAVING),
-        (Play().stable().send(e.OrdersInForce("an operator says so", "")).left(), R.ORDERED_OUT),
+        (Play().stable().send(membership.OrdersInForce("an operator says so", "")), R.LEAVING),
+        (Play().stable().send(membership.OrdersInForce("an operator says so", "")).left(), R.ORDERED_OUT),
         (Play(standby=True, instance_id="bw"), R.STANDBY),
         (heartbeat(Play().stable(), FENCED), R.FENCED),
         (heartbeat(Play(unclear_ms_max=0).stable(), DENIED).left(), R.DENIED),
@@ -86,7 +84,7 @@ def given_back() -> Play:
         (Play().joining().refused(FULL), R.DENIED),
         (Play().coordinator_found().described("Stable", message=NOT_CLASSIC), R.CONVERTED),
         (Play().coordinator_found().described("Stable", seen("a"), protocol_type="connect"), R.UNFIT),
-        (Play().stable().send(e.StopRequested()).left(), R.STOPPED),
+        (Play().stable().send(membership.StopRequested()).left(), R.STOPPED),
     ],
 )
 def test_the_role_follows_from_the_latest_answers(play: Play, expected: NotLeading | None) -> None:
@@ -113,9 +111,9 @@ def test_a_broker_that_names_the_generation_of_a_parked_join_answers() -> None:
 
 
 def test_a_watcher_that_no_broker_answers_says_so() -> None:
-    play = Play().coordinator_found().described("Stable", seen("a")).wake().failed(c.Describe)
+    play = Play().coordinator_found().described("Stable", seen("a")).wake().failed(membership.Describe)
     for _ in range(2):
-        play.wake().failed(c.FindCoordinator)
+        play.wake().failed(membership.FindCoordinator)
     assert reason(play) is R.UNREACHABLE
 
 
@@ -129,7 +127,7 @@ def test_the_role_begins_when_its_reason_changes_and_not_when_its_words_do() -> 
 
 
 def test_a_group_that_was_given_back_says_why_and_when_the_next_attempt_is_due() -> None:
-    play = Play(adopt="when-empty").deciding().send(e.DecisionFailed(1, "no topology")).left()
+    play = Play(adopt="when-empty").deciding().send(membership.DecisionFailed(1, "no topology")).left()
     role = play.machine.role
     assert role.detail == "no topology"
     assert role.next_attempt is not None
@@ -183,7 +181,7 @@ def test_offsets_show_that_a_member_was_in_the_group_before_bellwether_started(a
     """A restart in a group whose application was scaled to zero was reported as an unknown group."""
     play = alone_again.joined(member(ME, alone_again.config.instance_id)).synced()
     assert reason(play) is R.UNKNOWN_GROUP
-    play.send(e.OffsetsFound())
+    play.send(membership.OffsetsFound())
     assert reason(play) is R.EMPTY
 
 

@@ -3,17 +3,17 @@ broker refuse their commits (docs/reference/broker-behaviour.md#commits-without-
 
 import pytest
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import NotLeading as R
 from bellwether_kafka.coordinator.membership import State
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.leading import REMOVED_BACK_MS_MAX
 from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+
+REMOVED_BACK_MS_MAX = 10_000
 
 REBALANCE_IN_PROGRESS = 27
 RELEASED = "ada has ordered release of 'orders'"
-RELEASE = e.OrdersInForce("", "", RELEASED)
-NONE = e.OrdersInForce("", "")
+RELEASE = membership.OrdersInForce("", "", RELEASED)
+NONE = membership.OrdersInForce("", "")
 
 
 def play(**settings: object) -> Play:
@@ -21,9 +21,9 @@ def play(**settings: object) -> Play:
     return Play(subscribes=False, coalesce_ms=0, **settings)
 
 
-def watched(scenario: Play, state: str, *members: e.DescribedMember, **more: object) -> Play:
+def watched(scenario: Play, state: str, *members: membership.DescribedMember, **more: object) -> Play:
     """On to the next description, which says this."""
-    while not any(isinstance(command, c.Describe) for command in scenario.last):
+    while not any(isinstance(command, membership.Describe) for command in scenario.last):
         scenario.wake()
     return scenario.described(state, *members, **more)
 
@@ -40,11 +40,11 @@ def led(**settings: object) -> Play:
 def test_an_empty_group_in_which_no_member_was_seen_is_not_joined(adopt: str, state: str) -> None:
     scenario = play(adopt=adopt).coordinator_found()
     for _ in range(100):
-        assert not [command for command in watched(scenario, state).last if isinstance(command, c.Join)]
+        assert not [command for command in watched(scenario, state).last if isinstance(command, membership.Join)]
 
 
 def test_committed_offsets_are_no_proof_that_members_subscribe() -> None:
-    scenario = watched(play().send(e.OffsetsFound()).coordinator_found(), "Empty", protocol_type="consumer")
+    scenario = watched(play().send(membership.OffsetsFound()).coordinator_found(), "Empty", protocol_type="consumer")
     assert scenario.kinds() == []
     assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
 
@@ -61,15 +61,18 @@ def test_an_empty_group_in_which_members_were_seen_is_joined(adopt: str) -> None
 
 @pytest.mark.parametrize("subscribes", [True, False])
 @pytest.mark.parametrize(
-    "kept_out", [e.ActiveRoleChanged(False, "another leads"), e.OrdersInForce("ada has ordered leave", "")]
+    "kept_out",
+    [membership.ActiveRoleChanged(False, "another leads"), membership.OrdersInForce("ada has ordered leave", "")],
 )
-def test_what_was_empty_while_another_was_to_lead_is_not_joined_long_after(kept_out: e.Event, subscribes: bool) -> None:
+def test_what_was_empty_while_another_was_to_lead_is_not_joined_long_after(
+    kept_out: membership.Event, subscribes: bool
+) -> None:
     """Its members may have gone for good, and consumers that assign themselves may commit since."""
-    standby = isinstance(kept_out, e.ActiveRoleChanged)
+    standby = isinstance(kept_out, membership.ActiveRoleChanged)
     instance = {"instance_id": "bellwether", "standby": True} if standby else {}
     scenario = Play(subscribes=subscribes, adopt="when-empty", **instance).send(kept_out).coordinator_found()
     watched(watched(scenario, "Stable", seen("a")), "Empty")
-    allowed = e.ActiveRoleChanged(True, "it has gone") if standby else NONE
+    allowed = membership.ActiveRoleChanged(True, "it has gone") if standby else NONE
     scenario.send(allowed)
     assert watched(scenario, "Empty").kinds() == ["Join"] * subscribes
     if not subscribes:
@@ -77,7 +80,7 @@ def test_what_was_empty_while_another_was_to_lead_is_not_joined_long_after(kept_
 
 
 def test_a_former_process_of_bellwether_is_no_member_that_subscribed() -> None:
-    former = e.DescribedMember("bellwether-1", None, client_id="bellwether")
+    former = membership.DescribedMember("bellwether-1", None, client_id="bellwether")
     scenario = watched(play(adopt="when-empty").coordinator_found(), "Stable", former)
     assert watched(scenario, "Empty").kinds() == []
 
@@ -112,8 +115,10 @@ def test_after_a_take_over_it_waits_for_the_member_that_it_removed() -> None:
     scenario.wake().heartbeat(REBALANCE_IN_PROGRESS)
     assert scenario.joined(member(ME), generation=2).kinds() == ["Sync"]
     scenario.synced()
-    assert not [command for command in scenario.run(REMOVED_BACK_MS_MAX / 1000 - 1) if isinstance(command, c.Leave)]
-    assert [command for command in scenario.run(2) if isinstance(command, c.Leave)]
+    assert not [
+        command for command in scenario.run(REMOVED_BACK_MS_MAX / 1000 - 1) if isinstance(command, membership.Leave)
+    ]
+    assert [command for command in scenario.run(2) if isinstance(command, membership.Leave)]
 
 
 def test_the_member_that_came_back_ends_the_wait() -> None:
@@ -121,13 +126,13 @@ def test_the_member_that_came_back_ends_the_wait() -> None:
     scenario.machine._core.leadership.removed = ("a",)
     scenario.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), generation=2).synced()
     scenario.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), member("a"), generation=3).planned(3).synced()
-    assert not [command for command in scenario.run(60) if isinstance(command, c.Leave)]
+    assert not [command for command in scenario.run(60) if isinstance(command, membership.Leave)]
 
 
 def test_an_operator_may_have_it_linger_for_members_that_were_seen() -> None:
     scenario = led(linger_ms=60_000).wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), generation=2).synced()
-    assert not [command for command in scenario.run(59) if isinstance(command, c.Leave)]
-    assert [command for command in scenario.run(2) if isinstance(command, c.Leave)]
+    assert not [command for command in scenario.run(59) if isinstance(command, membership.Leave)]
+    assert [command for command in scenario.run(2) if isinstance(command, membership.Leave)]
 
 
 def test_it_says_why_it_stays_out() -> None:
@@ -142,7 +147,7 @@ def test_it_says_why_it_stays_out() -> None:
 
 
 KINDS = [{"subscribes": True}, {"subscribes": True, "protocols": ("stream",)}]
-WRITTEN = e.OffsetsRead(committed=True, moves=2)
+WRITTEN = membership.OffsetsRead(committed=True, moves=2)
 
 
 @pytest.mark.parametrize("settings", KINDS, ids=["consumers", "streams"])
@@ -153,10 +158,10 @@ def test_an_empty_group_with_offsets_is_looked_at_before_it_is_joined(adopt: str
     for rest_s in (0.0, 30.0, 89.0):
         assert scenario.kinds() == []
         assert scenario.machine.role.reason is R.EMPTY
-        scenario.send(e.OffsetsRead(committed=True, rest_s=rest_s))
+        scenario.send(membership.OffsetsRead(committed=True, rest_s=rest_s))
         assert watched(scenario, "Empty").kinds() == []
     assert "90 s" in scenario.machine.role.detail
-    assert scenario.send(e.OffsetsRead(committed=True, rest_s=90.0)).kinds() == ["Describe"]
+    assert scenario.send(membership.OffsetsRead(committed=True, rest_s=90.0)).kinds() == ["Describe"]
     assert scenario.described("Empty").kinds() == ["Join"]
 
 
@@ -164,18 +169,20 @@ def test_an_empty_group_with_offsets_is_looked_at_before_it_is_joined(adopt: str
 def test_an_empty_group_without_offsets_is_joined_as_soon_as_that_is_known(settings: dict[str, object]) -> None:
     scenario = watched(Play(offsets=None, **settings).coordinator_found(), "Empty")
     assert scenario.kinds() == []
-    assert scenario.send(e.OffsetsRead(committed=False)).kinds() == ["Describe"]
+    assert scenario.send(membership.OffsetsRead(committed=False)).kinds() == ["Describe"]
     assert scenario.described("Empty").kinds() == ["Join"]
     assert Play(offsets=None, **settings).coordinator_found().described("Dead").kinds() == ["Join"]
 
 
 def test_one_move_begins_the_rest_anew_and_the_second_keeps_bellwether_out() -> None:
     scenario = watched(Play(offsets=None).coordinator_found(), "Empty")
-    scenario.send(e.OffsetsRead(committed=True, rest_s=80.0)).send(e.OffsetsRead(committed=True, moves=1))
+    scenario.send(membership.OffsetsRead(committed=True, rest_s=80.0)).send(
+        membership.OffsetsRead(committed=True, moves=1)
+    )
     assert watched(scenario, "Empty").kinds() == []
     scenario.send(WRITTEN)
     for _ in range(100):
-        scenario.send(e.OffsetsRead(committed=True, moves=2, rest_s=3_600.0))
+        scenario.send(membership.OffsetsRead(committed=True, moves=2, rest_s=3_600.0))
         assert watched(scenario, "Empty").kinds() == []
     assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
     assert "a mirror of another cluster" in scenario.machine.role.detail
@@ -186,7 +193,7 @@ def test_who_has_written_once_is_given_time_to_write_again(every_s: float) -> No
     """A mirror that is slower than the look is never a member's rival: its first copy shows that there is one."""
     scenario = watched(Play(offsets=None).coordinator_found(), "Empty")
     for rest_s in (0.0, 90.0, every_s - 10.0):
-        scenario.send(e.OffsetsRead(committed=True, moves=1, rest_s=rest_s))
+        scenario.send(membership.OffsetsRead(committed=True, moves=1, rest_s=rest_s))
         assert watched(scenario, "Empty").kinds() == []
         assert "300 s" in scenario.machine.role.detail
     scenario.send(WRITTEN)
@@ -195,21 +202,21 @@ def test_who_has_written_once_is_given_time_to_write_again(every_s: float) -> No
 
 def test_offsets_that_were_reset_once_keep_bellwether_out_for_five_minutes() -> None:
     scenario = watched(Play(offsets=None).coordinator_found(), "Empty")
-    scenario.send(e.OffsetsRead(committed=True, moves=1, rest_s=299.0))
+    scenario.send(membership.OffsetsRead(committed=True, moves=1, rest_s=299.0))
     assert watched(scenario, "Empty").kinds() == []
-    assert scenario.send(e.OffsetsRead(committed=True, moves=1, rest_s=300.0)).kinds() == ["Describe"]
+    assert scenario.send(membership.OffsetsRead(committed=True, moves=1, rest_s=300.0)).kinds() == ["Describe"]
     assert scenario.described("Empty").kinds() == ["Join"]
 
 
 def test_a_member_that_comes_meanwhile_is_led_as_adopt_says() -> None:
-    scenario = watched(Play(offsets=None).coordinator_found(), "Empty").send(e.OffsetsRead(committed=True))
+    scenario = watched(Play(offsets=None).coordinator_found(), "Empty").send(membership.OffsetsRead(committed=True))
     assert watched(scenario, "Stable", seen("a"), protocol="range").kinds() == ["Decide"], "a take-over begins"
 
 
 def test_a_group_that_an_earlier_process_led_is_joined_at_once() -> None:
-    scenario = Play(offsets=None).send(e.LeadRemembered(30.0)).coordinator_found()
+    scenario = Play(offsets=None).send(membership.LeadRemembered(30.0)).coordinator_found()
     assert watched(scenario, "Empty").kinds() == ["Join"]
-    long_ago = Play(offsets=None).send(e.LeadRemembered(3_600.0)).coordinator_found()
+    long_ago = Play(offsets=None).send(membership.LeadRemembered(3_600.0)).coordinator_found()
     assert watched(long_ago, "Empty").kinds() == []
 
 
@@ -220,10 +227,10 @@ def test_a_group_that_has_lost_its_members_a_moment_ago_is_joined_at_once() -> N
 
 def test_a_membership_that_was_lost_for_a_moment_is_taken_up_again_at_once() -> None:
     scenario = Play().stable_alone()
-    while not any(isinstance(command, c.Heartbeat) for command in scenario.last):
+    while not any(isinstance(command, membership.Heartbeat) for command in scenario.last):
         scenario.wake()
     scenario.heartbeat(25)
-    while not any(isinstance(command, c.Join) for command in watched(scenario, "Empty").last):
+    while not any(isinstance(command, membership.Join) for command in watched(scenario, "Empty").last):
         assert scenario.now < 130
     assert scenario.state is State.JOINING
 
@@ -231,7 +238,7 @@ def test_a_membership_that_was_lost_for_a_moment_is_taken_up_again_at_once() -> 
 @pytest.mark.parametrize("kept_out", [3_600.0, 400.0])
 def test_what_was_used_long_ago_is_looked_at_again(kept_out: float) -> None:
     scenario = watched(Play(offsets=None, adopt="when-empty").coordinator_found(), "Stable", seen("a"))
-    scenario.send(e.OrdersInForce("ada has ordered leave", "")).later(kept_out).send(NONE)
+    scenario.send(membership.OrdersInForce("ada has ordered leave", "")).later(kept_out).send(NONE)
     assert watched(scenario, "Empty").kinds() == []
 
 

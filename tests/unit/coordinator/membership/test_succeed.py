@@ -2,9 +2,8 @@
 
 import pytest
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import NotLeading, Obstacle, State
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
 from tests.unit.coordinator.membership.playbook import Play, seen
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,
@@ -28,7 +27,7 @@ def test_a_rebalance_that_waits_for_a_member_is_joined_and_another_leader_left_a
     began = play.now
     has_waited(play)
     assert play.now - began >= 4, "not in an ordinary round"
-    assert given(play, GOOD).sent(c.Join).member_id == GOOD
+    assert given(play, GOOD).sent(membership.Join).member_id == GOOD
     answered(play, LEADER)
     assert play.kinds() == ["Leave"]
 
@@ -37,7 +36,7 @@ def test_whose_leader_had_gone_bellwether_leads() -> None:
     play = has_waited(Play(adopt="succeed").coordinator_found())
     answered(given(play, GOOD), GOOD)
     assert play.state is State.DECIDING
-    assert not [command for command in play.seen if isinstance(command, c.Evict)]
+    assert not [command for command in play.seen if isinstance(command, membership.Evict)]
 
 
 def test_a_group_at_rest_is_not_joined_to_succeed() -> None:
@@ -48,16 +47,16 @@ def test_a_follower_never_stays() -> None:
     """Whatever JoinGroup is answered with another leader is followed by LeaveGroup, and nothing is ever synced."""
     play = Play().joining().joined(leader="somebody")
     assert play.kinds() == ["Leave"]
-    assert not [command for command in play.seen if isinstance(command, c.Sync)]
+    assert not [command for command in play.seen if isinstance(command, membership.Sync)]
     assert seen("x").member_id == "x"
 
 
 def test_heartbeats_end_with_the_decision_deadline() -> None:
     """So that a process whose plan hangs and whose LeaveGroup is lost is expelled within its session."""
     play = Play().deciding()
-    kinds = [type(command) for command in play.run(20.0) if isinstance(command, c.Request)]
-    assert kinds.count(c.Heartbeat) == 3
-    assert c.Heartbeat not in kinds[kinds.index(c.Leave) :]
+    kinds = [type(command) for command in play.run(20.0) if isinstance(command, membership.Request)]
+    assert kinds.count(membership.Heartbeat) == 3
+    assert membership.Heartbeat not in kinds[kinds.index(membership.Leave) :]
 
 
 # ---- before dead members are removed ---------------------------------------------------------------------------------
@@ -66,10 +65,12 @@ GUARDED = Obstacle(NotLeading.MEMBER_LEADS, "the application is exactly once")
 BACK = client(ids(13, 1)[0], "leader")
 
 
-def proven(play: Play, *dead: str, members: tuple[e.DescribedMember, ...] = (*GROUP, BACK), state: str = "") -> Play:
+def proven(
+    play: Play, *dead: str, members: tuple[membership.DescribedMember, ...] = (*GROUP, BACK), state: str = ""
+) -> Play:
     """The leader's process is back under another id, in a rebalance that waits for the one before."""
-    answer = e.DescribeAnswer(0, 0, state or "PreparingRebalance", "consumer", "", members)
-    return play.send(e.DeathsProven(answer, dead))
+    answer = membership.DescribeAnswer(0, 0, state or "PreparingRebalance", "consumer", "", members)
+    return play.send(membership.DeathsProven(answer, dead))
 
 
 def watching(**settings: object) -> Play:
@@ -80,14 +81,16 @@ def watching(**settings: object) -> Play:
 def test_bellwether_is_in_front_before_a_dead_leader_is_removed_and_leads() -> None:
     """Ghosts of an exactly-once application were removed within 0.2 s, and the lead passed to a member each time."""
     play = proven(watching(), LEADER)
-    assert play.sent(c.Join).member_id == ""
+    assert play.sent(membership.Join).member_id == ""
     assert play.machine.in_front == ""
     given(play, GOOD)
     assert play.machine.in_front == GOOD
     answered(play, GOOD)
     assert play.state is State.DECIDING
     assert play.machine.in_front == ""
-    assert not [command for command in play.seen if isinstance(command, c.Evict)], "the watch over ghosts removes it"
+    assert not [command for command in play.seen if isinstance(command, membership.Evict)], (
+        "the watch over ghosts removes it"
+    )
 
 
 def test_with_an_instance_id_it_is_in_front_once_the_group_lists_it() -> None:
@@ -133,7 +136,7 @@ def test_no_rebalance_is_opened_beside_one_that_has_just_ended(state: str) -> No
 
 
 def test_it_keeps_out_while_an_operator_says_so_and_after_a_setback() -> None:
-    ordered = watching().send(e.OrdersInForce("ann has ordered leave", ""))
+    ordered = watching().send(membership.OrdersInForce("ann has ordered leave", ""))
     assert proven(ordered, LEADER).state is State.WATCHING
     set_back = watching()
     set_back.machine._core.policy.set_back(set_back.now, Obstacle(NotLeading.NO_PLAN, "no topology"))

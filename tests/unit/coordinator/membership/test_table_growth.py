@@ -1,61 +1,106 @@
-"""How large a table a take-over makes, and whom it removes: from member ids alone."""
+"""Which table a broker has, how large a take-over makes it, and whom it removes: from member ids alone.
+tests/interop/lead/test_succession.py asks real brokers."""
 
 import random
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, tables
-from bellwether_kafka.coordinator.membership.broker_order import (
-    BUCKETS_MIN,
-    HashOrder,
-    MemberTable,
-    buckets_for,
-    chance,
-    on_the_way,
-    sorting_before,
-    sorts_first,
-    spread_hash,
-    unavoidable,
-)
-from bellwether_kafka.coordinator.membership.table_growth import OWN_MEMBERS, TEMPORARY_MAX, growths, removals_allowed
+from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, first_bucket, tables
 from tests.seeds import seeds
+from tests.support.broker_tables import BrokerTable, HashOrder, buckets_for, spread_hash
 
 SIZE_MAX = 2**31 - 1
-JAVA16 = MemberTable(HashOrder.JAVA, 16)
+TEMPORARY_MAX, OWN_MEMBERS = 97, 2
 
 
-def drawn(seed: int, size: int, buckets: int = 0) -> list[str]:
-    """As many random ids, as a table of Kafka 4 lists them that never held more, or has so many buckets."""
+def drawn(seed: int, size: int, buckets: int = 0, order: HashOrder = HashOrder.JAVA) -> list[str]:
+    """As many random ids, as a table of the broker lists them that never held more, or has so many buckets."""
     draw = random.Random(seed)
     ids = [f"m-{uuid.UUID(int=draw.getrandbits(128), version=4)}" for _ in range(size)]
-    buckets = buckets or buckets_for(size, HashOrder.JAVA)
-    return sorted(ids, key=lambda m: spread_hash(m) & (buckets - 1))
+    return BrokerTable(order, buckets or buckets_for(size, order)).listed(ids)
 
 
+def as_broker_tables(possible: Sequence[Any]) -> list[BrokerTable]:
+    return [BrokerTable(HashOrder(table.order.value), table.buckets) for table in possible]
+
+
+def forecast(ids: Sequence[str], size_max: int | None = SIZE_MAX, *, only: HashOrder | None = None, **more: Any) -> Any:
+    """What a take-over of these would require, whose table is of this order."""
+    possible = [table for table in tables(ids) if only is None or table.order.value == only.value]
+    return Forecasts().forecast(
+        ids, possible, more.get("leader", ""), more.get("removed", 2), size_max, more.get("tries")
+    )
+
+
+# ---- the table that a listing shows ----------------------------------------------------------------------------------
+
+
+def test_the_spread_hash_is_that_of_java() -> None:
+    assert spread_hash("Hello") == 69609650 ^ 69609650 >> 16
+    assert spread_hash("a") == 97
+
+
+@pytest.mark.parametrize("order", HashOrder)
+@pytest.mark.parametrize("members", [11, 12, 13, 23, 24, 25, 40, 100])
+def test_a_listing_shows_the_table(members: int, order: HashOrder) -> None:
+    shown = as_broker_tables(tables(drawn(members, members, order=order)))
+    least = {each: buckets_for(members, each) for each in HashOrder}
+    assert BrokerTable(order, least[order]) in shown
+    assert all(table.buckets >= least[table.order] for table in shown)
+    assert shown == sorted(shown, key=lambda table: list(HashOrder).index(table.order))
+
+
+def test_a_table_is_recognized_that_has_grown_for_up_to_64_times_as_many_members() -> None:
+    assert {table.buckets for table in tables(drawn(1, 11, 1024))} == {1024}
+    assert tables(drawn(1, 11, 2048)) == ()
+
+
+def test_a_broker_with_another_order_is_recognized() -> None:
+    draw = random.Random(2)
+    total = sum(bool(tables([f"m-{draw.random()}" for _ in range(8)])) for _ in range(200))
+    assert total <= 2
+
+
+@pytest.mark.parametrize("order", HashOrder)
+def test_whom_every_new_id_sorts_behind(order: HashOrder) -> None:
+    """In Java's table the members of the first bucket, also after Bellwether's coming has made it larger."""
+    for seed, members in ((1, 11), (2, 12), (3, 40), (4, 100)):
+        ids = drawn(seed, members, order=order)
+        possible = [table.grown(members + 1) for table in as_broker_tables(tables(ids))]
+        first = {m for table in possible for m in table.unavoidable(ids)}
+        assert first_bucket(ids, ids) == tuple(m for m in ids if m in first)
+        assert first_bucket(ids, ids[1:]) == tuple(m for m in ids[1:] if m in first)
+
+
+# ---- growth ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", HashOrder)
 @pytest.mark.parametrize("seed", seeds(40))
-def test_a_growth_makes_the_table_that_it_names_and_bellwether_makes_none_larger(seed: int) -> None:
-    ids = drawn(seed, seed + 2)
-    for growth in growths(ids, [JAVA16], SIZE_MAX):
+def test_a_growth_makes_the_table_that_it_names_and_bellwether_makes_none_larger(seed: int, order: HashOrder) -> None:
+    ids = drawn(seed, seed + 10, order=order)
+    for growth in forecast(ids, only=order).growths:
+        (*_, table) = as_broker_tables(growth.tables)
+        assert growth.ahead == tuple(max((t.unavoidable(ids) for t in as_broker_tables(growth.tables)), key=len))
         if growth.temporary:
-            (table,) = growth.tables
             assert OWN_MEMBERS <= growth.temporary <= TEMPORARY_MAX
-            assert table.buckets == buckets_for(len(ids) + growth.temporary, HashOrder.JAVA)
-            assert buckets_for(len(ids) + OWN_MEMBERS, HashOrder.JAVA) <= table.buckets
-            assert growth.ahead == unavoidable(ids, table)
+            assert table.buckets >= buckets_for(len(ids) + growth.temporary, order)
+            assert buckets_for(len(ids) + OWN_MEMBERS, order) <= table.buckets
 
 
 def test_growths_come_by_size_and_the_first_needs_no_temporary_member() -> None:
-    ordered = list(growths(drawn(1, 20), [JAVA16], SIZE_MAX))
+    ordered = forecast(drawn(1, 20), only=HashOrder.JAVA).growths
     assert [growth.temporary for growth in ordered] == [0, 5, 29, 77]
     assert [growth.tables[0].buckets for growth in ordered] == [32, 64, 128, 256]
 
 
 @pytest.mark.parametrize(("size_max", "reached"), [(None, 32), (26, 32), (27, 64), (51, 128), (SIZE_MAX, 256)])
 def test_a_group_keeps_room_for_all_its_members_and_bellwether(size_max: int | None, reached: int) -> None:
-    *_, largest = growths(drawn(1, 20), [JAVA16], size_max)
+    *_, largest = forecast(drawn(1, 20), size_max, only=HashOrder.JAVA).growths
     assert largest.tables[0].buckets == reached
 
 
@@ -63,23 +108,20 @@ def test_a_group_keeps_room_for_all_its_members_and_bellwether(size_max: int | N
     ("members", "most", "allowed"), [(1, 2, 1), (2, 2, 1), (4, 2, 1), (5, 2, 2), (50, 2, 2), (9, 1, 1)]
 )
 def test_never_half_of_the_group_is_removed(members: int, most: int, allowed: int) -> None:
-    assert removals_allowed(members, most) == allowed
+    assert forecast(drawn(1, members), removed=most).allowed == allowed
 
 
 def taken_over(ids: Sequence[str], draw: random.Random) -> tuple[bool, bool, int]:
     """Whether it begins, whether Bellwether leads when the removed are gone, and how many these are: by a table that
     does what the broker's does."""
-    foreseen = Forecasts().forecast(ids, tables(ids), "", 2, SIZE_MAX)
+    foreseen = forecast(ids)
     if not foreseen.begins:
         return False, False, 0
     leader = draw.choice(ids)
-    count = len(ids) + max(1, foreseen.chosen.temporary)
-    buckets = max(buckets_for(len(ids), HashOrder.JAVA), buckets_for(count, HashOrder.JAVA))
-    listed = sorted(ids, key=lambda m: spread_hash(m) & (buckets - 1))
+    table = BrokerTable().grown(len(ids)).grown(len(ids) + max(1, foreseen.chosen.temporary))
     removed = {leader, *foreseen.with_leader}
-    own_bucket = 0  # the best id that there is
-    before = [m for m in listed if spread_hash(m) & (buckets - 1) <= own_bucket and m not in removed]
-    return True, not before, len(removed)
+    in_the_way = [m for m in table.unavoidable(ids) if m not in removed]  # Bellwether has the best id that there is
+    return True, not in_the_way, len(removed)
 
 
 GROUPS = [200, pytest.param(1_000, marks=pytest.mark.slow)]
@@ -100,10 +142,7 @@ def test_of_random_groups_97_of_100_are_taken_over_and_none_in_vain(groups: int)
 @pytest.mark.parametrize("groups", GROUPS)
 def test_without_growth_one_group_in_ten_cannot_be_taken_over(groups: int) -> None:
     draw = random.Random(7)
-    begun = 0
-    for seed in range(groups):
-        ids = drawn(seed, draw.randint(2, 50))
-        begun += Forecasts().forecast(ids, tables(ids), "", 2, None).begins
+    begun = sum(forecast(drawn(seed, draw.randint(2, 50)), None).begins for seed in range(groups))
     assert 0.8 * groups < begun < 0.95 * groups
 
 
@@ -114,10 +153,7 @@ TRIES = MembershipConfig("orders", instance_id="bellwether").tries_max()
 def test_where_ids_are_tried_while_members_wait_hardly_a_group_is_disturbed_in_vain() -> None:
     """As many ids are tried as there is time for. Before they were counted, 11 of 1,000 such groups were."""
     draw, groups = random.Random(3), 500
-    foreseen = [
-        Forecasts().forecast(ids, tables(ids), "", 2, SIZE_MAX, TRIES)
-        for ids in (drawn(seed, draw.randint(2, 50)) for seed in range(groups))
-    ]
+    foreseen = [forecast(drawn(seed, draw.randint(2, 50)), tries=TRIES) for seed in range(groups)]
     begun = [foreseen_table for foreseen_table in foreseen if foreseen_table.begins]
     assert len(begun) >= 0.97 * groups
     assert sum(rebalance.fails for rebalance in begun) / groups < 0.001
@@ -127,38 +163,28 @@ def test_where_ids_are_tried_while_members_wait_hardly_a_group_is_disturbed_in_v
     )
 
 
-@pytest.mark.parametrize("groups", [5, pytest.param(20, marks=pytest.mark.slow)])
-def test_the_chance_of_an_id_is_that_of_random_ids(groups: int) -> None:
-    draw = random.Random(5)
-    for seed in range(groups):
-        ids = drawn(seed, draw.randint(2, 30))
-        possible_tables = tables(ids)
-        others = drawn(1_000 + seed, 1_000)
-        first = sum(sorts_first(ids, own, possible_tables) for own in others) / len(others)
-        assert abs(chance(ids, possible_tables, 0) - first) < 0.05
-        second = sum(
-            all(
-                len(set(sorting_before(ids, own, table)).difference(unavoidable(ids, table))) <= 1
-                for table in possible_tables
-            )
-            for own in others
-        )
-        assert abs(chance(ids, possible_tables, 1) - second / len(others)) < 0.05
-
-
+@pytest.mark.parametrize("order", HashOrder)
 @pytest.mark.parametrize("seed", seeds(20))
-def test_the_chance_counts_the_slots_that_are_free_in_each_table(seed: int) -> None:
-    """It is computed without a visit to each slot: the tables of a small group have hundreds."""
-    draw = random.Random(seed)
-    ids = drawn(seed, draw.randint(1, 40))
-    sizes = sorted({BUCKETS_MIN << draw.randint(0, 6) for _ in range(draw.randint(1, 4))})
-    tables_possible = [MemberTable(HashOrder.JAVA, size) for size in sizes]
-    for behind in (0, 1, 2):
-        first = {
-            size: sorted(bucket for m in ids if (bucket := spread_hash(m) & (size - 1)))[behind:] for size in sizes
-        }
-        free = [slot for slot in range(sizes[-1]) if all(slot % n < (first[n] or [n])[0] for n in sizes)]
-        assert chance(ids, tables_possible, behind) == len(free) / sizes[-1]
+def test_the_chance_of_an_id_is_that_of_all_ids(seed: int, order: HashOrder) -> None:
+    """It is computed without a visit to each slot: the tables of a small group have hundreds. An id has to be good in
+    the table of now and in that which Bellwether's own members make of it."""
+    size = random.Random(seed).randint(1, 40)
+    ids = drawn(seed, size, order=order)
+    foreseen = forecast(ids, None, only=order)
+    (growth,) = foreseen.growths
+    tried = drawn(1_000 + seed, 1_000)
+    for table, odds in zip(as_broker_tables(growth.tables), growth.chances, strict=True):
+        both = (table, table.grown(size + OWN_MEMBERS))
+        first = {t: sorted(t.place(m) for m in ids if m not in t.unavoidable(ids)) for t in both}
+        for behind, chance in ((0, odds.first), (max(0, foreseen.allowed - 1 - len(growth.ahead)), odds.second)):
+            limits = {t: (places[behind:] or [(t.buckets, 0)])[0] for t, places in first.items()}
+            if order is HashOrder.JAVA:
+                slots = range(max(t.buckets for t in both))
+                free = [slot for slot in slots if all(slot % t.buckets < limits[t][0] for t in both)]
+                assert chance == len(free) / len(slots)
+            good = sum(all(t.place(own) < limits[t] for t in both) for own in tried)
+            assert abs(chance - good / len(tried)) < 0.06
+        assert odds.likely == pytest.approx(1 / table.buckets / sum(1 / t.buckets for t in growth.tables))
 
 
 def test_growths_are_computed_again_only_when_members_tables_or_limits_have_changed() -> None:
@@ -175,26 +201,18 @@ def test_growths_are_computed_again_only_when_members_tables_or_limits_have_chan
 
 def test_ids_that_are_tried_before_anybody_is_disturbed_are_no_matter() -> None:
     ids = drawn(3, 50, buckets=256)
-    assert Forecasts().forecast(ids, tables(ids), "", 2, None, 1).begins is False
-    assert Forecasts().forecast(ids, tables(ids), "", 2, None, None).begins
+    assert forecast(ids, None, tries=1).begins is False
+    assert forecast(ids, None).begins
 
 
-def test_a_member_that_is_alone_leads() -> None:
-    assert Forecasts().forecast(drawn(1, 1), [JAVA16], "", 2, None).leader != ""
-
-
-def test_a_leader_that_has_gone_is_not_known() -> None:
-    assert Forecasts().forecast(drawn(1, 3), [JAVA16], "gone", 2, None).leader == ""
+def test_who_leads_is_known_of_a_member_that_is_alone_and_not_of_one_that_has_gone() -> None:
+    assert forecast(drawn(1, 1), None).leader != ""
+    assert forecast(drawn(1, 3), None, leader="gone").leader == ""
 
 
 def test_first_slots_are_named_for_each_size() -> None:
     ids = drawn(3, 30, buckets=64)
-    slots = Forecasts().forecast(ids, [MemberTable(HashOrder.JAVA, 64)], "", 2, SIZE_MAX).first_slots()
+    slots = forecast(ids, only=HashOrder.JAVA).first_slots()
     assert list(slots) == [64, 128, 256]
     for size, first in slots.items():
-        assert first == tuple(m for m in ids if spread_hash(m) & (size - 1) == 0)
-
-
-def test_a_table_that_may_not_have_grown_is_one_of_those_on_the_way() -> None:
-    growths_left = on_the_way([JAVA16], [MemberTable(HashOrder.JAVA, 128)])
-    assert [table.buckets for table in growths_left] == [BUCKETS_MIN, 32, 64, 128]
+        assert first == tuple(BrokerTable(buckets=size).unavoidable(ids))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import (
     MembershipConfig,
     NoteKind,
@@ -13,15 +14,9 @@ from bellwether_kafka.coordinator.membership import (
     State,
     proven,
 )
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from bellwether_kafka.coordinator.membership.lead_rules import (
-    subscription,
-)
-from bellwether_kafka.coordinator.membership.takeover_policy import TURN_S
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.unit.coordinator.membership.playbook import Play
+from tests.support.own_bytes import own_subscription
+from tests.unit.coordinator.membership.playbook import DRY_RUN, Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,
     GROUP,
@@ -40,6 +35,8 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     stable,
 )
 
+TURN_S = 30.0
+
 # ---- which groups ----------------------------------------------------------------------------------------------------
 
 
@@ -55,7 +52,7 @@ def test_a_group_that_a_member_leads_is_taken_over_unless_configured_otherwise()
 def test_a_plan_that_could_not_be_made_is_tried_again_within_a_minute_however_often_it_failed() -> None:
     play = seeing()
     for _ in range(10):
-        play.send(e.ComparisonFailed(DRY_RUN, "an internal topic is missing"))
+        play.send(membership.ComparisonFailed(DRY_RUN, "an internal topic is missing"))
         began = play.now
         while "Decide" not in play.kinds():
             stable(play.wake())
@@ -88,8 +85,8 @@ def test_an_unknown_order_keeps_it_away() -> None:
 
 def test_another_instance_is_left_its_group() -> None:
     """Found by simulation: two that share no instance id took a group from each other, three times an hour each."""
-    other_instance = e.DescribedMember("rival-1", "rival", subscription(()), b"a", "bellwether", "/127.0.0.1")
-    play = stable(Play(adopt="take-over").coordinator_found(), *GROUP, other_instance)
+    rival = membership.DescribedMember("rival-1", "rival", own_subscription(), b"a", "bellwether", "/127.0.0.1")
+    play = stable(Play(adopt="take-over").coordinator_found(), *GROUP, rival)
     assert play.kinds() == []
     assert "rival-1 is another instance of Bellwether" in play.notes()[-1][1]
     stable(play.wake())
@@ -128,7 +125,7 @@ def fails_in_the_rebalance(play: Play) -> Play:
     """An attempt that members notice."""
     while "Decide" not in play.kinds():
         stable(play.wake())
-    given(play.send(e.ComparisonReady(DRY_RUN, worth_moving=False)), GOOD)
+    given(play.send(membership.ComparisonReady(DRY_RUN, worth_moving=False)), GOOD)
     return answered(play, LEADER).synced(29).left()
 
 
@@ -136,7 +133,7 @@ def fails_at_rest(play: Play) -> Play:
     """An attempt that no member notices."""
     while "Decide" not in play.kinds():
         stable(play.wake())
-    return play.send(e.ComparisonReady(DRY_RUN, worth_moving=False)).refused(15)
+    return play.send(membership.ComparisonReady(DRY_RUN, worth_moving=False)).refused(15)
 
 
 def test_attempts_are_bounded_and_the_status_says_when_the_next_is_and_how_to_have_it_at_once() -> None:
@@ -170,8 +167,8 @@ def test_a_take_over_that_the_end_of_an_order_asks_for_is_not_counted_with_those
     play = stable(Play(takeover_attempts_max=1, **BOUNDED).coordinator_found())
     fails_in_the_rebalance(play)
     assert stable(play.wake()).kinds() == [], "once within the hour is enough"
-    play.send(e.OrdersInForce("ann has ordered leave", ""))
-    play.send(e.OrdersInForce("", ""))
+    play.send(membership.OrdersInForce("ann has ordered leave", ""))
+    play.send(membership.OrdersInForce("", ""))
     while "Decide" not in play.kinds():
         stable(play.wake())
 
@@ -180,8 +177,8 @@ def test_the_end_of_an_order_ends_the_wait_after_a_setback_too() -> None:
     play = stable(Play(readopt_ms=200_000).coordinator_found())
     fails_at_rest(play)
     assert stable(play.wake()).kinds() == [], "it waits"
-    play.send(e.OrdersInForce("ann has ordered leave", ""))
-    assert stable(play.send(e.OrdersInForce("", ""))).kinds() == ["Decide"]
+    play.send(membership.OrdersInForce("ann has ordered leave", ""))
+    assert stable(play.send(membership.OrdersInForce("", ""))).kinds() == ["Decide"]
 
 
 # ---- several groups of one process -----------------------------------------------------------------------------------
@@ -195,7 +192,7 @@ def test_few_groups_of_a_process_search_at_the_same_time() -> None:
     assert stable(third).kinds() == []
     assert third.machine.role.reason is NotLeading.TAKING_OVER
     assert "other groups of this process" in third.machine.role.detail
-    first.send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    first.send(membership.ComparisonReady(DRY_RUN, worth_moving=False))
     assert stable(third.wake()).kinds() == [], "the first one searches"
     given(first, GOOD)
     assert stable(third.wake()).kinds() == ["Decide"], "the first one has its id"
@@ -208,13 +205,13 @@ def test_a_turn_ends_with_whatever_ends_the_attempt(end: str) -> None:
     stable(first)
     match end:
         case "refused":
-            first.send(e.ComparisonReady(DRY_RUN, worth_moving=False)).refused(15)
+            first.send(membership.ComparisonReady(DRY_RUN, worth_moving=False)).refused(15)
         case "no plan":
-            first.send(e.ComparisonFailed(DRY_RUN, "a topic is missing"))
+            first.send(membership.ComparisonFailed(DRY_RUN, "a topic is missing"))
         case "empty":
             first.wake().described("Empty")
         case "stopped":
-            first.send(e.StopRequested())
+            first.send(membership.StopRequested())
     assert stable(second).kinds() == ["Decide"]
 
 
@@ -226,19 +223,19 @@ def test_a_turn_that_is_never_given_back_does_not_keep_others_waiting_for_ever()
 
 
 @pytest.mark.parametrize("people", [GROUP, GROUP[1:]], ids=["it is still there", "it has gone by itself"])
-def test_a_leader_that_did_not_make_way_is_no_obstacle_for_ever(people: tuple[e.DescribedMember, ...]) -> None:
+def test_a_leader_that_did_not_make_way_is_no_obstacle_for_ever(people: tuple[membership.DescribedMember, ...]) -> None:
     play = dynamic_until_named(takeovers_in_vain_max=2)
     evicted(play, 29)
     play.left()
     for _ in range(20):
-        if any(isinstance(x, c.Decide) for x in play.last):
+        if any(isinstance(x, membership.Decide) for x in play.last):
             break
         play.wake()
-        if any(isinstance(x, c.FindCoordinator) for x in play.last):
+        if any(isinstance(x, membership.FindCoordinator) for x in play.last):
             play.coordinator_found()
-        if any(isinstance(x, c.Describe) for x in play.last):
+        if any(isinstance(x, membership.Describe) for x in play.last):
             stable(play, *people)
-    assert play.sent(c.Decide).generation == DRY_RUN
+    assert play.sent(membership.Decide).generation == DRY_RUN
 
 
 # ---- nobody is disturbed twice ---------------------------------------------------------------------------------------
@@ -256,12 +253,12 @@ def in_vain() -> Play:
     return play.left()
 
 
-def refreshes(play: Play, *members: e.DescribedMember) -> Play:
+def refreshes(play: Play, *members: membership.DescribedMember) -> Play:
     """Until a plan has a dry run, which begins an attempt, or a while has passed."""
     for _ in range(20):
-        if any(isinstance(x, c.FindCoordinator) for x in play.last):
+        if any(isinstance(x, membership.FindCoordinator) for x in play.last):
             play.coordinator_found()
-        elif any(isinstance(x, c.Describe) for x in play.last):
+        elif any(isinstance(x, membership.Describe) for x in play.last):
             stable(play, *in_order(*members, buckets=16))
         elif begins(play):
             break
@@ -271,7 +268,7 @@ def refreshes(play: Play, *members: e.DescribedMember) -> Play:
 
 
 def begins(play: Play) -> bool:
-    return any(isinstance(x, c.Decide) for x in play.last)
+    return any(isinstance(x, membership.Decide) for x in play.last)
 
 
 def test_members_that_an_attempt_has_disturbed_in_vain_are_not_disturbed_again() -> None:
@@ -294,14 +291,14 @@ def test_a_removed_leader_that_is_back_late_is_no_other_member() -> None:
     [(GROUP[1], BACK), (GROUP[1], client(NEWCOMER, "third"), BACK), (*GROUP[1:], BACK, client(NEWCOMER, "new"))],
     ids=["one has gone", "one has been restarted", "another has come"],
 )
-def test_other_members_may_be_disturbed(members: tuple[e.DescribedMember, ...]) -> None:
+def test_other_members_may_be_disturbed(members: tuple[membership.DescribedMember, ...]) -> None:
     assert begins(refreshes(refreshes(in_vain(), *GROUP[1:], BACK), *members))
 
 
 def test_an_operator_may_ask_for_another_attempt() -> None:
     play = refreshes(in_vain(), *GROUP[1:], BACK)
-    play.send(e.OrdersInForce("ann has ordered leave", ""))
-    play.send(e.OrdersInForce("", ""))
+    play.send(membership.OrdersInForce("ann has ordered leave", ""))
+    play.send(membership.OrdersInForce("", ""))
     assert begins(refreshes(play, *GROUP[1:], BACK))
 
 
@@ -310,29 +307,29 @@ def test_an_operator_may_ask_for_another_attempt() -> None:
 
 def test_a_plan_is_made_in_a_dry_run_before_anybody_is_disturbed() -> None:
     play = seeing()
-    decide = play.sent(c.Decide)
+    decide = play.sent(membership.Decide)
     assert (decide.dry, decide.generation, decide.own_member_id) == (True, DRY_RUN, "")
     assert [m.member_id for m in decide.members] == [LEADER, OTHER, THIRD]
-    play.send(e.ComparisonFailed(DRY_RUN, "its topology is not known"))
+    play.send(membership.ComparisonFailed(DRY_RUN, "its topology is not known"))
     assert play.state is State.WATCHING
     assert (NoteKind.WATCHING, "not taken over: its topology is not known") in play.notes()
 
 
 def test_a_dry_run_that_ends_after_the_group_was_left_alone_begins_nothing() -> None:
-    play = seeing().send(e.OrdersInForce("an operator says so", ""))
-    play.send(e.StopRequested())
-    assert play.send(e.ComparisonReady(DRY_RUN, worth_moving=False)).kinds() == []
+    play = seeing().send(membership.OrdersInForce("an operator says so", ""))
+    play.send(membership.StopRequested())
+    assert play.send(membership.ComparisonReady(DRY_RUN, worth_moving=False)).kinds() == []
 
 
 def test_a_comparison_that_nobody_asked_for_begins_nothing() -> None:
     play = Play(adopt="take-over").coordinator_found()
-    assert play.send(e.ComparisonReady(DRY_RUN, worth_moving=False)).kinds() == []
+    assert play.send(membership.ComparisonReady(DRY_RUN, worth_moving=False)).kinds() == []
     assert play.state is State.WATCHING
 
 
 def test_a_dry_run_that_ends_after_the_node_was_lost_begins_nothing() -> None:
     play = seeing().wake()
-    play.failed(c.Describe).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    play.failed(membership.Describe).send(membership.ComparisonReady(DRY_RUN, worth_moving=False))
     assert play.state is State.WATCHING
     assert play.wake().kinds() == ["FindCoordinator"]
     assert play.coordinator_found().kinds() == ["Describe"]
@@ -342,11 +339,11 @@ def test_a_dry_run_that_ends_after_the_node_was_lost_begins_nothing() -> None:
 
 
 def test_what_the_group_uses_is_offered_first() -> None:
-    join = dry_run_done(protocols=("cooperative-sticky",)).sent(c.Join)
+    join = dry_run_done(protocols=("cooperative-sticky",)).sent(membership.Join)
     assert [name for name, _ in join.protocols] == ["range", "cooperative-sticky"]
 
 
 def test_what_the_group_used_is_offered_when_it_is_empty() -> None:
     play = stable(Play(adopt="succeed", protocols=("cooperative-sticky",)).coordinator_found())
-    join = play.wake().described("Empty").sent(c.Join)
+    join = play.wake().described("Empty").sent(membership.Join)
     assert [name for name, _ in join.protocols] == ["range", "cooperative-sticky"]

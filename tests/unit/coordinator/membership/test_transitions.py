@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.membership import NotLeading, State
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.transitions import (
-    INTERNAL_ERROR,
-    MEMBERSHIP,
-    TAKEOVER,
-    Edge,
-    edges,
-    trigger_name,
-)
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.membership import INTERNAL_ERROR, MEMBERSHIP, TAKEOVER, Edge, NotLeading, State
+from tests.support.declared_edges import edges, trigger_name
 from tests.unit.coordinator.membership.beginnings import STOP, coalescing, leaving, rejoining, syncing
 from tests.unit.coordinator.membership.edge_scenarios import SCENARIOS
 from tests.unit.coordinator.membership.playbook import Play
@@ -41,10 +33,14 @@ def test_every_declared_edge_is_taken_by_a_scenario(edge: Edge[Any]) -> None:
 @pytest.mark.parametrize("edge", DECLARED, ids=name)
 def test_why_it_refuses_or_leaves_is_one_of_few_words(edge: Edge[Any]) -> None:
     """For labels of metrics: the sentence may name members."""
-    notes = [command for command in SCENARIOS[edge.state][edge.on][edge.to]().seen if isinstance(command, c.Note)]
-    codes = {note.code for note in notes if note.kind in (c.NoteKind.REFUSED, c.NoteKind.LEFT)}
+    notes = [
+        command for command in SCENARIOS[edge.state][edge.on][edge.to]().seen if isinstance(command, membership.Note)
+    ]
+    codes = {note.code for note in notes if note.kind in (membership.NoteKind.REFUSED, membership.NoteKind.LEFT)}
     assert codes <= set(NotLeading)
-    assert {note.code for note in notes if note.kind not in (c.NoteKind.REFUSED, c.NoteKind.LEFT)} <= {""}
+    assert {
+        note.code for note in notes if note.kind not in (membership.NoteKind.REFUSED, membership.NoteKind.LEFT)
+    } <= {""}
 
 
 def test_no_scenario_takes_an_edge_that_is_not_declared() -> None:
@@ -65,21 +61,21 @@ LIVES: dict[State, Callable[[], Play]] = {
 }
 
 
-def happens(play: Play) -> e.Event:
+def happens(play: Play) -> membership.Event:
     """Something that changes each of these states."""
     match play.state:
         case State.WATCHING:
-            return e.DescribeAnswer(play.requests[c.Describe], 0, "Empty")
+            return membership.DescribeAnswer(play.requests[membership.Describe], 0, "Empty")
         case State.SYNCING:
-            return e.SyncAnswer(play.requests[c.Sync], 0)
+            return membership.SyncAnswer(play.requests[membership.Sync], 0)
         case State.LEAVING:
-            return e.LeaveAnswer(play.requests[c.Leave], 0)
+            return membership.LeaveAnswer(play.requests[membership.Leave], 0)
         case _:
             return STOP
 
 
-def alert(commands: tuple[c.Command, ...]) -> str:
-    (reason,) = [x.reason for x in commands if isinstance(x, c.Note) and x.kind is c.NoteKind.ALERT]
+def alert(commands: tuple[membership.Command, ...]) -> str:
+    (reason,) = [x.reason for x in commands if isinstance(x, membership.Note) and x.kind is membership.NoteKind.ALERT]
     return reason
 
 
@@ -93,15 +89,19 @@ def test_an_undeclared_edge_is_an_alert_and_gives_the_group_back(state: State) -
     if state in (State.WATCHING, State.LEAVING):
         assert play.state is State.WATCHING
     else:
-        assert [x for x in commands if isinstance(x, c.Leave)], "a member leads as soon as the broker has read it"
+        assert [x for x in commands if isinstance(x, membership.Leave)], (
+            "a member leads as soon as the broker has read it"
+        )
         assert play.state is State.LEAVING
 
 
 def test_an_undeclared_edge_of_a_takeover_ends_it_and_leaves_nothing_behind() -> None:
     play = parked().wake()
     play.machine._approach._takeover._state.position._transitions = {}
-    answer = e.DescribeAnswer(play.requests[c.Describe], 0, "PreparingRebalance", members=with_bellwether(GOOD))
+    answer = membership.DescribeAnswer(
+        play.requests[membership.Describe], 0, "PreparingRebalance", members=with_bellwether(GOOD)
+    )
     commands = play.machine.handle(answer, play.now)
     assert "in PARKING does not lead to PARKED" in alert(commands)
-    assert [x.member_ids for x in commands if isinstance(x, c.Evict)] == [("blocker", "opener")]
-    assert [x.instance_id for x in commands if isinstance(x, c.Leave)] == ["bellwether"]
+    assert [x.member_ids for x in commands if isinstance(x, membership.Evict)] == [("blocker", "opener")]
+    assert [x.instance_id for x in commands if isinstance(x, membership.Leave)] == ["bellwether"]

@@ -20,7 +20,6 @@ from bellwether_kafka.coordinator.membership import (
     SizeLimit,
     is_bellwether,
 )
-from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.coordinator.observation import (
     GroupLag,
     Observation,
@@ -31,6 +30,7 @@ from bellwether_kafka.coordinator.observation import (
 )
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, examine, worst
 from bellwether_kafka.coordinator.planning import RackSource
+from tests.support.own_bytes import own_subscription
 from tests.unit.assignors.streams.world import Thread, group
 from tests.unit.coordinator.membership.takeover.takeover_scenes import GROUP
 from tests.unit.coordinator.observation.doctor_groups import (
@@ -365,7 +365,7 @@ def test_bellwethers_own_member_of_an_application_is_known_by_its_bytes_whatever
     """With a topology file it lists the application's; doctor then said that a member had Bellwether's
     group.instance.id."""
     config = MembershipConfig("shop", protocols=(STREAMS_PROTOCOL,), instance_id="bellwether")
-    lists = subscription(("orders", "shop-by-user-repartition"), streams=True)
+    lists = own_subscription("orders", "shop-by-user-repartition", streams=True)
     thread = group(Thread("a", 1)).members[0]
     for state, own, theirs in (
         ("Stable", lists, thread.metadata),

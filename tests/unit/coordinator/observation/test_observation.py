@@ -19,7 +19,6 @@ from bellwether_kafka.coordinator.membership import (
     RebuildMemory,
     shown,
 )
-from bellwether_kafka.coordinator.membership.lead_rules import subscription
 from bellwether_kafka.coordinator.observation import Observation, Shadow, as_document, observation
 from bellwether_kafka.coordinator.planning import classic_view, topology_of
 from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
@@ -33,6 +32,7 @@ from bellwether_kafka.protocol.messages import (
 )
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
 from tests.support.lags import group_lag, sample
+from tests.support.own_bytes import own_subscription
 from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.planning.applications import App
 
@@ -180,7 +180,7 @@ def test_its_topology_is_what_it_reported_its_broker() -> None:
 
 
 def test_bellwethers_own_member_is_none_of_theirs() -> None:
-    instance = DescribedMember("bellwether-1", "bellwether", subscription(("t",)), b"")
+    instance = DescribedMember("bellwether-1", "bellwether", own_subscription("t"), b"")
     seen = observation("g", "classic", answer(classic("a", "t-0"), instance), 7, bellwether_members={"bellwether-1"})
     assert ([m.member_id for m in seen.members], [m.member_id for m in seen.bellwether_members]) == (
         ["a"],

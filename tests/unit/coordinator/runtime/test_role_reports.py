@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.membership import Failure, NotLeading, Role
-from bellwether_kafka.coordinator.membership.error_codes import EXIT_FENCED
 from bellwether_kafka.coordinator.runtime import Service, recollection
 from bellwether_kafka.coordinator.runtime.group_runner import EXIT_BUG, GroupRunner
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
@@ -21,6 +20,8 @@ from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
 from bellwether_kafka.coordinator.runtime.process import kept_out, not_ready
 from bellwether_kafka.coordinator.runtime.role_reports import QUIET, log_role, remind
 from tests.unit.coordinator.runtime.alone import BrokersOfOne, remembering
+
+EXIT_FENCED = 3
 
 R = NotLeading
 FENCED = Role(R.FENCED, "another process", 5.0)

@@ -3,12 +3,12 @@ with."""
 
 from itertools import islice
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import SizeLimit, State
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from bellwether_kafka.coordinator.membership.broker_order import spread_hash
-from tests.unit.coordinator.membership.playbook import Play, member
+from tests.support.broker_tables import spread_hash
+from tests.unit.coordinator.membership.playbook import DRY_RUN, Play, member
+
+BATCH = 64  # ids that are reserved at once
 
 REQUIRED, UNKNOWN, FENCED, IN_PROGRESS = 79, 25, 82, 27
 GROUP_MAX_SIZE_REACHED = 81
@@ -26,8 +26,8 @@ FRONT = ids(16, 1)[0]  # in the first bucket of a table of 16 buckets, and of no
 ALWAYS_FRONT = ids(0, 1)[0]
 
 
-def client(member_id: str, name: str, instance: str | None = None) -> e.DescribedMember:
-    return e.DescribedMember(member_id, instance, b"m", b"a", name, "/127.0.0.1")
+def client(member_id: str, name: str, instance: str | None = None) -> membership.DescribedMember:
+    return membership.DescribedMember(member_id, instance, b"m", b"a", name, "/127.0.0.1")
 
 
 GROUP = (client(LEADER, "leader"), client(OTHER, "other"), client(THIRD, "third"))
@@ -37,28 +37,34 @@ FOUR = (client(FRONT, "front"), *GROUP)
 COOPERATIVE = "cooperative-sticky"
 
 
-def stable(play: Play, *members: e.DescribedMember, protocol: str = "range") -> Play:
+def stable(play: Play, *members: membership.DescribedMember, protocol: str = "range") -> Play:
     return play.described("Stable", *(members or GROUP), protocol=protocol)
 
 
-def seeing(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
+def seeing(
+    protocol: str = "range", members: tuple[membership.DescribedMember, ...] = GROUP, **settings: object
+) -> Play:
     return stable(Play(adopt="take-over", **settings).coordinator_found(), *members, protocol=protocol)
 
 
-def pacing(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
+def pacing(
+    protocol: str = "range", members: tuple[membership.DescribedMember, ...] = GROUP, **settings: object
+) -> Play:
     """After the dry run: under an instance id it measures how fast ids can be tried."""
-    return seeing(protocol, members, **settings).send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    return seeing(protocol, members, **settings).send(membership.ComparisonReady(DRY_RUN, worth_moving=False))
 
 
-def paced(play: Play, members: tuple[e.DescribedMember, ...] = GROUP, answer_s: float = 0.001) -> Play:
+def paced(play: Play, members: tuple[membership.DescribedMember, ...] = GROUP, answer_s: float = 0.001) -> Play:
     """Each answer takes this long; the ids have been given back."""
-    while not any(isinstance(command, c.Evict) for command in play.last) and play.state is State.APPROACHING:
+    while not any(isinstance(command, membership.Evict) for command in play.last) and play.state is State.APPROACHING:
         given(play.later(answer_s), f"try-{play.now}")
         stable(play, *members)
     return evicted(play) if play.state is State.APPROACHING else play
 
 
-def dry_run_done(protocol: str = "range", members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
+def dry_run_done(
+    protocol: str = "range", members: tuple[membership.DescribedMember, ...] = GROUP, **settings: object
+) -> Play:
     play = pacing(protocol, members, **settings)
     return paced(play, members) if settings.get("instance_id") else play
 
@@ -68,15 +74,15 @@ def gathering(**settings: object) -> Play:
     return dry_run_done(members=FOUR, size_limit=SizeLimit(1_000), **settings)
 
 
-def joins(play: Play) -> list[c.Join]:
-    return [command for command in play.last if isinstance(command, c.Join)]
+def joins(play: Play) -> list[membership.Join]:
+    return [command for command in play.last if isinstance(command, membership.Join)]
 
 
 def gathered(**settings: object) -> Play:
     """All temporary members have ids, "t-1" and so on."""
     play = gathering(**settings)
     for number, join in enumerate(joins(play), 1):
-        play.send(e.JoinAnswer(join.request_id, REQUIRED, member_id=f"t-{number}"))
+        play.send(membership.JoinAnswer(join.request_id, REQUIRED, member_id=f"t-{number}"))
     return play
 
 
@@ -86,7 +92,7 @@ def growing(**settings: object) -> Play:
     return given(play, "blocker" if "instance_id" in settings else GOOD)
 
 
-def in_order(*members: e.DescribedMember, buckets: int = 32) -> tuple[e.DescribedMember, ...]:
+def in_order(*members: membership.DescribedMember, buckets: int = 32) -> tuple[membership.DescribedMember, ...]:
     """As Kafka 4 lists them."""
     return tuple(sorted(members, key=lambda m: spread_hash(m.member_id) & (buckets - 1)))
 
@@ -99,7 +105,7 @@ def shrinking(**settings: object) -> Play:
 
 
 def evicted(play: Play, error: int = 0) -> Play:
-    return play.send(e.LeaveAnswer(play.requests[c.Evict], error))
+    return play.send(membership.LeaveAnswer(play.requests[membership.Evict], error))
 
 
 def given(play: Play, member_id: str) -> Play:
@@ -111,28 +117,28 @@ def answered(play: Play, leader: str, member_id: str = GOOD, generation: int = 5
     return play.joined(*members, generation=generation, leader=leader, member_id=member_id, protocol=protocol)
 
 
-def dynamic_until_named(members: tuple[e.DescribedMember, ...] = GROUP, **settings: object) -> Play:
+def dynamic_until_named(members: tuple[membership.DescribedMember, ...] = GROUP, **settings: object) -> Play:
     """Parked with a good id when the rebalance ends and names the old leader, whose assignment is then in force."""
     return answered(given(dry_run_done(members=members, **settings), GOOD), LEADER).synced()
 
 
 def evictions(play: Play) -> list[tuple[tuple[str, ...], int | None]]:
     """Who is removed by the last answer, and on which lane."""
-    return [(command.member_ids, command.lane) for command in play.last if isinstance(command, c.Evict)]
+    return [(command.member_ids, command.lane) for command in play.last if isinstance(command, membership.Evict)]
 
 
 def parked(**settings: object) -> Play:
     """With a barrier, the first static id in the rebalance of cooperative members, and an id to open the next with."""
     play = dry_run_done(COOPERATIVE, instance_id="bellwether", **settings)
-    assert play.sent(c.Join).instance_id is None
-    own, opener = (command for command in given(play, "blocker").last if isinstance(command, c.Join))
+    assert play.sent(membership.Join).instance_id is None
+    own, opener = (command for command in given(play, "blocker").last if isinstance(command, membership.Join))
     assert (own.instance_id, own.lane, opener.instance_id, opener.lane) == ("bellwether", 0, None, 1)
     given(play, "opener")
-    play.requests[c.Join] = own.request_id  # the other one has been answered
+    play.requests[membership.Join] = own.request_id  # the other one has been answered
     return play
 
 
-def with_bellwether(member_id: str) -> tuple[e.DescribedMember, ...]:
+def with_bellwether(member_id: str) -> tuple[membership.DescribedMember, ...]:
     bellwether = client(member_id, "bw", "bellwether")
     return (bellwether, *GROUP) if member_id == GOOD else (*GROUP, bellwether)
 
@@ -153,5 +159,5 @@ def has_waited(play: Play) -> Play:
 
 def before_removal(**settings: object) -> Play:
     """The leader is proven to be dead, and is to be removed once Bellwether is in front."""
-    answer = e.DescribeAnswer(0, 0, "PreparingRebalance", "consumer", members=GROUP)
-    return stable(Play(**settings).coordinator_found()).send(e.DeathsProven(answer, (LEADER,)))
+    answer = membership.DescribeAnswer(0, 0, "PreparingRebalance", "consumer", members=GROUP)
+    return stable(Play(**settings).coordinator_found()).send(membership.DeathsProven(answer, (LEADER,)))

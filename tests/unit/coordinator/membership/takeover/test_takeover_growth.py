@@ -2,11 +2,9 @@
 
 import pytest
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import NotLeading, SizeLimit, State
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from tests.unit.coordinator.membership.playbook import Play
+from tests.unit.coordinator.membership.playbook import DRY_RUN, Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     ALWAYS_FRONT,
     COOPERATIVE,
@@ -70,8 +68,8 @@ def test_temporary_members_come_only_when_the_rebalance_is_held_open_and_leave_b
 
 def test_an_id_that_was_no_good_in_the_small_table_leads_in_the_large_one() -> None:
     play = evicted(shrinking())
-    assert play.sent(c.Join).member_id == GOOD
-    assert answered(play, LEADER).synced().sent(c.Evict).member_ids == (LEADER,), "the one in front stays"
+    assert play.sent(membership.Join).member_id == GOOD
+    assert answered(play, LEADER).synced().sent(membership.Evict).member_ids == (LEADER,), "the one in front stays"
 
 
 def test_a_table_that_the_broker_lists_in_another_order_than_it_should_ends_the_attempt() -> None:
@@ -87,7 +85,7 @@ def test_a_table_that_the_broker_lists_in_another_order_than_it_should_ends_the_
 def test_an_attempt_that_ends_early_gives_all_temporary_members_back(when: str, instance_id: str | None) -> None:
     settings = {} if instance_id is None else {"instance_id": instance_id}
     play = {"gathering": gathered, "growing": growing, "shrinking": shrinking}[when](**settings)
-    play.send(e.OrdersInForce("an operator says so", ""))
+    play.send(membership.OrdersInForce("an operator says so", ""))
     assert {*TEMPORARY} <= {member_id for ids, _ in evictions(play) for member_id in ids}
     assert "Abandon" in play.kinds()
     assert play.state is State.WATCHING
@@ -95,7 +93,7 @@ def test_an_attempt_that_ends_early_gives_all_temporary_members_back(when: str, 
 
 def test_ids_that_do_not_come_in_time_end_the_attempt_before_any_member_notices() -> None:
     play = gathering()
-    play.send(e.JoinAnswer(joins(play)[0].request_id, REQUIRED, member_id="t-1"))
+    play.send(membership.JoinAnswer(joins(play)[0].request_id, REQUIRED, member_id="t-1"))
     assert play.wake().state is State.WATCHING
     assert evictions(play) == [(("t-1",), None)]
 
@@ -105,9 +103,9 @@ def test_answers_to_temporary_members_that_leave_say_nothing_before_and_after_th
     play = growing()
     early, late, *_ = joins(play)
     play.wake().described("PreparingRebalance", *in_order(*FOUR, *(client(m, "bw") for m in TEMPORARY)))
-    assert play.send(e.JoinAnswer(early.request_id, UNKNOWN)).kinds() == []
-    assert evicted(play).sent(c.Join).member_id == GOOD
-    assert play.send(e.JoinAnswer(late.request_id, UNKNOWN)).kinds() == []
+    assert play.send(membership.JoinAnswer(early.request_id, UNKNOWN)).kinds() == []
+    assert evicted(play).sent(membership.Join).member_id == GOOD
+    assert play.send(membership.JoinAnswer(late.request_id, UNKNOWN)).kinds() == []
     assert play.state is State.APPROACHING
 
 
@@ -136,20 +134,20 @@ def test_a_take_over_is_considered_again_when_the_limit_becomes_known() -> None:
     """In a trial the brokers were busy at the start, and the group stayed blocked for as long as Bellwether ran."""
     play = seeing(members=FOUR, size_limit=UNKNOWN_LIMIT)
     assert play.kinds() == []
-    play.send(e.SizeLimitRead(SizeLimit(1_000)))
+    play.send(membership.SizeLimitRead(SizeLimit(1_000)))
     stable(play.wake(), *FOUR)
-    assert len(joins(play.send(e.ComparisonReady(DRY_RUN, worth_moving=False)))) == 9
+    assert len(joins(play.send(membership.ComparisonReady(DRY_RUN, worth_moving=False)))) == 9
 
 
 def test_a_limit_that_stays_unknown_has_the_reason_of_the_last_answer() -> None:
     play = seeing(members=FOUR, size_limit=UNKNOWN_LIMIT)
-    play.send(e.SizeLimitRead(SizeLimit(unknown="a right is missing", remedy="grant it")))
+    play.send(membership.SizeLimitRead(SizeLimit(unknown="a right is missing", remedy="grant it")))
     assert "a right is missing" in stable(play.wake(), *FOUR).machine.role.detail
 
 
 def test_a_broker_that_refuses_a_temporary_member_is_asked_for_fewer() -> None:
     play = growing()
-    play.send(e.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
+    play.send(membership.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
     assert evictions(play) == [(TEMPORARY, None)]
     evicted(play)
     assert play.state is State.WATCHING, "not fatal: Bellwether itself had room"
@@ -162,11 +160,11 @@ def test_after_a_refusal_the_attempt_goes_on_where_the_table_as_it_is_will_do() 
     """Five members, of which one comes before any new id in 16 buckets: it is removed with the leader."""
     play = dry_run_done(members=(client(FRONT, "front"), *FIVE), size_limit=SizeLimit(1_000))
     for number, join in enumerate(joins(play), 1):
-        play.send(e.JoinAnswer(join.request_id, REQUIRED, member_id=f"t-{number}"))
+        play.send(membership.JoinAnswer(join.request_id, REQUIRED, member_id=f"t-{number}"))
     given(play, GOOD)
-    play.send(e.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
+    play.send(membership.JoinAnswer(joins(play)[0].request_id, GROUP_MAX_SIZE_REACHED))
     evicted(play)
-    assert answered(play, LEADER).synced().sent(c.Evict).member_ids == (LEADER, FRONT)
+    assert answered(play, LEADER).synced().sent(membership.Evict).member_ids == (LEADER, FRONT)
 
 
 # ---- one more is removed ---------------------------------------------------------------------------------------------
@@ -179,14 +177,14 @@ def in_front(**settings: object) -> Play:
 
 def test_who_would_lead_next_is_removed_with_the_leader_in_one_request() -> None:
     play = answered(in_front(), LEADER).synced()
-    assert play.sent(c.Evict).member_ids == (LEADER, ALWAYS_FRONT)
+    assert play.sent(membership.Evict).member_ids == (LEADER, ALWAYS_FRONT)
     evicted(play)
     rest = (client(GOOD, "bw"), *FIVE[1:])
     play.described("PreparingRebalance", *rest, client("m-new", "leader"))
     assert play.kinds() == [], "the other one is not back"
     play.wake().described("PreparingRebalance", *rest, client("m-new", "leader"), client("a-new", "always"))
-    assert play.sent(c.Join).member_id == GOOD
-    assert answered(play, GOOD, generation=6).sent(c.Decide).removed == (LEADER, ALWAYS_FRONT)
+    assert play.sent(membership.Join).member_id == GOOD
+    assert answered(play, GOOD, generation=6).sent(membership.Decide).removed == (LEADER, ALWAYS_FRONT)
 
 
 def test_two_of_one_client_are_both_waited_for() -> None:
@@ -195,11 +193,11 @@ def test_two_of_one_client_are_both_waited_for() -> None:
     evicted(play).described("PreparingRebalance", *FIVE[1:], client("m-new", "leader"))
     assert play.kinds() == []
     play.wake().described("PreparingRebalance", *FIVE[1:], client("m-new", "leader"), client("m-newer", "leader"))
-    assert play.sent(c.Join).member_id == GOOD
+    assert play.sent(membership.Join).member_id == GOOD
 
 
 def test_a_leader_in_front_is_removed_alone() -> None:
-    assert answered(in_front(), ALWAYS_FRONT).synced().sent(c.Evict).member_ids == (ALWAYS_FRONT,)
+    assert answered(in_front(), ALWAYS_FRONT).synced().sent(membership.Evict).member_ids == (ALWAYS_FRONT,)
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
@@ -214,7 +212,7 @@ def test_never_half_of_the_group_is_removed_so_nothing_begins(size: int) -> None
 
 def test_a_single_member_is_the_leader_wherever_it_is() -> None:
     play = given(dry_run_done(members=(ALWAYS,)), GOOD)
-    assert answered(play, ALWAYS_FRONT).synced().sent(c.Evict).member_ids == (ALWAYS_FRONT,)
+    assert answered(play, ALWAYS_FRONT).synced().sent(membership.Evict).member_ids == (ALWAYS_FRONT,)
 
 
 def test_one_may_be_the_limit() -> None:
@@ -224,19 +222,19 @@ def test_one_may_be_the_limit() -> None:
 def test_members_with_parked_requests_are_removed_when_the_leader_is_out() -> None:
     """A leader plans for so long that the others' SyncGroups are parked, which the broker forgets with their member."""
     play = answered(in_front(), LEADER).wake()
-    assert play.sent(c.Evict).member_ids == (LEADER,)
-    assert evicted(play).sent(c.Evict).member_ids == (ALWAYS_FRONT,)
+    assert play.sent(membership.Evict).member_ids == (LEADER,)
+    assert evicted(play).sent(membership.Evict).member_ids == (ALWAYS_FRONT,)
     assert evicted(play).kinds() == ["Describe"]
 
 
 def test_a_streams_leader_is_removed_with_another_only_when_its_assignment_is_in_effect() -> None:
     play = answered(in_front(), LEADER, protocol="stream")
     assert play.kinds() == ["Sync"]
-    assert play.synced(IN_PROGRESS).sent(c.Evict).member_ids == (LEADER, ALWAYS_FRONT)
+    assert play.synced(IN_PROGRESS).sent(membership.Evict).member_ids == (LEADER, ALWAYS_FRONT)
 
 
 def test_cooperative_members_are_removed_together_in_the_second_rebalance() -> None:
     play = given(dry_run_done(COOPERATIVE, members=(ALWAYS, *FIVE)), GOOD).later(0.7)
     answered(play, LEADER, protocol=COOPERATIVE)
     given(play, "blocker")
-    assert play.wake().sent(c.Evict).member_ids == (LEADER, ALWAYS_FRONT)
+    assert play.wake().sent(membership.Evict).member_ids == (LEADER, ALWAYS_FRONT)

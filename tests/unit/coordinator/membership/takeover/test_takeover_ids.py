@@ -2,15 +2,13 @@
 
 import pytest
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import NotLeading, State
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from bellwether_kafka.coordinator.membership.takeover.own_id import BATCH
-from tests.unit.coordinator.membership.playbook import Play
+from tests.unit.coordinator.membership.playbook import DRY_RUN, Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     ALSO_BAD,
     BAD,
+    BATCH,
     COOPERATIVE,
     FENCED,
     FIVE,
@@ -38,27 +36,27 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
 
 def test_ids_that_do_not_sort_first_are_given_back_before_it_joins() -> None:
     play = dry_run_done()
-    assert (play.sent(c.Join).member_id, play.sent(c.Join).instance_id) == ("", None)
-    assert given(play, BAD).sent(c.Join).member_id == ""
-    assert given(play, GOOD).sent(c.Evict).member_ids == (BAD,)
-    assert evicted(play).sent(c.Join).member_id == GOOD
+    assert (play.sent(membership.Join).member_id, play.sent(membership.Join).instance_id) == ("", None)
+    assert given(play, BAD).sent(membership.Join).member_id == ""
+    assert given(play, GOOD).sent(membership.Evict).member_ids == (BAD,)
+    assert evicted(play).sent(membership.Join).member_id == GOOD
 
 
 def test_ids_that_are_to_spare_hold_the_rebalance_of_cooperative_members_and_open_the_next() -> None:
     play = dry_run_done(COOPERATIVE)
     for bad in (BAD, ALSO_BAD, WORSE):
-        assert given(play, bad).sent(c.Join).member_id == ""
-    assert given(play, GOOD).sent(c.Evict).member_ids == (BAD,)
+        assert given(play, bad).sent(membership.Join).member_id == ""
+    assert given(play, GOOD).sent(membership.Evict).member_ids == (BAD,)
     evicted(play)
-    assert [command.member_id for command in play.last if isinstance(command, c.Join)] == [GOOD, WORSE]
+    assert [command.member_id for command in play.last if isinstance(command, membership.Join)] == [GOOD, WORSE]
     assert evictions(play) == [((WORSE,), 1), ((ALSO_BAD,), None)], "the last one held the round open until then"
 
 
 def test_an_id_that_is_to_spare_opens_the_second_rebalance() -> None:
     play = given(given(dry_run_done(COOPERATIVE), BAD), GOOD)
-    own, spare = (command for command in play.last if isinstance(command, c.Join))
+    own, spare = (command for command in play.last if isinstance(command, membership.Join))
     assert (own.member_id, spare.member_id) == (GOOD, BAD)
-    assert (play.sent(c.Evict).member_ids, play.sent(c.Evict).lane) == ((BAD,), spare.lane)
+    assert (play.sent(membership.Evict).member_ids, play.sent(membership.Evict).lane) == ((BAD,), spare.lane)
     assert spare.lane != own.lane
 
 
@@ -67,10 +65,10 @@ def test_an_id_must_sort_first_in_the_table_that_bellwethers_coming_makes_grow()
     crowd = tuple(client(member_id, member_id) for bucket in range(3, 15) for member_id in ids(bucket, 1))
     late = ids(16, 1, prefix="late")[0]
     play = stable(Play(adopt="take-over").coordinator_found(), *crowd).send(
-        e.ComparisonReady(DRY_RUN, worth_moving=False)
+        membership.ComparisonReady(DRY_RUN, worth_moving=False)
     )
-    assert given(play, late).sent(c.Join).member_id == "", "another one is asked for"
-    assert evicted(given(play, GOOD)).sent(c.Join).member_id == GOOD
+    assert given(play, late).sent(membership.Join).member_id == "", "another one is asked for"
+    assert evicted(given(play, GOOD)).sent(membership.Join).member_id == GOOD
 
 
 def test_only_unsuitable_ids_until_time_is_up_end_the_attempt() -> None:
@@ -84,7 +82,7 @@ def test_a_batch_without_a_good_id_is_given_back_before_it_asks_on() -> None:
     play = dry_run_done()
     for bad in ids(15, BATCH, prefix="no-good"):
         given(play, bad)
-    assert len(play.sent(c.Evict).member_ids) == BATCH
+    assert len(play.sent(membership.Evict).member_ids) == BATCH
     assert play.kinds() == ["Evict"], "not more than a batch of pending ids at a time"
     assert evicted(play).kinds() == ["Join"]
 
@@ -102,29 +100,29 @@ def test_after_a_while_an_id_will_do_behind_a_member_that_may_be_removed(waited_
     assert play.kinds() == (["Evict"] if will_do else ["Join", "Describe"])
     if will_do:
         answered(play, OTHER, member_id=second).synced()
-        assert play.sent(c.Evict).member_ids == (OTHER, LEADER)
+        assert play.sent(membership.Evict).member_ids == (OTHER, LEADER)
 
 
 def test_a_static_id_is_replaced_in_the_rebalance_until_it_sorts_first() -> None:
     play = parked()
-    first = play.requests[c.Join]
+    first = play.requests[membership.Join]
     play.wake().described("PreparingRebalance", *GROUP)
     play.wake().described("PreparingRebalance", *with_bellwether(BAD))
-    assert (play.sent(c.Join).member_id, play.sent(c.Join).lane) == ("", 1)
-    again = play.sent(c.Join)
+    assert (play.sent(membership.Join).member_id, play.sent(membership.Join).lane) == ("", 1)
+    again = play.sent(membership.Join)
     assert play.kinds() == ["Join", "Describe"], "together: one answer shows whether the next id is good"
-    play.send(e.JoinAnswer(first, FENCED, member_id=BAD))
+    play.send(membership.JoinAnswer(first, FENCED, member_id=BAD))
     assert play.kinds() == []
     play.described("PreparingRebalance", *with_bellwether(GOOD))
-    comes = play.sent(c.Join)
+    comes = play.sent(membership.Join)
     assert (comes.member_id, comes.instance_id, comes.lane) == ("opener", None, 0)
     assert evictions(play) == [(("opener",), 0), (("blocker",), None)], "the first one is read when the round has ended"
-    play.requests[c.Join] = again.request_id
+    play.requests[membership.Join] = again.request_id
     assert answered(play, LEADER, protocol=COOPERATIVE).kinds() == [], "the opener opens the second round"
     play.wake()
-    assert (play.sent(c.Evict).member_ids, play.sent(c.Evict).lane) == ((LEADER,), None)
+    assert (play.sent(membership.Evict).member_ids, play.sent(membership.Evict).lane) == ((LEADER,), None)
     evicted(play).described("PreparingRebalance", *with_bellwether(GOOD)[:1], *GROUP[1:], client("m-new", "leader"))
-    join = play.sent(c.Join)
+    join = play.sent(membership.Join)
     assert (join.member_id, join.instance_id, join.lane) == (GOOD, "bellwether", 0)
     assert answered(play, GOOD).state is State.DECIDING
     assert play.notes()[-1][1].endswith("with member id number 2"), "the one that was replaced was the first"
@@ -132,25 +130,25 @@ def test_a_static_id_is_replaced_in_the_rebalance_until_it_sorts_first() -> None
 
 def test_a_static_id_is_replaced_on_the_two_lanes_in_turn() -> None:
     play = parked()
-    before, lanes = play.requests[c.Join], []
+    before, lanes = play.requests[membership.Join], []
     play.wake()
     for bad in (BAD, ALSO_BAD, WORSE):
         play.described("PreparingRebalance", *with_bellwether(bad))
-        lanes.append(play.sent(c.Join).lane)
-        play.send(e.JoinAnswer(before, FENCED, member_id=bad))
-        before = play.requests[c.Join]
+        lanes.append(play.sent(membership.Join).lane)
+        play.send(membership.JoinAnswer(before, FENCED, member_id=bad))
+        before = play.requests[membership.Join]
     assert lanes == [1, 0, 1]
 
 
 def test_the_next_id_is_asked_for_when_the_connection_of_the_one_before_is_free() -> None:
     play = parked()
-    first = play.requests[c.Join]
+    first = play.requests[membership.Join]
     play.wake().described("PreparingRebalance", *with_bellwether(BAD))
     play.described("PreparingRebalance", *with_bellwether(ALSO_BAD))
     assert play.kinds() == []
-    play.send(e.JoinAnswer(first, FENCED, member_id=BAD))
+    play.send(membership.JoinAnswer(first, FENCED, member_id=BAD))
     assert play.kinds() == ["Join", "Describe"]
-    assert play.sent(c.Join).lane == 0
+    assert play.sent(membership.Join).lane == 0
 
 
 def test_a_description_that_the_broker_reads_before_the_next_join_is_asked_for_again() -> None:
@@ -178,18 +176,18 @@ def test_a_group_without_room_for_a_blocker_is_given_up_with_the_brokers_reason(
 
 def test_where_there_is_no_room_for_an_opener_the_blocker_opens_the_second_rebalance() -> None:
     play = dry_run_done(COOPERATIVE, instance_id="bellwether")
-    opener = next(j for j in given(play, "blocker").last if isinstance(j, c.Join) and j.instance_id is None)
+    opener = next(j for j in given(play, "blocker").last if isinstance(j, membership.Join) and j.instance_id is None)
     play.wake().described("PreparingRebalance", *with_bellwether(GOOD))
-    play.send(e.JoinAnswer(opener.request_id, GROUP_MAX_SIZE_REACHED))
-    assert play.sent(c.Join).member_id == "blocker"
+    play.send(membership.JoinAnswer(opener.request_id, GROUP_MAX_SIZE_REACHED))
+    assert play.sent(membership.Join).member_id == "blocker"
     assert evictions(play) == [(("blocker",), 1)]
 
 
 def test_no_good_id_in_time_gives_everything_back() -> None:
     play = parked()
     play.later(3).wake().described("PreparingRebalance", *with_bellwether(BAD))
-    assert play.sent(c.Evict).member_ids == ("blocker", "opener")
-    leave = play.sent(c.Leave)
+    assert play.sent(membership.Evict).member_ids == ("blocker", "opener")
+    leave = play.sent(membership.Leave)
     assert (leave.member_id, leave.instance_id) == ("", "bellwether")
     assert play.left().state is State.WATCHING
 
@@ -200,4 +198,4 @@ def test_an_order_that_no_broker_of_bellwethers_has_ends_the_attempt_while_all_c
     play.wake().described("PreparingRebalance", GROUP[2], GROUP[0], bellwether, GROUP[1])
     assert play.state is not State.APPROACHING
     assert any("in an unknown order" in reason for _, reason in play.notes())
-    assert "blocker" in play.sent(c.Evict).member_ids, "nothing of ours stays in their way"
+    assert "blocker" in play.sent(membership.Evict).member_ids, "nothing of ours stays in their way"

@@ -3,23 +3,21 @@ search that would find none (285 ids were assumed in two seconds, 57 came at a l
 
 import pytest
 
+from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, NotLeading, SizeLimit, State, tables
-from bellwether_kafka.coordinator.membership import commands as c
-from bellwether_kafka.coordinator.membership import events as e
-from bellwether_kafka.coordinator.membership.adoption import DRY_RUN
-from bellwether_kafka.coordinator.membership.broker_order import HashOrder, MemberTable, unavoidable
-from tests.unit.coordinator.membership.playbook import Play
+from tests.support.broker_tables import BrokerTable
+from tests.unit.coordinator.membership.playbook import DRY_RUN, Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import client, given, in_order, paced, stable
 
 MEMBERS = 40
-TABLE = MemberTable(HashOrder.JAVA, 64)
+TABLE = BrokerTable(buckets=64)
 CONFIG = MembershipConfig("orders", instance_id="bellwether")
 
 
-def crowd() -> tuple[e.DescribedMember, ...]:
+def crowd() -> tuple[membership.DescribedMember, ...]:
     """Many members, none in the first slot, as the broker lists them."""
     names = (f"consumer-{number}" for number in range(10 * MEMBERS))
-    chosen = [name for name in names if not unavoidable([name], TABLE)][:MEMBERS]
+    chosen = [name for name in names if not TABLE.unavoidable([name])][:MEMBERS]
     return in_order(*(client(name, name) for name in chosen), buckets=TABLE.buckets)
 
 
@@ -100,20 +98,20 @@ def begun(answer_s: float) -> Play:
     """A broker that described the group at once answers the requests of the search in this time."""
     play = watching()
     answered_after(play, 0.001)
-    play.send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    play.send(membership.ComparisonReady(DRY_RUN, worth_moving=False))
     assert play.state is State.APPROACHING
     return paced(play, CROWD, answer_s)
 
 
 def joined_static(play: Play) -> bool:
     """Whether Bellwether has joined: then members wait."""
-    return any(isinstance(command, c.Join) and command.instance_id is not None for command in play.seen)
+    return any(isinstance(command, membership.Join) and command.instance_id is not None for command in play.seen)
 
 
 def test_the_search_begins_at_the_pace_that_its_own_requests_had() -> None:
     play = begun(0.001)
     assert play.state is State.APPROACHING
-    asked = [command for command in play.last if isinstance(command, c.Join)]
+    asked = [command for command in play.last if isinstance(command, membership.Join)]
     assert len(asked) > 1, "temporary members"
     assert not joined_static(play)
 
@@ -123,9 +121,9 @@ def test_a_broker_that_answers_the_search_more_slowly_than_before_disturbs_no_me
     play = begun(0.06)
     assert play.state is State.WATCHING
     assert not joined_static(play)
-    given_back = [command for command in play.seen if isinstance(command, c.Evict)]
+    given_back = [command for command in play.seen if isinstance(command, membership.Evict)]
     assert given_back, "no pending id is left behind, which would hold the next rebalance open"
-    asked = [command for command in play.seen if isinstance(command, c.Join)]
+    asked = [command for command in play.seen if isinstance(command, membership.Join)]
     assert len(given_back[-1].member_ids) == len(asked)
     role = play.machine.role
     assert role.reason is NotLeading.SET_BACK
@@ -136,14 +134,14 @@ def test_a_broker_that_answers_the_search_more_slowly_than_before_disturbs_no_me
 def test_one_very_slow_broker_is_not_measured_for_longer_than_a_search() -> None:
     play = begun(1.5)
     assert play.state is State.WATCHING
-    assert sum(isinstance(command, c.Join) for command in play.seen) == 2, "one to connect, one that counts"
+    assert sum(isinstance(command, membership.Join) for command in play.seen) == 2, "one to connect, one that counts"
 
 
 @pytest.mark.parametrize("change", ["rebalances", "another member"])
 def test_a_group_that_changes_before_the_search_is_left_alone(change: str) -> None:
     play = watching()
     answered_after(play, 0.001)
-    play.send(e.ComparisonReady(DRY_RUN, worth_moving=False))
+    play.send(membership.ComparisonReady(DRY_RUN, worth_moving=False))
     given(play, "first")
     if change == "rebalances":
         play.described("PreparingRebalance", *CROWD)
