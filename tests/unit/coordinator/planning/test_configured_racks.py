@@ -1,6 +1,5 @@
 """Plans by racks of the configuration: what the leader knows when it decides, and what it is worth to know more."""
 
-import asyncio
 import time
 from dataclasses import replace
 
@@ -40,9 +39,9 @@ def decide(generation: int, *, dry: bool = False) -> Decide:
     return Decide(generation, "range", MEMBERS, OWN, time.monotonic() + 5, dry=dry)
 
 
-def delivered(planning: Planner, generation: int) -> dict[str, set[int]]:  # type: ignore[type-arg]
+async def delivered(planning: Planner, generation: int) -> dict[str, set[int]]:  # type: ignore[type-arg]
     """Plans and delivers; returns the partitions of each member."""
-    asyncio.run(planning.plan(decide(generation)))
+    await planning.plan(decide(generation))
     planned = planning.delivered(generation)
     assert planned is not None
     plan = planned.chosen.decision.plan
@@ -52,40 +51,40 @@ def delivered(planning: Planner, generation: int) -> dict[str, set[int]]:  # typ
     return parts
 
 
-def test_client_ids_give_the_first_plan_its_racks() -> None:
-    assert delivered(planner(BY_CLIENT), 1) == {IN_AZ1: {2, 3}, IN_AZ2: {0, 1}}
+async def test_client_ids_give_the_first_plan_its_racks() -> None:
+    assert await delivered(planner(BY_CLIENT), 1) == {IN_AZ1: {2, 3}, IN_AZ2: {0, 1}}
 
 
-def test_hosts_that_were_shown_before_the_rebalance_give_the_plan_its_racks() -> None:
+async def test_hosts_that_were_shown_before_the_rebalance_give_the_plan_its_racks() -> None:
     planning = planner(BY_HOST)
-    asyncio.run(planning.observed(DescribeAnswer(0, 0, "PreparingRebalance", "consumer", "", SHOWN), None))
-    assert delivered(planning, 1) == {IN_AZ1: {2, 3}, IN_AZ2: {0, 1}}
+    await planning.observed(DescribeAnswer(0, 0, "PreparingRebalance", "consumer", "", SHOWN), None)
+    assert await delivered(planning, 1) == {IN_AZ1: {2, 3}, IN_AZ2: {0, 1}}
 
 
-def test_without_hosts_a_plan_is_made_without_racks_and_is_worth_a_rebalance_once_they_are_known() -> None:
+async def test_without_hosts_a_plan_is_made_without_racks_and_is_worth_a_rebalance_once_they_are_known() -> None:
     planning = planner(BY_HOST)
-    assert delivered(planning, 1) == {IN_AZ1: {0, 2}, IN_AZ2: {1, 3}}
+    assert await delivered(planning, 1) == {IN_AZ1: {0, 2}, IN_AZ2: {1, 3}}
     assert not planning.racks_changed(MEMBERS[1:])
     planning.racks.observe(SHOWN)
     assert planning.racks_changed(MEMBERS[1:])
-    assert asyncio.run(planning.gain_of_racks(decide(1, dry=True))) == (
+    assert await planning.gain_of_racks(decide(1, dry=True)) == (
         "by the racks of members that are known now, 0 partitions instead of 2 are read from another rack"
     )
-    assert delivered(planning, 2) == {IN_AZ1: {2, 3}, IN_AZ2: {0, 1}}
+    assert await delivered(planning, 2) == {IN_AZ1: {2, 3}, IN_AZ2: {0, 1}}
     assert not planning.racks_changed(MEMBERS[1:])
 
 
-def test_racks_are_worth_no_rebalance_under_a_policy_that_ignores_them() -> None:
+async def test_racks_are_worth_no_rebalance_under_a_policy_that_ignores_them() -> None:
     planning = planner(BY_HOST, "sticky-min-churn")
-    delivered(planning, 1)
+    await delivered(planning, 1)
     planning.racks.observe(SHOWN)
     assert planning.racks_changed(MEMBERS[1:])
-    assert asyncio.run(planning.gain_of_racks(decide(1, dry=True))) == ""
+    assert await planning.gain_of_racks(decide(1, dry=True)) == ""
 
 
-def test_after_a_return_without_a_plan_racks_are_compared_with_the_present_assignment() -> None:
+async def test_after_a_return_without_a_plan_racks_are_compared_with_the_present_assignment() -> None:
     former = planner(RackRules())
-    delivered(former, 1)
+    await delivered(former, 1)
     decision = former._previous
     assert decision is not None
     assigned = dict(decision.assignments)
@@ -93,11 +92,11 @@ def test_after_a_return_without_a_plan_racks_are_compared_with_the_present_assig
         "Stable", "range", tuple(replace(m, metadata=V0, assignment=assigned[m.member_id]) for m in SHOWN)
     )
     planning = planner(BY_CLIENT)
-    asyncio.run(planning.rebuild(RebuildMemory(1, "range", MEMBERS), group, OWN))
+    await planning.rebuild(RebuildMemory(1, "range", MEMBERS), group, OWN)
     assert not planning.racks_changed(MEMBERS[1:]), "what members have is not known yet"
-    planning.returned(asyncio.run(planning.compare(decide(1, dry=True))))
+    planning.returned(await planning.compare(decide(1, dry=True)))
     assert planning.racks_changed(MEMBERS[1:])
-    assert "0 partitions instead of 2" in asyncio.run(planning.gain_of_racks(decide(1, dry=True)))
+    assert "0 partitions instead of 2" in await planning.gain_of_racks(decide(1, dry=True))
 
 
 def test_before_the_first_plan_no_rack_has_changed() -> None:
@@ -106,10 +105,10 @@ def test_before_the_first_plan_no_rack_has_changed() -> None:
     assert not planning.racks_changed(MEMBERS[1:])
 
 
-def test_the_previous_answer_can_be_sent_again_although_racks_have_become_known() -> None:
+async def test_the_previous_answer_can_be_sent_again_although_racks_have_become_known() -> None:
     planning = planner(BY_HOST)
-    delivered(planning, 1)
+    await delivered(planning, 1)
     planning.racks.observe(SHOWN)
     planning.kind._reader.trouble = OSError("no broker answers")  # type: ignore[attr-defined]
-    again = asyncio.run(planning.plan(replace(decide(2), deadline=time.monotonic() + 1)))
+    again = await planning.plan(replace(decide(2), deadline=time.monotonic() + 1))
     assert again.chosen.source is Source.PREVIOUS
