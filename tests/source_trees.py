@@ -1,22 +1,31 @@
-"""Syntax trees of the product, parsed once for all tests that read its source: it takes seconds of CPU."""
+"""Sources of the product, read once for all tests that check them, and syntax trees of the few that need one: parsing
+all of them takes seconds of CPU time, so a text is searched first."""
 
 import ast
 from functools import cache
 from pathlib import Path
 
+from tests.paths import ROOT
+
+PRODUCT = ("protocol", "assignors", "coordinator", "pipeline")
 Nodes = tuple[ast.AST, ...]
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    """Returns the tree of a module. Do not change it: other tests read the same one."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+def modules_of(*folders: str) -> tuple[Path, ...]:
+    """Returns the paths of all modules in these folders of the product."""
+    return tuple(path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 @cache
 def nodes_of(path: Path) -> Nodes:
-    """Returns all nodes of the tree of a module, in the order of `ast.walk`."""
-    return tuple(ast.walk(tree_of(path)))
+    """Returns all nodes of the tree of a module, in the order of `ast.walk`. Do not change them: others read them."""
+    return nodes_in(text_of(path))
 
 
 def nodes_in(code: str) -> Nodes:
