@@ -61,8 +61,8 @@ SIDE_BY_SIDE := @$(MAKE) --no-print-directory --keep-going --jobs=$$(($$(getconf
 	$(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 # Ring 0: two plain processes, as each spends ten seconds on
-# imports and collection. Workers of pytest-xdist take half as much CPU time again, as they report each of 10,600 tests.
-FAST := $(PYTEST) -m "not embedded and not slow"
+# imports and collection. Workers of pytest-xdist take half as much CPU time again, as they report each test.
+FAST := $(PYTEST) --budgets -m "not embedded and not slow"
 FAST_PARTS := fast-tests-coordinator fast-tests-rest
 .PHONY: fast-tests $(FAST_PARTS)
 
@@ -72,14 +72,10 @@ fast-tests-coordinator: setup
 fast-tests-rest: setup
 	$(FAST) tests/unit tests/vectors --ignore tests/unit/coordinator
 
-.PHONY: budgets
-budgets: setup  ## which tests of ring 0 use more than 50 ms of CPU time (tests/rings.py): mark them slow, or make them cheaper
-	$(FAST) --budgets --tb=line tests/unit tests/vectors
-
 fast-tests: setup  ## ring 0: unit tests and vectors, but for embedded brokers, processes and real time
 	$(SIDE_BY_SIDE) $(FAST_PARTS)
 
-quick: setup  ## after each change: lint, format, types, import contracts, unit tests and vectors; at most 40 s on two cores
+quick: setup  ## after each change: lint, format, types, import contracts, unit tests and vectors; half a minute on two cores
 	$(SIDE_BY_SIDE) $(FAST_PARTS) types contracts lint
 
 check: setup  ## lint, format, types, import contracts
@@ -117,10 +113,10 @@ test-containers: setup .cache/bin/docker-compose  ## the short form: the image b
 .PHONY: test-units test-models test-smoke test-java test-deploy test-consumers test-streams test-pipeline
 
 test-units: fast-tests  ## every unit test and vector, with embedded brokers and processes
-	$(PYTEST) -n 4 --dist worksteal -m "embedded or slow" tests/unit tests/vectors  # these wait more than they compute
+	$(PYTEST) --budgets -n 4 --dist worksteal -m "embedded or slow" tests/unit tests/vectors  # these wait more than they compute
 
 test-models: setup  ## properties, simulation with a few seeds, short fuzzing
-	$(PYTEST) $(PARALLEL) tests/properties tests/simulation tests/fuzz
+	$(PYTEST) --budgets $(PARALLEL) tests/properties tests/simulation tests/fuzz
 
 test-smoke: setup  ## on real brokers, a test each: lead the three kinds of groups, take over, stand by, observe, plan
 	$(PYTEST) -m smoke tests/interop
@@ -198,6 +194,13 @@ setup-prove: setup
 fuzz: setup-prove  ## every decoder, on to EXECUTIONS=10000000 of each over all runs, GUIDED=100000 more of each under libFuzzer; DECODER=name
 	@$(BIN)/python -m tests.fuzz.run --executions $(or $(EXECUTIONS),100000) --guided $(or $(GUIDED),0) $(if $(DECODER),--decoder $(DECODER))
 
+.PHONY: night
+night: setup-prove  ## what rings 0 and 1 leave to chance: new examples of every property, seeds of this day, decoders under libFuzzer; two hours
+	$(PYTEST) $(PARALLEL) --hypothesis-profile night tests/properties
+	@$(MAKE) --no-print-directory sim SEEDS=2000 FIRST=$$(date +%y%m%d)0000
+	@$(MAKE) --no-print-directory sim SEEDS=500 FIRST=$$(date +%y%m%d)0000 SERVICE=1
+	@$(MAKE) --no-print-directory fuzz GUIDED=100000
+
 audit: setup-prove .cache/audit/requirements.txt  ## known holes in the locked run-time packages; needs an advisory service and fails without one
 	$(BIN)/pip-audit -r .cache/audit/requirements.txt --disable-pip --strict --progress-spinner off
 
@@ -210,7 +213,7 @@ sbom: setup-prove .cache/audit/requirements.txt  ## CycloneDX of the locked run-
 	@$(UV) export --frozen --quiet --no-dev --extra msk --no-emit-project -o $@
 
 machines: setup  ## state machines on the membership and every assignor, EXAMPLES=500 lives of each
-	@BELLWETHER_MACHINE_EXAMPLES=$(or $(EXAMPLES),500) BELLWETHER_MACHINE_STEPS=$(or $(STEPS),50) $(BIN)/python -m pytest -q tests/properties/test_machines.py
+	@BELLWETHER_MACHINE_EXAMPLES=$(or $(EXAMPLES),500) BELLWETHER_MACHINE_STEPS=$(or $(STEPS),50) $(BIN)/python -m pytest -q --hypothesis-profile night tests/properties/test_machines.py
 
 coverage: setup-prove  ## branches of protocol, assignors and the state machine that the tests without brokers take
 	@COVERAGE_FILE=.cache/coverage $(BIN)/python -m coverage run --branch --source=protocol,assignors,coordinator,pipeline \

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Generator, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import loop_watchdog
 from tests.interop.support.brokers import KafkaCluster
@@ -23,6 +24,12 @@ BROKER_TIMEOUT_S = 300
 HANGS_S = 900.0  # no test takes longer on any machine, unless its own mark says so
 CLUSTERS = pytest.StashKey[list[KafkaCluster]]()
 SKIPPED = pytest.StashKey[set[str]]()
+
+# Rings 0 and 1 try the same examples on each machine; `make night` looks for new ones. No machine is too slow for one.
+EXAMPLES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", EXAMPLES, derandomize=True)
+settings.register_profile("night", EXAMPLES, print_blob=True)
+settings.load_profile("fixed")  # --hypothesis-profile is loaded later, but before the modules of tests are imported
 
 
 def pytest_configure(config: pytest.Config) -> None:

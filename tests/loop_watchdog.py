@@ -13,9 +13,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from bellwether_kafka.coordinator.runtime.membership_loop import THREAD
-
-IO, MEMBERSHIP = ("kafka-io-",), (THREAD,)  # how names of threads begin
+# How names of threads begin. They are written down here, as the runtime takes seconds to import and every test would.
+IO, MEMBERSHIP = ("kafka-io-",), ("bellwether-membership",)
 BOTH = IO + MEMBERSHIP
 EVENTS = {
     **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), BOTH),

@@ -3,7 +3,7 @@ and no partition is given to one member while another honest one consumes it."""
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether_kafka.assignors.consumer import POLICIES, Policy, decide
@@ -28,7 +28,6 @@ lists = st.lists(st.integers(0, PARTITIONS - 1), unique=True)
     ),
     policy=st.sampled_from(POLICIES),
 )
-@settings(deadline=None)
 def test_honest_members_have_their_share(
     honest: int, late: list[bool], message: list[list[tuple[int, list[int]]]], policy: str
 ) -> None:

@@ -82,7 +82,7 @@ def check(decision: Decision[PartitionPlan]) -> None:
         assert {tp.topic for tp in ConsumerProtocolAssignment.decode(blob).partitions} <= set(member.topics)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(raw_groups(), raw_groups(), clusters(), clusters(), policies)
 def test_two_rebalances_of_any_bytes_are_decided_and_valid(
     first: RawGroup, second: RawGroup, before: ClusterView, after: ClusterView, policy: Policy
@@ -110,7 +110,7 @@ def joined_again(decision: Decision[PartitionPlan]) -> RawGroup:
     return replace(decision.raw, generation=decision.raw.generation + 1, members=tuple(members))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(raw_groups(honest), clusters(), policies)
 def test_a_group_settles_and_then_nothing_moves(raw: RawGroup, cluster: ClusterView, policy: Policy) -> None:
     # kafka-go carries its rack where the others carry history, so members of one more rebalance cannot be imitated.
@@ -129,14 +129,14 @@ def test_a_group_settles_and_then_nothing_moves(raw: RawGroup, cluster: ClusterV
     assert settled.moves.kept == len(owned)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(raw_groups(), clusters(), policies)
 def test_deciding_the_same_twice_gives_the_same_bytes(raw: RawGroup, cluster: ClusterView, policy: Policy) -> None:
     first, second = (decided(raw, cluster, Memory.empty(), policy, now_ms=0) for _ in range(2))
     assert first.assignments == second.assignments
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(clusters(), st.lists(racks, min_size=1, max_size=6), policies)
 def test_members_with_configured_racks_are_placed_as_if_there_were_leaders_only(
     cluster: ClusterView, names: list[str | None], policy: Policy

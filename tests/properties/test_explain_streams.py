@@ -36,7 +36,7 @@ def decided(
     return led(again, memory=first.plan.memory, assignors=assignors, configs=configs)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     owners=st.lists(st.integers(0, 3), min_size=TASKS, max_size=TASKS),
     racks=st.lists(st.sampled_from(["az1", "az2", None]), min_size=2, max_size=4),
@@ -57,7 +57,7 @@ def test_the_stage_named_is_the_one_without_which_the_task_would_be_elsewhere(
             assert reported.stage.startswith("placement by"), reported
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     owners=st.lists(st.integers(0, 3), min_size=TASKS, max_size=TASKS),
     racks=st.lists(st.sampled_from(["az1", "az2", None]), min_size=2, max_size=4),
@@ -77,7 +77,7 @@ def test_the_operators_rules_are_named_for_what_they_take_from_its_owner(
             assert reported.before == reported.after
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(owners=st.lists(st.integers(0, 1), min_size=TASKS, max_size=TASKS))
 def test_a_task_that_waits_for_its_warm_up_says_so(owners: list[int]) -> None:
     decision = decided(owners, [None, None, None], NO_STAGES, AssignmentConfigs(acceptable_recovery_lag=0))

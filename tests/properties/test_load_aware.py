@@ -41,7 +41,7 @@ def problems(draw: st.DrawFn) -> tuple[GroupView, ClusterView, LoadAware]:
     return group, cluster, LoadAware(weights, capacity, rules)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(problems())
 def test_it_is_valid_bounded_and_no_worse_than_counts(problem: tuple[GroupView, ClusterView, LoadAware]) -> None:
     group, cluster, policy = problem

@@ -42,7 +42,7 @@ def weighed(application: Application, sizes: "np.ndarray[tuple[int], np.dtype[np
     return LoadAware(Weights(dict(zip(names, sizes.tolist(), strict=True))))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_tasks_are_placed_no_worse_than_by_counts(seed: int, cored: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -77,7 +77,7 @@ def test_tasks_are_placed_no_worse_than_by_counts(seed: int, cored: bool) -> Non
     assert moved(plan) <= moved(counted) + load.rules.limit(int((before != NOBODY).sum()))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([None, 1_000]))
 def test_ten_rebalances_of_noise_move_no_task(seed: int, end_sum: int | None) -> None:
     """A settled application, stateless or stateful, whose tasks' loads each wander by up to a tenth either way."""

@@ -34,7 +34,6 @@ STEPS = int(os.environ.get("BELLWETHER_MACHINE_STEPS", "30"))
 RUN = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 

@@ -105,7 +105,7 @@ def check(decision: Decision[TaskPlan] | Refusal, raw: RawGroup) -> None:
     assert bool(rows) == decision.followup
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(raw_groups(), raw_groups(), endings, st.integers(0, 2))
 def test_two_rebalances_of_any_members_are_decided_or_left(
     first: RawGroup, second: RawGroup, ends: EndOffsets, standbys: int
@@ -117,7 +117,7 @@ def test_two_rebalances_of_any_members_are_decided_or_left(
     check(decided(second, ends=ends, configs=configs, memory=memory), second)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(raw_groups(), raw_groups(), endings, st.integers(0, 2), st.sampled_from(STREAMS_POLICIES))
 def test_two_rebalances_with_the_stock_policies(
     first: RawGroup, second: RawGroup, ends: EndOffsets, standbys: int, policy: str
@@ -134,7 +134,7 @@ def test_two_rebalances_with_the_stock_policies(
             assert not any("gave no valid plan" in warning for warning in decision.warnings)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(threads(0), min_size=1, max_size=5))
 def test_settled_threads_settle_whatever_is_decided(drawn: list[Thread]) -> None:
     """Plans change from rebalance to rebalance. Once they stop changing, one rebalance hands out what an earlier plan

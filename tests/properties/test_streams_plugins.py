@@ -118,7 +118,7 @@ ERRORS = st.sampled_from([ValueError("x"), TaskAssignmentError("y"), SystemExit(
 
 
 @given(data=st.data(), view=applications(), standbys=st.integers(0, 3), failures=st.integers(0, 4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_plan_is_valid_whatever_a_plug_in_does(
     data: st.DataObject, view: StreamsView, standbys: int, failures: int
 ) -> None:

@@ -42,7 +42,7 @@ def mutated(draw: st.DrawFn, blobs: st.SearchStrategy[bytes]) -> bytes:
     return bytes(blob[: draw(st.integers(0, len(blob)))]) + tail if draw(st.booleans()) else bytes(blob)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.one_of(infos(), mutated(infos()), st.binary(max_size=40), st.none()), max_size=5))
 def test_subscription_infos(blobs: list[bytes | None]) -> None:
     infos_agree(blobs)
@@ -69,7 +69,7 @@ def assignments(draw: st.DrawFn) -> AssignmentInfo:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(assignments(), max_size=4))
 def test_assignment_infos(group: list[AssignmentInfo]) -> None:
     blobs = [info.encode() for info in group]
@@ -77,7 +77,7 @@ def test_assignment_infos(group: list[AssignmentInfo]) -> None:
     assigned_agree(blobs)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(mutated(assignments().map(AssignmentInfo.encode)), max_size=4))
 def test_mutated_assignment_infos_are_errors_or_read_as_the_dataclass_does(blobs: list[bytes]) -> None:
     if all(name.isascii() for name in read_assigned(blobs).topic_names):

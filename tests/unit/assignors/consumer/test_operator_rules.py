@@ -225,7 +225,7 @@ RULES = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.tuples(st.sampled_from(["az1", "az2", None]), st.booleans()), min_size=1, max_size=5),
     st.lists(RULES, max_size=5),

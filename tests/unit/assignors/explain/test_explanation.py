@@ -108,7 +108,7 @@ def test_only_subscribers_are_alternatives() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     racks=st.lists(st.sampled_from((*RACKS, None)), min_size=1, max_size=5),
     later=st.lists(st.sampled_from((*RACKS, None)), min_size=1, max_size=5),

@@ -1,11 +1,10 @@
 """Names that cannot be topics: no request has one, wherever they come from, and they count as absent."""
 
-import asyncio
 import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether_kafka.coordinator.kafka import ClusterReader, FetchOffsetsOfMany, LatestOffsets, SharedReader, metadata
@@ -42,7 +41,6 @@ def test_what_kafka_takes_is_a_name(name: str) -> None:
 
 @pytest.mark.slow
 @given(st.lists(NAMES, max_size=6))
-@settings(deadline=None)
 def test_metadata_are_asked_for_names_only_and_the_others_are_absent(names: list[str]) -> None:
     cache = metadata.MetadataCache()
     wrong = frozenset(name for name in names if not is_topic_name(name))
@@ -53,7 +51,6 @@ def test_metadata_are_asked_for_names_only_and_the_others_are_absent(names: list
 
 @pytest.mark.slow
 @given(st.dictionaries(NAMES, st.integers(1, 2), max_size=6))
-@settings(deadline=None)
 def test_offsets_are_asked_for_names_only(counts: dict[str, int]) -> None:
     right = {name for name in counts if is_topic_name(name)}
     message = FetchOffsets(NODE, "g", counts, 100).message()
@@ -69,7 +66,7 @@ def test_a_topic_of_an_impossible_name_is_refused_before_it_is_asked_for() -> No
 
 
 @pytest.mark.parametrize("kind", [ClusterReader, SharedReader])
-def test_one_impossible_name_spoils_no_other_topic(kind: type[ClusterReader]) -> None:
+async def test_one_impossible_name_spoils_no_other_topic(kind: type[ClusterReader]) -> None:
     class Recorded(kind):  # type: ignore[valid-type,misc]  # one of two classes
         def _brokers(self) -> list[Any]:
             return []
@@ -78,13 +75,10 @@ def test_one_impossible_name_spoils_no_other_topic(kind: type[ClusterReader]) ->
             assert is_topic_name(topic)
             return (topic, None, *metadata.distinct_placements([(1, (1,))]))
 
-    async def scenario() -> None:
-        reader = Recorded({"bootstrap.servers": "127.0.0.1:1"})
-        view = await reader.snapshot([*NONSENSE[:-1], "orders"], 0)
-        assert (view.topics, view.unreadable) == (("orders",), frozenset())
-        reader.close()
-
-    asyncio.run(scenario())
+    reader = Recorded({"bootstrap.servers": "127.0.0.1:1"})
+    view = await reader.snapshot([*NONSENSE[:-1], "orders"], 0)
+    assert (view.topics, view.unreadable) == (("orders",), frozenset())
+    reader.close()
 
 
 def test_only_modules_that_check_names_put_topics_into_requests() -> None:
