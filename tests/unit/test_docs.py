@@ -23,6 +23,7 @@ from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.module_files import module_at
 from tests.paths import DOCS, ROOT
+from tests.seeds import together
 
 SITE = sorted((*ROOT.glob("*.md"), *DOCS.rglob("*.md")))
 PAGES = [*SITE, *sorted((ROOT / "tests").rglob("*.md"))]
@@ -44,7 +45,7 @@ EVIDENCE = (DOCS / "evidence" / "README.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+every_page = together("page", {str(page.relative_to(ROOT)): page for page in PAGES}, parts=6)
 
 
 # ---- generated pages -----------------------------------------------------------------------------------------------
@@ -152,6 +153,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert list(broken_links(page, page.read_text(encoding="utf-8"))) == []
 
 
+@pytest.mark.slow
 def test_pages_tests_and_modules_that_are_cited_exist() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in files()}
     gone = [f"{path.relative_to(ROOT)}: {name}" for path, text in texts.items() for name in broken_names(text)]

@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-import pytest
-
+from tests.seeds import together
 from tests.vectors import membership_scenarios
 
-SCENARIOS = [json.loads(line) for line in membership_scenarios.FILE.read_text("utf-8").splitlines()]
+RECORDED = [json.loads(line) for line in membership_scenarios.FILE.read_text("utf-8").splitlines()]
+SCENARIOS = {str(scenario["seed"]): scenario for scenario in RECORDED}
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=[str(scenario["seed"]) for scenario in SCENARIOS])
+@together("scenario", SCENARIOS, parts=12, quick=6)
 def test_a_scenario_goes_on_as_recorded(scenario: dict[str, Any]) -> None:
     for number, (now, then) in enumerate(
         zip(membership_scenarios.Scenario(scenario["seed"]).reported(), scenario["steps"], strict=True)

@@ -8,17 +8,16 @@ import pytest
 
 from tests.vectors import consumer_plans, streams_plans
 
-QUICK_SEEDS = 8  # of each case; `make test` plans the others, too
+QUICK_SEEDS = 8  # of each case but fleets; `make test` plans the others, too
 
 
 def recorded(file: Path) -> list[Any]:
     cases = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    return [
-        pytest.param(
-            case, id=f"{case['case']}-{case['seed']}", marks=[pytest.mark.slow] if case["seed"] >= QUICK_SEEDS else []
-        )
-        for case in cases
-    ]
+    return [pytest.param(case, id=f"{case['case']}-{case['seed']}", marks=slow(case)) for case in cases]
+
+
+def slow(case: dict[str, Any]) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if case["seed"] >= QUICK_SEEDS or case["case"].startswith("fleet") else []
 
 
 def rebalances_agree(now: dict[str, Any], then: dict[str, Any]) -> None:

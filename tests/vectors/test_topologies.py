@@ -21,10 +21,11 @@ from bellwether_kafka.coordinator.topology import TopicDefaults, serving_candida
 from bellwether_kafka.coordinator.topology.file import read_topology
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from bellwether_kafka.coordinator.topology.learn import learn
+from tests.seeds import together
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.vectors.topologies import APPLICATION, Recorded, recorded
 
-ALL = [pytest.param(case, id=case.name) for case in recorded()]
+ALL = {case.name: case for case in recorded()}
 COMPACTED = {"cleanup.policy": "compact"}
 UNLEARNED = {"table with table, optimized", "processor with a read-only store"}
 Made = dict[str, tuple[int, dict[str, str]]]
@@ -219,17 +220,17 @@ class Editor:
 
 def test_the_corpus_is_worth_its_name() -> None:
     assert len(ALL) >= 100
-    assert len({case.id for case in ALL}) == len(ALL)
+    assert len(ALL) == len([*recorded()])
 
 
-@pytest.mark.parametrize("case", ALL)
+@together("case", ALL, parts=20, quick=5)
 def test_a_text_alone_gives_the_file_or_the_lines_to_write(case: Recorded) -> None:
     file = parsed(case)
     check_shape(file, case, writers=True)
     assert made(Editor(file, case).topology(), case) == case.created
 
 
-@pytest.mark.parametrize("case", ALL)
+@together("case", ALL, parts=20, quick=5)
 def test_a_text_shows_which_topics_are_joined(case: Recorded) -> None:
     """Those of the user's included: with equally many partitions each, or Kafka Streams fails the application."""
     groups = [*case.groups]
@@ -239,7 +240,7 @@ def test_a_text_shows_which_topics_are_joined(case: Recorded) -> None:
             assert guessed or any({*topics} <= {*group} for group in groups), topics
 
 
-@pytest.mark.parametrize("case", ALL)
+@together("case", ALL, parts=20, quick=5)
 def test_a_text_and_topics_that_exist_give_a_file_that_works(case: Recorded) -> None:
     """Unedited, but where no internal topic exists: then stores may be logged anywhere, or not at all."""
     file = parsed_with_topics(case)
@@ -249,9 +250,7 @@ def test_a_text_and_topics_that_exist_give_a_file_that_works(case: Recorded) -> 
     assert not editor.edits or not case.created
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.name) for case in recorded() if case.name not in UNLEARNED]
-)
+@together("case", {name: case for name, case in ALL.items() if name not in UNLEARNED}, parts=20, quick=5)
 def test_a_running_application_gives_a_file_that_works(case: Recorded) -> None:
     """Unedited, but for changelogs that may be of several subtopologies, and source topics that serve beside others."""
     file = learned(case)

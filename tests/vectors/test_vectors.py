@@ -3,12 +3,11 @@
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from bellwether_kafka.protocol import blob_to_json
+from tests.seeds import together
 from tests.vectors import CLASSES, VECTORS
 
-NAMED = [pytest.param(v, id=f"{n}-{v['kind']}-v{v['version']}") for n, v in enumerate(VECTORS)]
+NAMED = {f"{n}-{v['kind']}-v{v['version']}": v for n, v in enumerate(VECTORS)}
 
 
 def test_all_kinds_and_versions_are_there() -> None:
@@ -19,14 +18,14 @@ def test_all_kinds_and_versions_are_there() -> None:
     assert set(seen.values()) == {12}
 
 
-@pytest.mark.parametrize("vector", NAMED)
+@together("vector", NAMED, parts=4)
 def test_decodes_to_javas_fields(vector: dict[str, Any]) -> None:
     described = blob_to_json(vector["kind"], bytes.fromhex(vector["hex"]))
     assert described == vector
     assert list(described) == list(vector)
 
 
-@pytest.mark.parametrize("vector", NAMED)
+@together("vector", NAMED, parts=4)
 def test_encodes_to_javas_bytes(vector: dict[str, Any]) -> None:
     message = CLASSES[vector["kind"]].decode(bytes.fromhex(vector["hex"]))
     assert message.encode().hex() == vector["hex"]

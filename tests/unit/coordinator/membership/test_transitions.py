@@ -8,6 +8,7 @@ import pytest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import INTERNAL_ERROR, MEMBERSHIP, TAKEOVER, Edge, NotLeading, State
+from tests.seeds import together
 from tests.support.declared_edges import edges, trigger_name
 from tests.unit.coordinator.membership.beginnings import STOP, coalescing, leaving, rejoining, syncing
 from tests.unit.coordinator.membership.edge_scenarios import SCENARIOS
@@ -25,12 +26,15 @@ def name(edge: Edge[Any]) -> str:
     return f"{edge.state.name} {trigger_name(edge.on)} {edge.to.name}"
 
 
-@pytest.mark.parametrize("edge", DECLARED, ids=name)
+EDGES = {name(edge): edge for edge in DECLARED}
+
+
+@together("edge", EDGES, parts=18, quick=16)
 def test_every_declared_edge_is_taken_by_a_scenario(edge: Edge[Any]) -> None:
     assert edge in SCENARIOS[edge.state][edge.on][edge.to]().edges
 
 
-@pytest.mark.parametrize("edge", DECLARED, ids=name)
+@together("edge", EDGES, parts=18, quick=16)
 def test_why_it_refuses_or_leaves_is_one_of_few_words(edge: Edge[Any]) -> None:
     """For labels of metrics: the sentence may name members."""
     notes = [

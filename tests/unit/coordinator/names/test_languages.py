@@ -8,9 +8,12 @@ import pytest
 
 from bellwether_kafka.coordinator.names import for_html, for_sentence, for_shell, for_terminal, for_toml
 from tests.hostile_names import NAMES
+from tests.seeds import together
+
+NAMED = {ascii(name): name for name in NAMES}
 
 
-@pytest.mark.parametrize("name", NAMES, ids=ascii)
+@together("name", NAMED)
 def test_a_terminal_shows_a_name_on_one_line_and_acts_on_nothing(name: str) -> None:
     assert for_terminal(name).isprintable()
     assert for_terminal(f"a\n{name}\tb", lines=True).replace("\n", "").replace("\t", "").isprintable()
@@ -21,25 +24,23 @@ def test_what_a_terminal_only_shows_stays_as_it_is() -> None:
     assert for_terminal("a\x1b[2J\u202eb\n") == "a\\x1b[2J\\u202eb\\n"
 
 
-@pytest.mark.parametrize("name", ["", *NAMES], ids=ascii)
+@together("name", {"": "", **NAMED})
 def test_toml_reads_a_name_as_it_was(name: str) -> None:
     written = f"name = {for_toml(name)}"
     assert tomllib.loads(written) == {"name": name}
     assert written.isprintable()
 
 
-@pytest.mark.parametrize("name", NAMES, ids=ascii)
-def test_a_shell_reads_one_word_from_one_line(name: str) -> None:
-    line = f"printf %s {for_shell(name)}"
-    assert line.isprintable()
-    if "\x00" in name:
-        return  # no word of a shell can have it
+def test_a_shell_reads_one_word_from_one_line() -> None:
+    words = [name for name in NAMES if "\x00" not in name]  # no word of a shell can have it
+    assert all(for_shell(name).isprintable() for name in NAMES)
+    line = " ".join(["printf '%s\\0'", *map(for_shell, words)])
     environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
     ended = subprocess.run(["bash", "-c", line], capture_output=True, check=True, env=environment)
-    assert ended.stdout.decode() == name
+    assert ended.stdout.decode().split("\0") == [*words, ""]
 
 
-@pytest.mark.parametrize("name", NAMES, ids=ascii)
+@together("name", NAMED)
 def test_html_shows_a_name_and_nothing_else(name: str) -> None:
     assert "<" not in for_html(name)
     assert html.unescape(for_html(name)) == for_terminal(name, lines=True)

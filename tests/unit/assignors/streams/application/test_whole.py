@@ -5,9 +5,10 @@ import re
 import pytest
 
 from bellwether_kafka.assignors.streams.application import DescribedSubtopology, TopologyError, parse_description
+from tests.seeds import together
 from tests.vectors.topologies import Recorded, recorded
 
-ALL = [pytest.param(case, id=case.name) for case in recorded()]
+ALL = {case.name: case for case in recorded()}
 TWO = next(case.text for case in recorded() if case.name == "count by another key")
 
 
@@ -24,7 +25,7 @@ def shape(described: DescribedSubtopology) -> object:
     return topology.digest, topology.changelogs, [s.copartition_groups for s in topology.subtopologies]
 
 
-@pytest.mark.parametrize("case", ALL)
+@together("case", ALL, parts=20, quick=5)
 def test_a_text_without_its_end_is_refused(case: Recorded) -> None:
     """But for one that ends with a whole subtopology that exchanges no topic with others: then a note says so."""
     whole, lines = parse_description(case.text, "app"), case.text.rstrip("\n").split("\n")
@@ -35,7 +36,7 @@ def test_a_text_without_its_end_is_refused(case: Recorded) -> None:
             assert any("because the rest may be cut off" in note for note in cut.notes)
 
 
-@pytest.mark.parametrize("case", ALL)
+@together("case", ALL, parts=20, quick=5)
 def test_a_text_without_one_of_its_lines_is_refused(case: Recorded) -> None:
     whole, lines = parse_description(case.text, "app"), case.text.split("\n")
     for n, line in enumerate(lines):
@@ -43,21 +44,21 @@ def test_a_text_without_one_of_its_lines_is_refused(case: Recorded) -> None:
         assert cut is None or shape(cut) == shape(whole), line
 
 
-@pytest.mark.parametrize("case", ALL)
+@together("case", ALL, parts=20, quick=5)
 def test_a_text_without_its_beginning_is_refused(case: Recorded) -> None:
     lines = case.text.rstrip("\n").split("\n")
     for n in range(2, len(lines)):
         assert parsed("\n".join(lines[n:]) + "\n") is None
 
 
-@pytest.mark.parametrize("case", ALL)
+@together("case", ALL, parts=20, quick=5)
 def test_a_text_that_ends_within_a_line_is_refused(case: Recorded) -> None:
     last = case.text.rstrip("\n")
     for cut in (1, 5, 9):
         assert parsed(last[:-cut]) is None or last.endswith("--> none"), last[-40:]
 
 
-@pytest.mark.parametrize("case", ALL)
+@together("case", ALL, parts=20, quick=5)
 def test_a_text_that_ends_with_an_arrow_is_refused(case: Recorded) -> None:
     """Kafka Streams writes "none" where nothing follows."""
     for arrow in re.finditer("-->|<--|,", case.text):
@@ -70,7 +71,7 @@ def test_a_named_topology_is_not_led() -> None:
         parse_description(TWO.replace("Topologies:", "Topology: orders:"), "app")
 
 
-@pytest.mark.parametrize("case", ALL)
+@together("case", ALL, parts=20, quick=5)
 def test_an_indented_text_with_a_byte_order_mark_is_the_same(case: Recorded) -> None:
     indented = "\ufeff" + re.sub("^", "  \t", case.text, flags=re.MULTILINE).replace("\n", "\r\n")
     assert parse_description(indented, "app") == parse_description(case.text, "app")
