@@ -36,6 +36,7 @@ def test_the_chart_has_the_version_of_the_distribution(field: str) -> None:
     assert chart[field] == PROJECT["version"]
 
 
+@pytest.mark.slow
 def test_the_lock_file_has_the_version_of_the_distribution() -> None:
     lock = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))
     (own,) = [package for package in lock["package"] if package["name"] == PROJECT["name"]]

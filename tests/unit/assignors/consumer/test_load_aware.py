@@ -98,6 +98,7 @@ def test_partitions_do_not_leave_their_rack_for_load() -> None:
     assert sorted(np.bincount(after, sizes)[[0, 3]].tolist()) == [400, 600]
 
 
+@pytest.mark.slow
 def test_a_group_that_reads_across_racks_gets_even_and_local_in_rebalances_of_few_moves() -> None:
     """Levelling first always would end with two fifths of the load across racks: bringing partitions home first is
     tried as well."""

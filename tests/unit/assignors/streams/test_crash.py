@@ -74,6 +74,7 @@ def test_nobody_waits_where_there_are_no_copies_to_make(standbys: int, instances
     assert set(Counter(fleet.owners().values()).values()) == {18 // (instances - 1)}
 
 
+@pytest.mark.slow
 def test_nobody_waits_once_another_process_has_come_instead() -> None:
     fleet, copies = seen(NO_STRATEGY)
     fleet.stop(0)

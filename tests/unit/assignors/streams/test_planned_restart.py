@@ -58,6 +58,7 @@ def test_nobody_closes_a_store_and_everything_returns(strategy: str) -> None:
         assert fleet.owners() == owners, turn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, pytest.param("min_traffic", marks=pytest.mark.slow)])
 def test_nobody_else_closes_a_store_where_the_tasks_cannot_be_even(strategy: str) -> None:
     """67 partitions on six instances: some have a task more than others, and have it again afterwards."""
@@ -140,6 +141,7 @@ def test_one_that_is_back_is_left_alone_while_it_opens_its_stores(partitions: in
     assert fleet.asked_ms() == fleet.now_ms + asked_ms, len(copies.of_process(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_copies_that_do_not_come_back_are_made_elsewhere(strategy: str) -> None:
     fleet, copies = seen(strategy)
@@ -151,6 +153,7 @@ def test_copies_that_do_not_come_back_are_made_elsewhere(strategy: str) -> None:
     assert copies.short == set()
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_one_that_went_while_another_is_evacuated() -> None:
     fleet, copies = seen(NO_STRATEGY)
     stop_evacuated(fleet, 0)
@@ -225,6 +228,7 @@ def test_tasks_are_evened_out_once_an_evacuated_member_has_stayed_too_long() -> 
     assert Counter(fleet.owners().values()) == {0: 9, 1: 9}
 
 
+@pytest.mark.slow
 def test_one_that_was_evacuated_in_vain_has_its_tasks_back_at_once() -> None:
     fleet, _ = seen(NO_STRATEGY)
     fleet.assignors, usual = evacuated(0), fleet.assignors
@@ -234,6 +238,7 @@ def test_one_that_was_evacuated_in_vain_has_its_tasks_back_at_once() -> None:
     assert Counter(fleet.owners().values())[0] == 6
 
 
+@pytest.mark.slow
 def test_another_one_is_evacuated_although_the_first_one_still_closes() -> None:
     fleet, _ = seen(NO_STRATEGY)
     fleet.assignors = evacuated(0)

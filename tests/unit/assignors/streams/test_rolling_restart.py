@@ -59,6 +59,7 @@ def test_no_task_is_stopped_twice_where_instances_come_back_late(strategy: str, 
     assert set(hit.values()) == {1}, hit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [NO_STRATEGY, "min_traffic"])
 def test_without_the_memory_some_are(strategy: str) -> None:
     """What is tested is alive: if this fails, the test above proves nothing."""

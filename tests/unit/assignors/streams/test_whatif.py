@@ -90,6 +90,7 @@ def test_a_lost_process_with_standbys_moves_to_where_the_state_is_and_restores_n
     )
 
 
+@pytest.mark.slow
 def test_new_processes_get_tasks_when_warm_ups_have_caught_up() -> None:
     present, holdings = application("az1", "az2")
     made = rebalances_of_tasks(present, holdings, Change(new_members=("az3",)), "kafka")

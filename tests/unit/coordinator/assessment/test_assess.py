@@ -153,6 +153,7 @@ def test_topics_that_drifted_apart_are_found_and_balance_by_topic_is_the_setting
     assert racks.cannot.startswith("What crosses racks is unknown without client.rack. Set client.rack on them")
 
 
+@pytest.mark.slow
 def test_an_application_is_compared_with_its_policies_and_its_broker() -> None:
     decision, holdings = application("az1", "az2", standbys=1)
     members = tuple(

@@ -80,6 +80,7 @@ def test_rows_of_a_broker_name_the_release_whose_assignors_they_are() -> None:
     assert {policy.release for policy in planned().policies} == {"", "4.4"}, "the newest if the brokers' is not known"
 
 
+@pytest.mark.slow
 def test_an_application_is_compared_as_after_a_stop_of_all_its_instances() -> None:
     """From 4.4 on a broker gives tasks to processes with their state, up to 4.3 to any."""
     decision, _ = application("az1", "az2", "az3")
@@ -160,6 +161,7 @@ def test_what_else_prevents_a_blocked_conversion_is_named_beside_the_block() -> 
     assert plan.steps[1].startswith("Stop all members")
 
 
+@pytest.mark.slow
 def test_the_way_back_follows_the_policy_of_the_brokers() -> None:
     """With upgrade a group whose members were restarted one by one stayed as it was."""
     converted = replace(crossed(), kind="consumer", protocol="uniform")
@@ -201,6 +203,7 @@ def test_the_assignor_of_the_broker_is_named(listing: dict[int, str], verdict: C
     assert (examined.verdict, words in examined.message) == (verdict, True), examined
 
 
+@pytest.mark.slow
 def test_an_assignor_of_brokers_that_is_not_known_is_not_named() -> None:
     for listing in ({}, {1: "uniform", 2: DENIED}, {1: None}):
         assert not [check for check in planned(assignors=listing).checks if check.name == "assignor"]

@@ -13,6 +13,7 @@ from tests.unit.coordinator.replay.test_policy_replay import LOADS, recorded, tr
 RUNNER = CliRunner()
 
 
+@pytest.mark.slow
 def test_simulate_recommends_a_policy(tmp_path: Path) -> None:
     path = tmp_path / "history"
     write_history(path, [*recorded([3, 4]), traffic(LOADS), b"junk"])

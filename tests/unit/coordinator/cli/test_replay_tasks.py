@@ -117,6 +117,7 @@ def test_a_recording_without_plans_is_reported(tmp_path: Path) -> None:
     assert (ended.exit_code, "holds no plan" in ended.stderr) == (Exit.INPUT, True)
 
 
+@pytest.mark.slow
 def test_simulate_compares_the_policies_of_applications(tmp_path: Path) -> None:
     """It refused them, although the same engine replays them for assess."""
     write_history(tmp_path / "h", recorded("kafka"))

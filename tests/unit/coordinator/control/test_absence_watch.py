@@ -378,6 +378,7 @@ class ManyGroups(Channel):
             self.hears(EVERY_ORDER[name])
 
 
+@pytest.mark.slow
 async def test_a_broker_that_is_silent_delays_the_watch_over_no_other_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """Polls followed one another: a member was back, and its group waited five seconds for the broker of another."""
     monkeypatch.setattr(absence_watch, "MOVING_POLL_S", 0.001)

@@ -90,6 +90,7 @@ async def test_what_concerns_other_groups_is_not_kept() -> None:
     assert (record.leads, record.policies) == ((GROUP,), {GROUP: "streams-ha"})
 
 
+@pytest.mark.slow
 async def test_more_than_a_guard_can_keep_is_refused_with_a_remedy() -> None:
     brokers = Paged()
     for number in range(2_000):

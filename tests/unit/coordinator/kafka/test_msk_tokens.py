@@ -88,6 +88,7 @@ REFUSED_BY_STS = b"""<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06
 <RequestId>1</RequestId></ErrorResponse>"""
 
 
+@pytest.mark.slow
 def test_a_role_that_sts_refuses_is_one_sentence(
     endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,6 +181,7 @@ def test_the_client_secret_follows_no_redirect(endpoint: Endpoint, status: int) 
         other.close()
 
 
+@pytest.mark.slow
 def test_an_answer_without_an_end_is_one_sentence(endpoint: Endpoint) -> None:
     endpoint.answer = 200, b"[" + b"1," * tokens.ANSWER_BYTES_MAX
     with pytest.raises(TokenError, match=r"has more than 1,000,000 bytes"):

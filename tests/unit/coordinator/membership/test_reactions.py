@@ -59,6 +59,7 @@ def duel(seconds: float, every_s: float = 10.0) -> Lived:
     return lived
 
 
+@pytest.mark.slow
 def test_a_change_to_and_fro_is_followed_twice_and_then_ever_more_rarely() -> None:
     began = duel(4 * 3_600.0).began
     assert len([at for at in began if at <= began[0] + 240.0]) == 2
@@ -121,6 +122,7 @@ def test_probes_of_warm_ups_are_limited_by_the_interval_only() -> None:
     assert len(lived.began) == 30
 
 
+@pytest.mark.slow
 def test_a_subject_that_has_been_quiet_is_followed_at_once_again() -> None:
     lived = duel(30.0)
     lived.until(lived.play.now + 2 * DAMPED_S_MAX)

@@ -142,6 +142,7 @@ class TestOpenTransaction:
         _, watched = self.last(200, 1_663, 200, refreshes=31 + 11)
         assert watched.reader.stable_asked == [("t",)] * 2
 
+    @pytest.mark.slow
     def test_its_end_is_seen(self) -> None:
         _, watched = self.last(200, 1_663, 200)
         assert watched.refresh(1_663, 1_663).notes == ()
@@ -166,6 +167,7 @@ class TestRetention:
         (only,) = lags.partitions()
         assert (only.lag, only.verdict) == (1_000, LagVerdict.STALLED)
 
+    @pytest.mark.slow
     def test_records_that_come_after_the_deletion_have_a_window_of_their_own(self) -> None:
         watched = Watched()
         for _ in range(40):

@@ -145,6 +145,7 @@ async def test_a_lone_process_that_has_written_state_in_each_life_is_led(works: 
         await scenario()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", [1, None], ids=["with its id on disk", "with a new id each time"])
 async def test_a_lone_process_that_survives_its_tasks_is_led_without_state_or_input(process: int | None) -> None:
     """Three restarts within five minutes were taken for deaths, although nothing showed any harm."""

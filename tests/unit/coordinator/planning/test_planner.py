@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.assignors.streams import TaskPlan, stock
@@ -32,6 +33,7 @@ async def test_an_order_on_tasks_is_worth_a_rebalance_only_where_it_changes_the_
     assert await planner.would_change(again, ())
 
 
+@pytest.mark.slow
 async def test_the_end_of_an_evacuation_is_worth_a_rebalance_where_the_process_is_back_without_tasks() -> None:
     """Its first plan after the order may leave every task and copy where it is until the next hand-over."""
     app = App()

@@ -59,6 +59,7 @@ class Scene:
             self.moved.append(delivered.chosen.decision.moves.moved)
 
 
+@pytest.mark.slow
 def test_a_policy_that_does_not_settle_is_damped_and_named_until_something_changes() -> None:
     scene = Scene()
     scene.rebalance(REBALANCES)
@@ -73,6 +74,7 @@ def test_a_policy_that_does_not_settle_is_damped_and_named_until_something_chang
     assert scene.sources[-1] is Source.PLAN
 
 
+@pytest.mark.slow
 def test_a_plan_of_the_policy_that_changes_nothing_is_sent() -> None:
     scene = Scene()
     scene.rebalance(REBALANCES)
@@ -84,6 +86,7 @@ def test_a_plan_of_the_policy_that_changes_nothing_is_sent() -> None:
     assert scene.moved[-1] == 0
 
 
+@pytest.mark.slow
 def test_a_policy_that_settles_is_never_damped() -> None:
     scene = Scene()
     scene.plugin.calm = True
@@ -91,6 +94,7 @@ def test_a_policy_that_settles_is_never_damped() -> None:
     assert set(scene.sources) == {Source.PLAN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("back_s", [0.0, 3_600.0])
 def test_rare_moves_are_no_unrest_also_after_the_clock_was_set_back(
     back_s: float, monkeypatch: pytest.MonkeyPatch
@@ -103,6 +107,7 @@ def test_rare_moves_are_no_unrest_also_after_the_clock_was_set_back(
     assert set(scene.sources) == {Source.PLAN}
 
 
+@pytest.mark.slow
 def test_moves_that_follow_changes_are_counted_anew() -> None:
     scene = Scene()
     for _ in range(REBALANCES):

@@ -140,6 +140,7 @@ async def test_a_cold_member_warms_up_before_it_works(eager: bool) -> None:
     assert sorted([*a.running, *b.running]) == EVERYTHING
 
 
+@pytest.mark.slow
 async def test_a_task_goes_to_the_standby_of_a_member_that_died() -> None:
     group = Group(num_standby_replicas=1)
     a, b, c = await group.settle(Member("a", 1), Member("b", 2), Member("c", 3))
@@ -160,6 +161,7 @@ async def test_nothing_moves_where_nothing_has_changed() -> None:
     assert [m.running for m in again] == [m.running for m in settled]
 
 
+@pytest.mark.slow
 async def test_capacity_weighs() -> None:
     members = await Group().settle(Member("a", 1, capacity=3), Member("b", 2))
     assert [len(member.running) for member in members] == [3, 1]
@@ -214,6 +216,7 @@ async def test_without_metadata_there_is_no_plan() -> None:
         await group.planner.plan(group.order(Member("a", 1)))
 
 
+@pytest.mark.slow
 async def test_a_leader_that_returns_remembers_what_members_hold() -> None:
     group = Group()
     a, b = await group.settle(Member("a", 1), Member("b", 2))
@@ -237,6 +240,7 @@ async def test_a_leader_that_returns_remembers_what_members_hold() -> None:
     assert Shadow.of(comparison.decision, comparison.present).moves.moved == 0
 
 
+@pytest.mark.slow
 async def test_memory_is_not_rebuilt_where_a_topic_cannot_be_read() -> None:
     group = Group()
     a, b = await group.settle(Member("a", 1), Member("b", 2))

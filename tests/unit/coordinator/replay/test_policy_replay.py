@@ -67,6 +67,7 @@ def replayed(history: History) -> list[PolicyOutcome]:
     ]
 
 
+@pytest.mark.slow
 def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
     path = tmp_path / "history"
     assert write_history(path, [*recorded([3, 4, 4, 3]), traffic(LOADS), b"junk"]) == 6

@@ -134,6 +134,7 @@ def test_a_group_that_is_forgotten_has_no_policy() -> None:
     assert (world.answers.policies(), world.answers.planned_incompletely()) == ({}, {})
 
 
+@pytest.mark.slow
 def test_names_of_many_topics_are_found_in_time_while_one_was_made_again() -> None:
     count = 20_000
     request = wire.read_request(Asking([[["az1"]]] * count, {"m": ("az1", {})}).encode())

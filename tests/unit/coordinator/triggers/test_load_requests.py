@@ -56,6 +56,7 @@ class Weighed(Led):
         self.weights |= {TopicPartition("orders", t.partition): weight for t in tasks if t.subtopology == 0}
 
 
+@pytest.mark.slow
 def test_uneven_load_asks_for_a_rebalance_at_most_once_a_minute() -> None:
     async def scenario() -> None:
         led = Weighed()

@@ -89,6 +89,7 @@ def test_the_pause_doubles_while_rebalances_leave_all_owners_as_they_were() -> N
     assert watched.minutes(32, rebalance=watched.decision) == [0, 2, 6, 14, 30]
 
 
+@pytest.mark.slow
 def test_the_pause_does_not_exceed_an_hour() -> None:
     watched = Watched()
     assert watched.minutes(200, rebalance=watched.decision)[-2:] == [122, 182]
@@ -195,6 +196,7 @@ class Shop:
         return tasks_to_move(self.decision, LOAD_AWARE, self.assignors, NOW_MS + 3_600_000)
 
 
+@pytest.mark.slow
 def test_tasks_move_once_the_load_of_processes_is_uneven() -> None:
     shop = Shop()
     assert shop.to_move == 0
@@ -211,6 +213,7 @@ def test_no_task_gets_another_destination_while_tasks_are_on_their_way() -> None
     assert shop.to_move == 0
 
 
+@pytest.mark.slow
 def test_rebalances_that_uneven_load_asks_for_come_to_an_end() -> None:
     shop = Shop()
     shop.weigh_tasks_of_a(400.0)
@@ -220,6 +223,7 @@ def test_rebalances_that_uneven_load_asks_for_come_to_an_end() -> None:
     assert shop.to_move == 0
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_known_any_more_move_no_task() -> None:
     """The process with the heavy task has fewer tasks than the other; by counts it would get more."""
     shop = Shop()

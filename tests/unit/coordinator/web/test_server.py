@@ -226,6 +226,7 @@ async def test_connections_that_say_nothing_shut_no_probe_out(monkeypatch: pytes
     await served(talk)
 
 
+@pytest.mark.slow
 async def test_probes_are_answered_while_pages_are_made_and_while_the_caller_s_loop_is_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -259,6 +260,7 @@ async def test_probes_are_answered_while_pages_are_made_and_while_the_caller_s_l
     await server.stop()
 
 
+@pytest.mark.slow
 async def test_a_body_of_many_chunks_arrives_whole() -> None:
     groups = [replace(STATUS, group=f"group-{number:05}") for number in range(3_000)]
     server = HttpServer(Web(CollectorRegistry(), lambda: None, lambda: groups))

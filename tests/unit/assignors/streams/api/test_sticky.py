@@ -180,6 +180,7 @@ def test_racks_pull_tasks_only_as_far_as_costs_say(strategy: str) -> None:
     assert solve(app, processes, strategy) == {1: (["0_0"], []), 2: (["0_1"], [])}
 
 
+@pytest.mark.slow
 def test_a_thousand_tasks_on_a_hundred_processes_in_thirty_racks(strategy: str) -> None:
     racks = {f"{i}_{j}": (f"rack-{(i * j) % 31}",) for i in range(10) for j in range(100)}
     processes = tuple(Process(n, 50, rack=f"rack-{n % 31}") for n in range(1, 101))

@@ -181,6 +181,7 @@ def test_an_application_that_starts_paused_is_not_handed_back(topology: Topology
     assert len(life.asked) <= ASKED_MAX
 
 
+@pytest.mark.slow
 def test_an_application_that_is_restarted_paused_is_not_handed_back() -> None:
     life = settled()
     life.plan(*(replace(i, name=f"{i.name}-2", does=Does.NOTHING) for i in life.instances)).live(1_800_000)
@@ -249,6 +250,7 @@ def test_tasks_that_are_not_worked_on_later_are_an_alert() -> None:
     assert life.live(STALL_MS).alerts == life.alerts, "once for the same tasks"
 
 
+@pytest.mark.slow
 def test_members_that_come_and_go_do_not_put_off_the_alert_on_another() -> None:
     """Each of them began the questions anew."""
     life = settled()
