@@ -20,8 +20,10 @@ from bellwether_kafka.coordinator.watching import Troubles
 POLL_S, MOVING_POLL_S = 1.0, 0.25
 # Large groups, whose answers are large, are polled less often.
 BYTES_PER_SECOND_MAX = 1_000_000
-# Polls at once: those of groups without an answer to the last one wait for each other, and no others wait for them.
+# Polls at once: those of groups without an answer to the last one wait for each other, and no others wait for them. A
+# group that had an answer then, and gets none now, counts among the others for SLOW_S only.
 POLLS_MAX, POLLS_IN_TROUBLE_MAX = 32, 4
+SLOW_S = 1.0
 
 log = structlog.get_logger(__name__)
 
@@ -108,22 +110,39 @@ class AbsenceWatch:
         return max(poll_s, sum(each.size_bytes for each in shown) / BYTES_PER_SECOND_MAX)
 
     async def _poll(self, group: str) -> _Shown:
-        async with self._turns[group in self._troubles]:
-            by_broker = self._orders.is_served(group)
-            try:
-                answer = await (self._served if by_broker else self._groups.describe_group)(group)
-                if answer is None:
-                    return _Shown()
-                await self._check(group, answer)
-            except TransportError as error:
-                self._warn_once(group, str(error))
+        in_trouble, over = group in self._troubles, asyncio.Event()
+        turns = self._turns[in_trouble]
+
+        def end() -> None:
+            if not over.is_set():
+                over.set()
+                turns.release()
+
+        await turns.acquire()
+        slow = asyncio.get_running_loop().call_later(SLOW_S, end) if not in_trouble else None
+        try:
+            return await self._polled(group)
+        finally:
+            if slow is not None:
+                slow.cancel()
+            end()
+
+    async def _polled(self, group: str) -> _Shown:
+        by_broker = self._orders.is_served(group)
+        try:
+            answer = await (self._served if by_broker else self._groups.describe_group)(group)
+            if answer is None:
                 return _Shown()
-            except Exception:
-                log.exception("absences_not_watched", group=group)
-                return _Shown()
-            self._warn_once(group, membership.name_of(answer.error) if answer.error else "")
-            size_bytes = sum(len(m.metadata) + len(m.assignment) for m in answer.members)
-            return _Shown(size_bytes, moving=answer.state in REBALANCING)
+            await self._check(group, answer)
+        except TransportError as error:
+            self._warn_once(group, str(error))
+            return _Shown()
+        except Exception:
+            log.exception("absences_not_watched", group=group)
+            return _Shown()
+        self._warn_once(group, membership.name_of(answer.error) if answer.error else "")
+        size_bytes = sum(len(m.metadata) + len(m.assignment) for m in answer.members)
+        return _Shown(size_bytes, moving=answer.state in REBALANCING)
 
     async def _check(self, group: str, answer: DescribeAnswer) -> None:
         now_ms = int(self._wall_clock() * 1000)

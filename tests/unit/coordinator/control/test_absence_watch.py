@@ -405,6 +405,34 @@ async def test_a_broker_that_is_silent_delays_the_watch_over_no_other_group(monk
         poll.cancel()
 
 
+@pytest.mark.virtual_time
+async def test_many_groups_whose_broker_falls_silent_hold_up_the_others_for_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of them had had an answer before. As many as may be polled at once took all turns until their requests timed
+    out."""
+    channel = ManyGroups([*EVERY_ORDER][:100])
+    silent, polled = {*[*EVERY_ORDER][:90]}, list[str]()
+
+    async def describe_group(group_id: str) -> DescribeAnswer:
+        polled.append(group_id)
+        if group_id in silent:
+            await asyncio.sleep(30.0)
+            raise TransportError(Failure.TIMED_OUT, "no answer")
+        return DescribeAnswer(0, 0, "Stable", "consumer", "range", (OTHER,))
+
+    monkeypatch.setattr(channel.brokers, "describe_group", describe_group)
+    watching = asyncio.create_task(channel.watch.run())
+    waves = len(silent) // absence_watch.POLLS_MAX + 1
+    await asyncio.sleep(waves * absence_watch.SLOW_S)
+    assert {*EVERY_ORDER} & {*polled} - silent == {*[*EVERY_ORDER][90:100]}
+    polled.clear()
+    await asyncio.sleep(POLL_S + MOVING_POLL_S)
+    assert {*polled} - silent == {*[*EVERY_ORDER][90:100]}
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
 def test_a_defect_in_the_poll_of_a_group_is_logged_and_ends_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     channel = ManyGroups(["g000", "g001"])
     describe = channel.brokers.describe_group
