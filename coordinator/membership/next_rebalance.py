@@ -1,5 +1,6 @@
 """Handles answers to heartbeats, and may hold the rebalance that they announce open so that more members join it."""
 
+import math
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.core import Core
@@ -8,7 +9,7 @@ from bellwether_kafka.coordinator.membership.events import DescribeAnswer, Heart
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
 from bellwether_kafka.coordinator.membership.lead_rules import is_missing
 from bellwether_kafka.coordinator.membership.recovery import Recovery
-from bellwether_kafka.coordinator.membership.requests import Kind, Timer
+from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Timer
 from bellwether_kafka.coordinator.membership.transitions import State
 
 COALESCE_STEPS = 4
@@ -16,6 +17,7 @@ COALESCE_STEPS = 4
 # members within five seconds).
 QUIET_MS_LEAST = 250
 HELD_MS_LEAST = 200  # after Bellwether has learnt of the rebalance
+LONG_S = 60.0  # of a rebalance; Kafka's default session, after which a dead member is removed, is 45 s
 
 
 @dataclass(slots=True)
@@ -60,6 +62,8 @@ class NextRebalance:
     leaving: Leaving
     recovery: Recovery
     _count: HeadCount | None = None  # None: only the time decides
+    _after: int = NO_GENERATION  # the generation that the present rebalance ends
+    _since: float = 0.0  # when Bellwether joined that rebalance; infinite once its length has been reported
 
     def heartbeat_answered(self, answer: HeartbeatAnswer) -> None:
         session = self.core.session
@@ -76,6 +80,7 @@ class NextRebalance:
             self.core.leadership.outdated = True
         match answer.error, self.core.state:
             case ((Code.NONE | Code.REBALANCE_IN_PROGRESS | Code.ILLEGAL_GENERATION), State.JOINING):
+                self._report_length()
                 self.joining.send_overdue()  # if overdue, its answer is lost and the rebalance has ended
             case Code.NONE, State.STABLE:
                 session.rested_at = session.heartbeat_sent_at
@@ -88,6 +93,22 @@ class NextRebalance:
                 pass
             case _:
                 self.recovery.failed(Kind.HEARTBEAT, answer.error)
+
+    def _report_length(self) -> None:
+        """Alerts once to a rebalance that lasts for longer than the session of a dead member: one that is alive holds
+        it up, and meanwhile no plan, probe or watch acts."""
+        core = self.core
+        if self._after != core.requests.generation:
+            self._after, self._since = core.requests.generation, core.now
+        lasts_s = core.now - self._since
+        if lasts_s < LONG_S:
+            return
+        self._since = math.inf
+        core.alert(
+            f"the rebalance lasts for {lasts_s:.0f} s now, because a member that is alive has not joined it: it has not"
+            " polled since, or a thread of Streams waits, such as for a topic that is missing; the broker waits for it"
+            " as long as the largest max.poll.interval.ms, so look for it in the members' logs, or restart it"
+        )
 
     def _called_back(self) -> None:
         """Rejoins, perhaps after a wait. The broker holds the rebalance open until every member has rejoined. If

@@ -137,6 +137,20 @@ def test_a_join_whose_answer_was_lost_is_sent_again() -> None:
     assert [type(command) for command in late] == [Abandon, Join]
 
 
+def test_a_rebalance_that_a_living_member_holds_up_is_an_alert() -> None:
+    """A thread waited for a changelog and did not join for 238 s; nothing said so, because watches act at rest."""
+    play = Play().stable().wake().heartbeat(REBALANCE_IN_PROGRESS)
+    play.run(50.0, heartbeats=REBALANCE_IN_PROGRESS)
+    assert not [reason for kind, reason in play.notes() if kind is NoteKind.ALERT]
+    play.run(200.0, heartbeats=REBALANCE_IN_PROGRESS)
+    alerts = [reason for kind, reason in play.notes() if kind is NoteKind.ALERT]
+    assert len(alerts) == 1
+    assert "a member that is alive has not joined" in alerts[0]
+    play.joined(member(ME), member("a"), generation=2).planned(2).synced().wake().heartbeat(REBALANCE_IN_PROGRESS)
+    play.run(70.0, heartbeats=REBALANCE_IN_PROGRESS)
+    assert len([reason for kind, reason in play.notes() if kind is NoteKind.ALERT]) == 2
+
+
 def test_a_first_join_is_left_where_it_is_parked() -> None:
     play = Play().joining()
     assert not any(isinstance(command, Join) for command in play.run(60.0))
