@@ -56,16 +56,16 @@ def _decide(
     intended = intended_owner(group, cluster, memory)
     intended.flags.writeable = False
     group = replace(group, current=intended)
-    last = target_to_carry_out(group, cluster, memory, policy.rules)
+    last = target_to_carry_out(group, cluster, memory, policy.rules, policy.name)
     plan, stages, trouble = _plan(Problem(group, cluster, intended, seed), policy, last)
-    sent = plan.sent
+    sent, by = plan.sent, "" if trouble else policy.name
     echoes = _echoes(decoded, group, cluster, sent, memory)
     return Decision(
         raw=raw,
         policy=policy.name,
         decided_at_ms=now_ms,
         seed=seed,
-        plan=PartitionPlan(group, cluster, before, plan, decoded.members, echoes, policy.rules),
+        plan=PartitionPlan(group, cluster, before, plan, decoded.members, echoes, policy.rules, by),
         assignments=_encode(raw, cluster, group, sent, echoes),
         stages=stages,
         warnings=(*trouble, *_warnings(decoded, group, seen, sent, policy)),

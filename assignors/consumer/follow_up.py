@@ -46,12 +46,12 @@ def intended_owner(group: GroupView, cluster: ClusterView, memory: Memory) -> In
 
 
 def target_to_carry_out(
-    group: GroupView, cluster: ClusterView, memory: Memory, rules: tuple[shared.Rule, ...]
+    group: GroupView, cluster: ClusterView, memory: Memory, rules: tuple[shared.Rule, ...], by: str
 ) -> LastTarget | None:
     """Returns the target of the last plan if something of it is still pending and nothing else has changed since:
-    members, subscriptions, racks, partitions and `rules` are the same, and members have nothing that the last plan did
-    not give them or ask of them. None otherwise."""
-    if not len(memory.target) or memory.rules != rules or not _same_cluster(memory.cluster, cluster):
+    members, subscriptions, racks, partitions, `rules` and the policy's name `by` are the same, and members have nothing
+    that the last plan did not give them or ask of them. None otherwise."""
+    if not len(memory.target) or (memory.rules, memory.by) != (rules, by) or not _same_cluster(memory.cluster, cluster):
         return None
     if _described(memory.members) != _described(group.members):
         return None

@@ -25,7 +25,7 @@ from bellwether_kafka.protocol.primitives import ProtocolError
 class PartitionPlan:
     """The plan of a consumer group. `before` and `target` are in the coordinates of `group` and `cluster`. `joined` are
     the members as they joined, without Bellwether's own. `echoes` is the userData written into assignments, by member.
-    `rules` are the operator's, under which it was made. See `GroupPlan`."""
+    `rules` are the operator's, under which it was made, and `by` is the policy, as in `Memory`. See `GroupPlan`."""
 
     group: GroupView
     cluster: ClusterView
@@ -34,6 +34,7 @@ class PartitionPlan:
     joined: tuple[shared.RawMember, ...]
     echoes: Mapping[int, bytes]
     rules: tuple[shared.Rule, ...] = ()
+    by: str = ""
 
     words = shared.Words("consumer", "partition", "member", "members")
     replayable = True
@@ -84,7 +85,7 @@ class PartitionPlan:
         holder, asked = unreleased(group, sent)
         if not self.pending.any():
             return replace(plan, holder=holder, asked=asked)
-        return replace(plan, holder=holder, asked=asked, target=self.owner, rules=self.rules)
+        return replace(plan, holder=holder, asked=asked, target=self.owner, rules=self.rules, by=self.by)
 
     def in_generation(self, generation: int) -> Self:
         return replace(self, group=replace(self.group, generation=generation))

@@ -30,7 +30,8 @@ class Memory:
     of static members. `echoes` (by member key) are the userData written into assignments. `holder` is the member that
     still had a partition which the plan took from it, and `asked` is how many plans in a row asked for that partition;
     both are per flat partition, or empty if there is none. `target` is where partitions are to be, with those that the
-    plan left pending, and `rules` are those under which it was made; empty if nothing is pending.
+    plan left pending; `rules` are those under which it was made, and `by` is the policy that made it, "" if it was what
+    serves when a policy cannot. Empty if nothing is pending.
     """
 
     generation: int
@@ -43,6 +44,7 @@ class Memory:
     asked: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     target: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     rules: tuple[Rule, ...] = ()
+    by: str = ""
 
     @classmethod
     def of(

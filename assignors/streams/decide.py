@@ -40,15 +40,16 @@ class Assignors:
     `spread` for threads.
 
     `without_lags`: `assign` also runs if lags are unknown, as for custom assignors in Java; the stock policies need
-    lags. Processes that left less than `affinity_ms` ago are remembered with their tasks. `durable`: stores survive a
-    restart of their process, except for what a crash loses of them (see `hidden_state`). `rules` are the operator's
-    orders that `assign` applies.
+    lags. `cheap`: the policy was late or failed, and `assign` is the fallback. Processes that left less than
+    `affinity_ms` ago are remembered with their tasks. `durable`: stores survive a restart of their process, except
+    for what a crash loses of them (see `hidden_state`). `rules` are the operator's orders that `assign` applies.
     """
 
     assign: Callable[[StreamsView, AssignmentConfigs, str], StreamsPlan]
     fallback: Callable[[StreamsView, AssignmentConfigs], StreamsPlan]
     spread: Callable[[StreamsView, StreamsPlan], ThreadPlan]
     without_lags: bool = False
+    cheap: bool = False
     affinity_ms: int = 0
     durable: bool = False
     rules: tuple[shared.Rule, ...] = ()
@@ -153,10 +154,13 @@ def _decide(
     keys, rules = [member.key for member in decoded.members], work.assignors.rules
     careful = work.policy in _WITH_MEMORY  # what they promise depends on state, and on who still runs a task
     last = members.target_to_carry_out(inputs.view, tasks, claims, keys, memory, rules, careful=careful)
-    if last is not None and not sending.validate_plan(inputs.view, last.plan):
-        return _sent(work, inputs, last.plan, _threads(work, inputs.view, last.plan, last.threads))
-    plan = _plan(work, inputs.view)
-    return _sent(work, inputs, plan, _threads(work, inputs.view, plan))
+    if last is not None and sending.validate_plan(inputs.view, last.plan):
+        last = None
+    plan, by_policy = (last.plan, True) if last is not None and last.by_policy else _plan(work, inputs.view)
+    if last is None or by_policy is not last.by_policy:
+        return _sent(work, inputs, plan, _threads(work, inputs.view, plan), by_policy=by_policy)
+    threads = _threads(work, inputs.view, last.plan, last.threads)
+    return _sent(work, inputs, last.plan, threads, by_policy=last.by_policy)
 
 
 def _with_former_rebalances(work: _Planning, inputs: _Inputs) -> _Inputs:
@@ -178,9 +182,9 @@ def _with_former_rebalances(work: _Planning, inputs: _Inputs) -> _Inputs:
     return replace(inputs, seen=replace(seen, view=replace(seen.view, home=home)), homes=homes, hidden=hidden)
 
 
-def _plan(work: _Planning, view: StreamsView) -> StreamsPlan:
-    """Returns the policy's plan if the policy can run and the plan is valid, else the fallback's plan, with a
-    warning."""
+def _plan(work: _Planning, view: StreamsView) -> tuple[StreamsPlan, bool]:
+    """Returns the policy's plan if the policy can run and the plan is valid, else the fallback's plan, with a warning;
+    and whether the policy made it."""
     if view.lags_known or work.assignors.without_lags:
         try:
             plan = work.assignors.assign(view, work.configs, work.policy)
@@ -188,11 +192,11 @@ def _plan(work: _Planning, view: StreamsView) -> StreamsPlan:
         except Exception as error:  # noqa: BLE001 - a policy may be third-party code, and must not block the group
             reason = repr(error)
         if not reason:
-            return plan
+            return plan, not work.assignors.cheap
         work.warnings.append(f"policy {work.policy} gave no valid plan, so the fallback was used: {reason}")
     plan = work.assignors.fallback(view, work.configs)
     _refuse(sending.validate_plan(view, plan), "no valid plan")
-    return plan
+    return plan, False
 
 
 def _threads(work: _Planning, view: StreamsView, plan: StreamsPlan, threads: ThreadPlan | None = None) -> ThreadPlan:
@@ -201,7 +205,9 @@ def _threads(work: _Planning, view: StreamsView, plan: StreamsPlan, threads: Thr
     return threads
 
 
-def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan) -> shared.Decision[TaskPlan]:
+def _sent(
+    work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPlan, *, by_policy: bool
+) -> shared.Decision[TaskPlan]:
     """Returns the decision with what can be sent of the target now, after encoding it and reading it back for
     validation."""
     decoded, process_map, tasks, view = work.decoded, work.process_map, inputs.tasks, inputs.view
@@ -231,7 +237,8 @@ def _sent(work: _Planning, inputs: _Inputs, plan: StreamsPlan, threads: ThreadPl
         decoded, tasks, out, work.memory, work.now_ms, inputs.homes, records, inputs.claims, destinations
     )
     if pending.any():
-        memory = replace(memory, target=members.target_of(view, plan, threads, pending, work.assignors.rules))
+        rules = work.assignors.rules
+        memory = replace(memory, target=members.target_of(view, plan, threads, pending, rules, by_policy=by_policy))
     decided = TaskPlan(
         topology=tasks.topology,
         configs=work.configs,
@@ -285,7 +292,7 @@ def _without_work(work: _Planning, cluster: shared.ClusterView, topology: Topolo
     )
     nothing = np.zeros(0, dtype=np.int32)
     plan = StreamsPlan.of_active(nothing)
-    decision = _sent(work, _Inputs(tasks, claims, seen), plan, ThreadPlan(nothing, nothing))
+    decision = _sent(work, _Inputs(tasks, claims, seen), plan, ThreadPlan(nothing, nothing), by_policy=True)
     if not work.decoded.shutdown:
         return decision
     stop = sending.shutdown_assignment(work.process_map.version, work.process_map.common, members.SHUTDOWN_REQUESTED)

@@ -15,8 +15,9 @@ from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind
 # Under `kafka` a task changed it four times in one of 120 random events, as processes caught up one after the other.
 CHANGES_MAX = 6
 WITHIN_MS = 600_000
-# A rebalance for one of these causes is for what a plan left over, or for nothing.
-WITHOUT_A_CHANGE = (CauseKind.PENDING, CauseKind.PROBE, CauseKind.AGAIN)
+# A rebalance for one of these causes is for what a plan left over, or for nothing. What Bellwether itself requests may
+# have a reason that changes plans, such as load, but `membership.Reactions` lets it come less often than this counts.
+WITHOUT_A_CHANGE = (CauseKind.PENDING, CauseKind.PROBE, CauseKind.REQUESTED, CauseKind.AGAIN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

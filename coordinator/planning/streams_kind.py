@@ -72,7 +72,7 @@ class StreamsInputs:
     ) -> Work[TaskPlan]:
         assignors, config = self.assignors, self.config
         if source is Source.CHEAP:
-            cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs))
+            cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs), cheap=True)
             return Work.of(make_tasks, cheap, self._request(config, message_bytes_max, dry=dry))
         if rules:
             config = config.with_rules(rules)

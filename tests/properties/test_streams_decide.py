@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -179,3 +180,23 @@ def test_the_check_can_fail() -> None:
 
 def test_an_empty_cluster() -> None:
     assert isinstance(decided(RawGroup("g", 1, "stream", (Thread("a").raw,)), cluster=ClusterView.of({})), Refusal)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_plan_in_place_of_the_policys_is_carried_out_while_the_policy_has_none(late: bool) -> None:
+    """What a cheaper plan left pending was handed out although the policy, which could plan again, had another plan."""
+    crowd = [Thread(f"m{i}", i % 2 + 1, SOURCES) for i in range(3)]
+    memory, decisions = StreamsMemory.empty(), []
+    for generation, (turn, cheap) in enumerate([(0, False), (1, True), (2, late)], start=1):
+
+        def turned(view: StreamsView, configs: AssignmentConfigs, policy: str, turn: int = turn) -> StreamsPlan:
+            plan = SIMPLE.assign(view, configs, policy)
+            return replace(plan, active=((plan.active + turn) % view.size).astype(np.int32))
+
+        raw = group(*crowd, generation=generation)
+        decisions.append(led(raw, memory=memory, assignors=replace(SIMPLE, assign=turned, cheap=cheap)))
+        memory = decisions[-1].plan.memory
+        crowd = [t.after(decisions[-1]) for t in crowd]
+    cheaper, last = (decision.plan.target.active for decision in decisions[1:])
+    assert decisions[1].plan.pending.any()
+    assert (last.tolist() == cheaper.tolist()) is late

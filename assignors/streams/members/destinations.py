@@ -9,7 +9,7 @@ together with those that catch up until then, because each hand-over costs two r
 never waits for this.
 
 The rebalance that only hands out what the last one left pending needs no plan: the target applies as it is, under every
-policy.
+policy. One that the policy did not make, because it was late or could not, applies only while that is still so.
 """
 
 from collections.abc import Sequence
@@ -40,13 +40,24 @@ def use_destinations(view: StreamsView, memory: StreamsMemory, tasks: TaskMap, *
     return replace(view, destination=last.process, hands_over=not (expects_reports or just_now))
 
 
-def target_of(view: StreamsView, plan: StreamsPlan, threads: ThreadPlan, pending: BoolArray, rules: Rules) -> Target:
+def target_of(
+    view: StreamsView, plan: StreamsPlan, threads: ThreadPlan, pending: BoolArray, rules: Rules, *, by_policy: bool
+) -> Target:
     """Returns what to remember of a plan that leaves these tasks pending."""
     table, tasks = view.tasks, np.flatnonzero(pending)
     with_state = np.sort(task_code(plan.active[tasks], tasks, table.size))
     with_state = with_state[among(with_state, _reported(view))]
     return Target(
-        plan, threads, pending, with_state, view.processes, table.subtopology, table.partition, view.lags_known, rules
+        plan=plan,
+        threads=threads,
+        pending=pending,
+        with_state=with_state,
+        processes=view.processes,
+        subtopology=table.subtopology,
+        partition=table.partition,
+        lags_known=view.lags_known,
+        rules=rules,
+        by_policy=by_policy,
     )
 
 

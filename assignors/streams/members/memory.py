@@ -95,7 +95,8 @@ class Destinations:
 class Target:
     """The placement of a plan that left tasks pending, in its own coordinates: those of `processes` and of tasks by
     parallel arrays of subtopology ids and partitions. `with_state` are ascending codes of (process, task) of pending
-    tasks whose new process reported state of them. `rules` are the orders under which it was made."""
+    tasks whose new process reported state of them. `rules` are the orders under which it was made. `by_policy` is False
+    if it was made by what serves when the policy cannot."""
 
     plan: StreamsPlan
     threads: ThreadPlan
@@ -105,7 +106,8 @@ class Target:
     subtopology: IntArray
     partition: IntArray
     lags_known: bool
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[Rule, ...]
+    by_policy: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

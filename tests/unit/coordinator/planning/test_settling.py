@@ -25,16 +25,20 @@ class Restless:
     cooperative = True
     calm = False
     asked = 0
+    fails = False
 
     def assign(self, group: GroupView, cluster: ClusterView) -> IntArray:
+        if self.fails:
+            raise ValueError("no plan")
         self.asked += not self.calm
         return (np.arange(cluster.partition_total, dtype=np.int32) + self.asked) % group.size
 
 
 class Scene:
-    """Members that join again although nothing has changed."""
+    """Members that join again although nothing has changed. `wanted`: Bellwether's own reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: str = "") -> None:
+        self.wanted = wanted
         self.plugin = Restless()
         self.planner = Planner("orders", ConsumerKind(Reader(), Policy("restless", {"restless": self.plugin})))
         self.members = [LiveMember("a", ("t",)), LiveMember("b", ("t",))]
@@ -48,11 +52,14 @@ class Scene:
         for _ in range(times):
             self.generation += 1
             there = tuple(JoinedMember(m.member_id, None, m.metadata) for m in self.members)
-            command = Decide(self.generation, "cooperative-sticky", there, "", time.monotonic() + 60)
+            command = Decide(
+                self.generation, "cooperative-sticky", there, "", time.monotonic() + 60, wanted=self.wanted
+            )
             chosen = asyncio.run(self.planner.plan(command)).chosen
             delivered = self.planner.delivered(self.generation)
             assert delivered is not None
             self.members = [member.after(chosen.decision) for member in self.members]
+            self.decided = chosen.decision
             self.sources.append(chosen.source)
             self.reasons += chosen.reasons
             self.causes.append(delivered.cause.kind)
@@ -60,10 +67,18 @@ class Scene:
 
 
 @pytest.mark.slow
-def test_a_policy_that_does_not_settle_is_damped_and_named_until_something_changes() -> None:
-    scene = Scene()
+@pytest.mark.parametrize(
+    ("wanted", "kind"),
+    [("", CauseKind.AGAIN), ("members without work", CauseKind.REQUESTED)],
+    ids=["again", "requested"],
+)
+def test_a_policy_that_does_not_settle_is_damped_and_named_until_something_changes(
+    wanted: str, kind: CauseKind
+) -> None:
+    """Whoever asks for the rebalances: what Bellwether's watches asked for set the counts back, for ever."""
+    scene = Scene(wanted)
     scene.rebalance(REBALANCES)
-    assert set(scene.causes[1:]) == {CauseKind.AGAIN, CauseKind.PENDING}
+    assert set(scene.causes[1:]) == {kind, CauseKind.PENDING}
     damped = scene.sources.index(Source.CHEAP)
     assert sum(map(bool, scene.moved[:damped])) == CHANGES_MAX
     assert scene.moved[-CHANGES_MAX:] == [0] * CHANGES_MAX, "and then it rests"
@@ -105,6 +120,24 @@ def test_rare_moves_are_no_unrest_also_after_the_clock_was_set_back(
         scene.rebalance()
         now_s[0] += 150.0 - back_s * (number == 2)
     assert set(scene.sources) == {Source.PLAN}
+
+
+def test_what_a_cheaper_plan_left_pending_is_planned_by_the_policy() -> None:
+    """It was handed out as the cheaper plan had it, although the policy had another plan again."""
+    scene = Scene()
+    scene.plugin.calm = True
+    scene.rebalance()
+    scene.members.append(LiveMember("c", ("t",)))
+    scene.plugin.fails = True
+    scene.rebalance()
+    assert scene.decided.plan.pending.any()
+    cheaper = scene.decided.plan.owner
+    scene.plugin.fails = False
+    scene.rebalance()
+    assert scene.sources[-1] is Source.PLAN
+    wanted = np.arange(len(cheaper)) % len(scene.members)
+    assert (wanted != cheaper).any()
+    assert scene.decided.plan.owner.tolist() == wanted.tolist()
 
 
 @pytest.mark.slow
