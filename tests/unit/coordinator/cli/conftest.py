@@ -1,10 +1,11 @@
-"""Embedded brokers with the topics that commands read."""
+"""Groups that a test states, and embedded brokers with the topics that commands read."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.shown_groups import ShownGroups
 
 
 @pytest.fixture(scope="module")
@@ -14,3 +15,8 @@ def brokers() -> Iterator[EmbeddedCluster]:
         for topic in ("bellwether-control", "bellwether.weights", "bellwether.events"):
             cluster.create_topic(topic, 1)
         yield cluster
+
+
+@pytest.fixture
+def groups(monkeypatch: pytest.MonkeyPatch) -> ShownGroups:
+    return ShownGroups(monkeypatch)

@@ -1,18 +1,12 @@
-"""What `plan -o wide` says of the crash that would cost most, and the rate of restoring that it calculates with."""
+"""What `plan` says of who would carry it out, and of the crash that would cost most."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from dataclasses import replace
 
 import numpy as np
 import pytest
-import typer
 
-from bellwether_kafka.coordinator.cli.cost import rate_in, restore_rate
-from bellwether_kafka.coordinator.cli.plan import crash_in_words, plan_head
-from bellwether_kafka.coordinator.cli.read_groups import warn_hypothetical
-from bellwether_kafka.coordinator.observation import Observation, Pace, Shadow
+from bellwether_kafka.coordinator.observation import Observation, Shadow
+from tests.support.shown_groups import ShownGroups, page
 from tests.unit.coordinator.observation.test_absence_cost import application
 from tests.unit.coordinator.web.test_picture import decided, member
 
@@ -24,92 +18,90 @@ bellwether_streams_restore_records_per_second{group="new"} NaN
 """
 
 
-def test_the_costliest_crash_is_one_line() -> None:
-    decision = decided(member("a-1", None), member("b-1", None))
-    (line,) = crash_in_words(SEEN, Shadow.of(decision, np.array([1, 1, 1, 0], dtype=np.int32)), Pace())
+def consumers(*owner: int, name: str = "g") -> Observation:
+    shadow = Shadow.of(decided(member("a-1", None), member("b-1", None)), np.array(owner, dtype=np.int32))
+    return replace(SEEN, group_id=name, shadow=shadow)
+
+
+def tasks(name: str = "g") -> Observation:
+    decision = application(t0=1000)
+    return replace(SEEN, group_id=name, shadow=Shadow.of(decision, decision.plan.owner))
+
+
+def crash(groups: ShownGroups, *options: str, group: str = "g") -> list[str]:
+    """The sentences on a crash, which only `-o wide` has."""
+    assert "crashed now" not in groups.says("plan", group)
+    return [line for line in groups.says("plan", group, "-o", "wide", *options).splitlines() if "crashed now" in line]
+
+
+def test_the_costliest_crash_is_one_line(groups: ShownGroups) -> None:
+    groups.show(consumers(1, 1, 1, 0))
+    (line,) = crash(groups)
     assert line == (
         "If b-1 crashed now, no member would have its 3 partitions for up to 48 s (3.2 s with a guard);"
         " 'bellwether simulate g --crash' has more."
     )
-    tasks = application(t0=1000)
-    (line,) = crash_in_words(SEEN, Shadow.of(tasks, tasks.plan.owner), Pace())
+
+
+def test_the_crash_of_an_application_restores_at_a_rate_that_is_given_or_unknown(groups: ShownGroups) -> None:
+    groups.show(tasks())
+    (line,) = crash(groups)
     unknown = "in a time that is unknown without --restore-rate or --url"
     assert f"for up to 48 s (3.2 s with a guard), and 3,000 records would be restored {unknown};" in line
-    (line,) = crash_in_words(SEEN, Shadow.of(tasks, tasks.plan.owner), Pace(restore_records_per_s=100.0))
+    (line,) = crash(groups, "--restore-rate", "100")
     assert "and 3,000 records would be restored in 10.0 s;" in line, "the worst task lacks 1,000"
 
 
-def test_a_group_in_which_nobody_has_anything_has_none() -> None:
-    decision = decided(member("a-1", None))
-    assert crash_in_words(SEEN, Shadow.of(decision, np.full(4, -1, dtype=np.int32)), Pace()) == []
+def test_a_group_in_which_nobody_has_anything_has_none(groups: ShownGroups) -> None:
+    groups.show(consumers(-1, -1, -1, -1))
+    assert crash(groups) == []
 
 
-def test_a_rate_that_is_not_measured_is_unknown() -> None:
-    assert rate_in(METRICS, "g") == 1500.0
-    assert rate_in(METRICS, "new") is None, "NaN until two reports of a copy have shown it"
-    assert rate_in(METRICS, "other") is None
+def test_the_rate_of_restoring_comes_from_a_running_bellwether(groups: ShownGroups) -> None:
+    """It is NaN until two reports of a copy have shown it."""
+    groups.show(tasks("g"), tasks("new"), tasks("other"))
+    with page(METRICS) as url:
+        measured, *unmeasured = (groups.run("plan", g, "-o", "wide", "--url", url) for g in ("g", "new", "other"))
+        asked = groups.run("plan", "g", "-o", "wide", "--url", url, "--restore-rate", "100")
+    assert "has measured 1,500 restored records per second for g" in measured.stderr
+    assert "restored in 0.7 s;" in measured.stdout
+    for ended, group in zip(unmeasured, ("new", "other"), strict=True):
+        assert f"has no measured rate of restoring for {group}" in ended.stderr
+        assert "in a time that is unknown" in ended.stdout
+    assert "restored in 10.0 s;" in asked.stdout
 
 
-def test_the_rate_comes_from_the_command_line_or_a_running_bellwether(capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(METRICS) as url:
-        assert restore_rate(None, None, "g") is None
-        assert restore_rate(7.0, url, "g") == 7.0
-        assert restore_rate(None, url, "g") == 1500.0
-        assert "has measured 1,500 restored records per second for g" in capsys.readouterr().err
-        assert restore_rate(None, url, "new") is None
-        assert "has no measured rate of restoring for new" in capsys.readouterr().err
+def test_an_address_that_is_none_ends_the_command(groups: ShownGroups) -> None:
+    groups.show(tasks())
+    with page("}") as no_page:
+        for url, why in (
+            ("127.0.0.1:9790", "write http://host:port"),
+            (no_page, "check --url, or give --restore-rate"),
+        ):
+            ended = groups.run("plan", "g", "-o", "wide", "--url", url)
+            assert (ended.returncode, why in " ".join(ended.stderr.split())) == (2, True), ended
 
 
-def test_an_address_that_is_none_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with serving("}") as page:
-        for url, why in (("127.0.0.1:9790", "write http://host:port"), (page, "check --url, or give --restore-rate")):
-            with pytest.raises(typer.Exit) as stopped:
-                restore_rate(None, url, "g")
-            assert stopped.value.exit_code == 2
-            assert why in capsys.readouterr().err
-
-
-@contextmanager
-def serving(text: str) -> Iterator[str]:
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_request(self, *_: object) -> None:
-            """Not on standard error, which is what the tests read."""
-
-    with HTTPServer(("127.0.0.1", 0), Page) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join(10)
-
-
-ASKS = "Its broker assigns, and asks Bellwether for plans.\n"
-
-
-def test_a_plan_for_a_group_whose_broker_asks_bellwether_is_not_hypothetical(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("kind", "assignor", "first"),
+    [
+        ("consumer", "bellwether-rack-first", "Its broker assigns, and asks Bellwether for plans."),
+        ("streams", "bellwether", "Its broker assigns, and asks Bellwether for plans."),
+        ("consumer", "uniform", "Hypothetical: its broker assigns. "),
+        ("streams", "sticky", "Hypothetical: its broker assigns. "),
+    ],
+)
+def test_a_plan_for_a_group_that_its_broker_assigns_says_who_carries_it_out(
+    kind: str, assignor: str, first: str, groups: ShownGroups
 ) -> None:
-    for kind, assignor in (("consumer", "bellwether-rack-first"), ("streams", "bellwether")):
-        seen = Observation("g", kind, "Stable", assignor, 0, obstacle="its broker assigns", assignor=assignor)
-        warn_hypothetical(seen)
-        assert (seen.hypothetical, capsys.readouterr().out) == (False, ASKS)
-    other = Observation("g", "consumer", "Stable", "uniform", 0, obstacle="its broker assigns")
-    warn_hypothetical(other)
-    assert other.hypothetical
-    assert capsys.readouterr().out.startswith("Hypothetical: its broker assigns. ")
+    seen = replace(consumers(1, 1, 1, 0), kind=kind, protocol=assignor, assignor=assignor)  # type: ignore[arg-type]
+    groups.show(replace(seen, obstacle="its broker assigns"))
+    lines = groups.says("plan", "g").splitlines()
+    assert lines[0].startswith(first)
+    assert f"g: assigned by its broker with {assignor}; planned with policy " in lines[1]
+    assert " as a classic group of protocol " in lines[1]
 
 
-def test_a_plan_for_a_group_that_its_broker_assigns_begins_with_the_brokers_assignor() -> None:
-    by_broker = Observation("g", "consumer", "Stable", "uniform", 0, assignor="uniform")
-    application = Observation("shop", "streams", "Stable", "stream", 0, assignor="sticky")
-    assert plan_head(SEEN, "kafka", "range") == "g: policy kafka, protocol range"
-    assert plan_head(by_broker, "kafka", "cooperative-sticky") == (
-        "g: assigned by its broker with uniform;"
-        " planned with policy kafka as a classic group of protocol cooperative-sticky"
-    )
-    assert plan_head(application, "streams-ha", "stream").startswith("shop: assigned by its broker with sticky; ")
+def test_a_plan_for_a_classic_group_begins_with_its_policy_and_protocol(groups: ShownGroups) -> None:
+    groups.show(consumers(1, 1, 1, 0))
+    assert groups.says("plan", "g").splitlines()[0].startswith("g: policy kafka, protocol range")
