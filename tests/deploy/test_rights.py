@@ -1,6 +1,5 @@
 """The files that grant rights: what they grant is what the guide says, under the names that settings have."""
 
-import inspect
 import os
 import re
 import subprocess
@@ -11,15 +10,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bellwether_kafka.coordinator.cli.cost import weights
-from bellwether_kafka.coordinator.cli.replay import history
 from bellwether_kafka.coordinator.guard.settings import CONTROL_TOPIC
 from bellwether_kafka.coordinator.kafka import TEMPORARY_TOPIC
+from tests.command_lines import COMMANDS
 from tests.paths import ROOT
 
 ACL = ROOT / "deploy" / "acl"
 GUIDE = (ROOT / "docs" / "reference" / "acls.md").read_text(encoding="utf-8")
-EVENTS, WEIGHTS = (inspect.signature(command).parameters["topic"].default for command in (history, weights))
+EVENTS, WEIGHTS = (
+    next(option.default for option in COMMANDS.commands[command].loaded.params if option.name == "topic")
+    for command in ("history", "weights")
+)
 
 Grant = tuple[str, str, str, str]  # operation, kind of the resource, its name, literal or prefixed
 

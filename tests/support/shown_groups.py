@@ -1,7 +1,7 @@
 """Commands over groups as a test states them: what brokers, the control topic and pages show, without any of these."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from subprocess import CompletedProcess
@@ -11,14 +11,16 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.coordinator import control, kafka
 from bellwether_kafka.coordinator.control import Record
 from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup
-from bellwether_kafka.coordinator.membership import Node
+from bellwether_kafka.coordinator.membership import DescribeAnswer, Failure, Node, Request, RequestFailed
 from bellwether_kafka.coordinator.observation import GroupObserver, Observation
+from bellwether_kafka.coordinator.planning import Application
 from tests.support.commands import bellwether
 
-NOWHERE = "127.0.0.1:1"
+NOWHERE, CONTROL_TOPIC = "127.0.0.1:1", "bellwether-control"
 NODE = Node(1, "127.0.0.1", 1)
 
 
@@ -39,17 +41,31 @@ class _Brokers:
 
 class ShownGroups:
     """Each group is seen as the next of its observations, and then always as the last one. `records` are those of the
-    control topic, whose name is `bellwether-control`."""
+    control topic, None if there is none; what commands write there is `written`."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.seen: dict[str, list[Observation]] = {}
         self.listed: list[ListedGroup] = []
         self.records: dict[str, Record] | None = None
+        self.policies: dict[str, Policy] = {}  # by which groups were planned
+        self.applications: dict[str, Application | None] = {}
+        self.described: dict[str, DescribeAnswer] = {}  # what `groups` asks of those with members
+        self.written: list[tuple[bytes, bytes | None]] = []
+        self._replace_brokers(patch)
+        self._replace_observers(patch)
+
+    def _replace_brokers(self, patch: pytest.MonkeyPatch) -> None:
         shown = self
 
         class Brokers(_Brokers):
             async def list_groups(self, _node: Node) -> GroupList:
                 return GroupList(0, tuple(shown.listed))
+
+            async def describe_groups(self, _node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
+                return {group: shown.described[group] for group in group_ids}
+
+            async def request(self, command: Request) -> RequestFailed:
+                return RequestFailed(command.request_id, Failure.TIMED_OUT)
 
             async def close(self) -> None:
                 """The transport is closed by a coroutine, readers are not."""
@@ -58,16 +74,9 @@ class ShownGroups:
             def close(self) -> None:
                 """As above."""
 
-        def observer(self: Any, membership: Any, *_: object, **__: object) -> None:
-            self.group_name = membership.group_id
-
-        async def observe(self: Any) -> Observation:
-            seen = shown.seen[self.group_name]
-            return seen.pop(0) if len(seen) > 1 else seen[0]
-
-        def read(self: Any, *_: object) -> Mapping[str, Record]:
-            if shown.records is None:
-                raise control.NoControlTopicError("There is no control topic.")
+        def read(self: Any) -> Mapping[str, Record]:
+            if shown.records is None or self.topic != CONTROL_TOPIC:
+                raise control.NoControlTopicError(f"There is no control topic '{self.topic}'.")
             return shown.records
 
         def silent(*_: object, **__: object) -> None:
@@ -77,9 +86,22 @@ class ShownGroups:
         patch.setattr(AdminClient, "describe_cluster", silent)
         for reader in ("ClusterReader", "OffsetReader", "SharedReader"):
             patch.setattr(kafka, reader, Readers)
+        patch.setattr(control.TopicChannel, "read", read)
+        patch.setattr(control.TopicChannel, "write", lambda _, *records: self.written.extend(records))
+
+    def _replace_observers(self, patch: pytest.MonkeyPatch) -> None:
+        shown = self
+
+        def observer(self: Any, membership: Any, _sources: object, policy: Any, application: Any, **_: object) -> None:
+            self.group_name = membership.group_id
+            shown.policies[self.group_name], shown.applications[self.group_name] = policy, application
+
+        async def observe(self: Any) -> Observation:
+            seen = shown.seen[self.group_name]
+            return seen.pop(0) if len(seen) > 1 else seen[0]
+
         patch.setattr(GroupObserver, "__init__", observer)
         patch.setattr(GroupObserver, "observe", observe)
-        patch.setattr(control.TopicChannel, "read", read)
 
     def show(self, *seen: Observation) -> None:
         for each in seen:

@@ -1,9 +1,10 @@
 """Every command of the command table, with arguments that it can be run with, and what must hold of how it ends."""
 
 import asyncio
+import hashlib
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -14,7 +15,6 @@ import pytest
 import typer.main
 
 from bellwether_kafka.coordinator.cli import Exit, app, read_groups
-from bellwether_kafka.coordinator.cli.plan_file import GroupStateOfPlan, PlanFile, PlannedMember, write_plan_file
 from bellwether_kafka.coordinator.replay import write_history
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.support.commands import bellwether
@@ -33,21 +33,21 @@ TOPOLOGY = """Topologies:
     Sink: out (topic: done)
       <-- in
 """
-STATE = GroupStateOfPlan(
-    group="stable",
-    members=(PlannedMember(member_id="m1", instance_id=None, client_id="app", topics=("orders",)),),
-    partitions={"orders": 3},
-    owners={"orders-0": "m1", "orders-1": "m1", "orders-2": "m1"},
-)
-PLAN = PlanFile(
-    format=FORMAT,
-    version="0.2.0",
-    policy="kafka",
-    decided_at_ms=0,
-    digest=STATE.digest,
-    before=STATE,
-    owners=STATE.owners,
-)
+STATE: dict[str, Any] = {
+    "group": "stable",
+    "members": [{"member_id": "m1", "instance_id": None, "client_id": "app", "topics": ["orders"]}],
+    "partitions": {"orders": 3},
+    "owners": {"orders-0": "m1", "orders-1": "m1", "orders-2": "m1"},
+}
+
+
+def plan_document(before: Mapping[str, Any] = STATE, **changes: object) -> dict[str, Any]:
+    """A plan as `plan --out` writes it, for this state of the group."""
+    digest = hashlib.sha256(json.dumps(before, sort_keys=True).encode()).hexdigest()
+    plan = {"format": 1, "version": "0.2.0", "policy": "kafka", "decided_at_ms": 0, "digest": digest, "before": before}
+    return plan | {"owners": STATE["owners"]} | changes
+
+
 # Words in braces are filled in; `brokers` and `control` are options.
 ARGUMENTS = {
     "apply": "{folder}/plan {control}",
@@ -105,7 +105,7 @@ PRINTING = sorted(ALL.keys() - NOT_PRINTING)
 def write_files(folder: Path) -> None:
     """What commands read that need no broker."""
     (folder / "described").write_text(TOPOLOGY)
-    write_plan_file(folder / "plan", PLAN)
+    (folder / "plan").write_text(json.dumps(plan_document()))
     write_history(folder / "history", recorded([3, 4], "kafka"))
     parsed = bellwether("topology", "parse", str(folder / "described"), "--application-id", "shop")
     (folder / "topology").write_text(parsed.stdout)

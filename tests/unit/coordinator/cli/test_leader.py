@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from bellwether_kafka.assignors.consumer import PartitionPlan, decide
-from bellwether_kafka.assignors.shared import Decision, Memory, Rule, UnknownNameError, Weights
+from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
+from bellwether_kafka.assignors.shared import Decision, Memory, Rule, Weights
 from bellwether_kafka.coordinator.cli import leader as leader_module
-from bellwether_kafka.coordinator.cli.leader import configured, given_orders, rules_in_force, rules_of
+from bellwether_kafka.coordinator.cli.leader import given_orders
 from bellwether_kafka.coordinator.control import (
     InstanceHeartbeat,
     NoControlTopicError,
@@ -19,10 +19,13 @@ from bellwether_kafka.coordinator.control import (
     Record,
 )
 from bellwether_kafka.coordinator.control.local import LocalProcess
-from bellwether_kafka.coordinator.settings import Leader, Settings, load
+from bellwether_kafka.coordinator.settings import Settings, load
 from bellwether_kafka.coordinator.topology import write_topology
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.support.commands import bellwether
+from tests.support.shown_groups import ShownGroups
 from tests.unit.assignors.streams.world import SHOP, Thread, group, led
+from tests.unit.coordinator.cli.test_plan import consumers
 from tests.unit.coordinator.web.test_picture import CLUSTER, decided, member
 
 NOW_MS = 1_000
@@ -35,10 +38,25 @@ def settings(folder: Path, text: str) -> Settings:
     return load(file, environ={})
 
 
-def placed(leader: Leader) -> dict[str, int]:
+@pytest.fixture
+def file(tmp_path: Path, groups: ShownGroups) -> Path:
+    """The configuration file of the group `g`, which is shown."""
+    groups.show(consumers(1, 1, 1, 0))
+    return tmp_path / "bellwether.toml"
+
+
+def leader(groups: ShownGroups, file: Path, text: str, before: str = "") -> Policy:
+    """What `plan` goes by with these settings of the group."""
+    file.write_text(f'{before}[kafka]\n"bootstrap.servers" = "127.0.0.1:1"\n[[groups]]\n{text}')
+    ended = bellwether("plan", "g", "--config", str(file))
+    assert ended.returncode == 0, ended
+    return groups.policies["g"]
+
+
+def placed(policy: Policy) -> dict[str, int]:
     """Partition -> position of its owner, by what the leader would send to two members that hold nothing."""
     raw = decided(*PAIR).raw
-    decision: Decision[PartitionPlan] = decide(raw, CLUSTER, Memory.empty(), leader.policy, NOW_MS)
+    decision: Decision[PartitionPlan] = decide(raw, CLUSTER, Memory.empty(), policy, NOW_MS)
     return {"-".join(map(str, CLUSTER.name(flat))): int(owner) for flat, owner in enumerate(decision.plan.owner)}
 
 
@@ -46,33 +64,42 @@ def pin(target: str, item: str, where: str, expires_ms: int) -> PlacementOrder:
     return PlacementOrder(PlacementKind.PIN, target, item, where, "me", 0, expires_ms)
 
 
-def test_weights_and_capacities_count(tmp_path: Path) -> None:
-    by_load = settings(tmp_path, 'name = "g"\npolicy = "load-aware"\ncapacity = { a = 3.0, b = 1.0 }')
-    heavy = Weights({TopicPartition("orders", p): w for p, w in enumerate((8.0, 8.0, 8.0, 8.0))})
-    weighed = placed(configured(by_load, "g", weights=heavy))
-    assert sorted(weighed.values()) == [0, 0, 0, 1], "three quarters of the load for three quarters of the capacity"
-    assert sorted(placed(configured(settings(tmp_path, 'name = "g"'), "g")).values()) == [0, 0, 1, 1]
+def test_weights_and_capacities_count(groups: ShownGroups, file: Path) -> None:
+    by_load = leader(groups, file, 'name = "g"\npolicy = "load-aware"\ncapacity = { a = 3.0, b = 1.0 }')
+    heavy = Weights({TopicPartition("orders", p): 8.0 for p in range(4)})
+    owners = sorted(placed(by_load.with_weights(heavy)).values())
+    assert owners == [0, 0, 0, 1], "three quarters of the load for three quarters of the capacity"
+    assert sorted(placed(leader(groups, file, 'name = "g"')).values()) == [0, 0, 1, 1]
 
 
-def test_orders_in_force_are_followed_under_any_policy(tmp_path: Path) -> None:
-    plain = settings(tmp_path, 'name = "g"')
-    rules = (Rule("ban", "*", "member:a-1"),)
-    for name in (None, "rack-first", "load-aware"):
-        assert set(placed(configured(plain, "g", name, rules=rules)).values()) == {1}
-        assert set(placed(configured(plain, "g", name)).values()) == {0, 1}
-    with pytest.raises(UnknownNameError, match="nonsense"):
-        configured(plain, "g", "nonsense")
+@pytest.mark.parametrize("policy", ["kafka", "rack-first", "load-aware"])
+def test_orders_in_force_are_followed_under_any_policy(policy: str, groups: ShownGroups, file: Path) -> None:
+    text = f'name = "g"\npolicy = "{policy}"'
+    assert set(placed(leader(groups, file, text)).values()) == {0, 1}
+    ban = PlacementOrder(PlacementKind.BAN, "g", "*", "member:a-1", "me", 0, 2**60)
+    groups.records = {ban.key: ban}
+    assert set(placed(leader(groups, file, text)).values()) == {1}
 
 
-def test_orders_of_others_and_those_that_ended_do_not_count() -> None:
-    paused = Order(OrderKind.PAUSE, "g", "me", 0, 10 * NOW_MS)
+def test_orders_of_others_and_those_that_ended_do_not_count(groups: ShownGroups, file: Path) -> None:
     orders = (
-        pin("g", "orders-0", "rack:az1", 2 * NOW_MS),
+        pin("g", "orders-0", "rack:az1", 2**60),
         pin("g", "orders-1", "rack:az1", NOW_MS),
-        pin("other", "orders-2", "rack:az1", 2 * NOW_MS),
+        pin("other", "orders-2", "rack:az1", 2**60),
+        Order(OrderKind.PAUSE, "g", "me", 0, 2**60),
     )
-    records = {record.key: record for record in (*orders, paused)}
-    assert rules_of(records, "g", NOW_MS) == (Rule("pin", "orders-0", "rack:az1"),)
+    groups.records = {record.key: record for record in orders}
+    assert leader(groups, file, 'name = "g"').rules == (Rule("pin", "orders-0", "rack:az1"),)
+
+
+def test_orders_that_cannot_be_read_are_named_if_a_topic_is(groups: ShownGroups, file: Path) -> None:
+    """Where nobody has ever ordered anything, nothing is left out."""
+    for before, said in (("", ""), ('control_topic = "other"\n', "left out: There is no control topic 'other'.")):
+        groups.records = {} if before else None
+        assert leader(groups, file, 'name = "g"', before).rules == ()
+        ended = bellwether("plan", "g", "--config", str(file))
+        assert said in " ".join(ended.stderr.split())
+        assert bool(ended.stderr) is bool(said)
 
 
 class Channel:
@@ -86,26 +113,6 @@ class Channel:
             raise NoControlTopicError(f"There is no control topic '{self.topic}'.")
         order = pin("g", "orders-0", "rack:az1", 2**60)
         return {order.key: order}
-
-
-def test_where_no_topic_is_named_orders_are_those_of_the_order_commands(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rule = Rule("pin", "orders-0", "rack:az1")
-    assert [rule.item for rule in rules_in_force(settings(tmp_path, 'name = "g"'), "g", cast("Any", Channel))] == [
-        rule.item
-    ]
-    named = settings(tmp_path, 'name = "g"').model_copy(update={"control_topic": "other"})
-    assert rules_in_force(named, "g", cast("Any", Channel)) == ()
-    assert "are left out: There is no control topic 'other'." in capsys.readouterr().err
-
-
-def test_where_nobody_has_ever_ordered_anything_nothing_is_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leader_module, "DEFAULT_TOPIC", "none")
-    assert rules_in_force(settings(tmp_path, 'name = "g"'), "g", cast("Any", Channel)) == ()
-    assert capsys.readouterr().err == ""
 
 
 def test_doctor_reads_orders_where_commands_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,13 +141,19 @@ def test_doctor_reads_orders_of_a_process_on_this_machine_that_has_the_group(
 
 @pytest.mark.parametrize(("policy", "followed"), [("streams-ha", True), ("kafka", False)])
 def test_an_application_is_planned_under_orders_where_its_leader_follows_them(
-    tmp_path: Path, policy: str, followed: bool
+    policy: str, followed: bool, groups: ShownGroups, file: Path
 ) -> None:
-    file = tmp_path / "shop.yaml"
-    file.write_text(write_topology(SHOP))
-    text = f'name = "shop"\nkind = "streams"\ntopology = "{file}"\npolicy = "{policy}"'
-    leader = configured(settings(tmp_path, text), "shop", rules=(Rule("ban", "*", "rack:az1"),))
-    assert leader.application is not None
+    topology = file.with_name("shop.yaml")
+    topology.write_text(write_topology(SHOP))
+    ban = PlacementOrder(PlacementKind.BAN, "g", "*", "rack:az1", "me", 0, 2**60)
+    groups.records = {ban.key: ban}
+    leader(
+        groups,
+        file,
+        f'name = "g"\nkind = "streams"\ntopology = "{topology}"\napplication_id = "shop"\npolicy = "{policy}"',
+    )
+    application = groups.applications["g"]
+    assert application is not None
     threads = group(Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"))
-    decision = led(threads, assignors=leader.application.assignors, policy=policy)
+    decision = led(threads, assignors=application.assignors, policy=policy)
     assert (set(decision.plan.target.active.tolist()) == {1}) is followed

@@ -3,13 +3,15 @@
 from pathlib import Path
 
 import pytest
-import typer
 
-from bellwether_kafka.coordinator.cli.options import group_settings, settings_for
+from bellwether_kafka.coordinator.cli import Exit
+from tests.support.commands import bellwether
+from tests.support.shown_groups import ShownGroups
+from tests.unit.coordinator.cli.test_plan import consumers
 
 ENTRIES = """
 [kafka]
-bootstrap.servers = "b:9092"
+bootstrap.servers = "127.0.0.1:1"
 [[groups]]
 match = "team-*"
 policy = "rack-first"
@@ -23,35 +25,30 @@ match = "/^an/"
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path: Path) -> str:
     path = tmp_path / "bellwether.toml"
     path.write_text(ENTRIES)
-    return path
+    return str(path)
 
 
-@pytest.mark.parametrize(
-    ("group", "policy", "named"),
-    [("team-b", "rack-first", True), ("team-a", "rack-first", True), ("o", "kafka", False)],
-)
-def test_a_group_has_the_settings_of_its_pattern(file: Path, group: str, policy: str, named: bool) -> None:
-    settings, configured = settings_for(None, file, group)
-    assert configured is named
-    assert (group_settings(settings, group).name, group_settings(settings, group).policy) == (group, policy)
+@pytest.mark.parametrize(("group", "policy"), [("team-b", "rack-first"), ("team-a", "rack-first"), ("o", "kafka")])
+def test_a_group_has_the_settings_of_its_pattern(group: str, policy: str, file: str, groups: ShownGroups) -> None:
+    groups.show(consumers(1, 1, 1, 0, name=group))
+    assert bellwether("plan", group, "--config", file).returncode == Exit.DONE
+    assert groups.policies[group].name == policy
 
 
-def test_two_equally_specific_patterns_end_the_command(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit):
-        settings_for(None, file, "another")
-    assert "Group another: the patterns an* and /^an/ are equally specific" in capsys.readouterr().err
+def test_two_equally_specific_patterns_end_the_command_but_not_one_about_all_groups(
+    file: str, groups: ShownGroups
+) -> None:
+    ended = bellwether("plan", "another", "--config", file)
+    assert ended.returncode == Exit.INPUT
+    assert "Group another: the patterns an* and /^an/ are equally specific" in ended.stderr
+    assert bellwether("groups", "--config", file).returncode == Exit.DONE
+    assert groups.seen == {}
 
 
-def test_they_are_no_trouble_to_a_command_about_all_groups(file: Path) -> None:
-    assert "any".startswith("an")
-    settings, _ = settings_for(None, file, "any")
-    assert settings.properties == {"bootstrap.servers": "b:9092"}
-
-
-def test_without_a_file_a_group_is_what_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_GROUPS", "elsewhere")
-    settings, configured = settings_for("b:9092", None, "odd*name")
-    assert (configured, settings.groups[0].name) == (False, "odd*name")
+def test_without_a_file_a_group_is_what_it_is_called(groups: ShownGroups) -> None:
+    groups.show(consumers(1, 1, 1, 0, name="odd*name"))
+    ended = bellwether("plan", "odd*name", "--bootstrap", "127.0.0.1:1", BELLWETHER_GROUPS="elsewhere")
+    assert ended.stdout.startswith("odd*name: policy kafka")

@@ -1,17 +1,15 @@
 """One refresh shows no progress: where records wait for a group without members, there is a second."""
 
+import asyncio
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
-import typer
 
-from bellwether_kafka.coordinator.cli import doctor, read_groups
-from bellwether_kafka.coordinator.cli.groups import _assigned_by
-from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, ListedGroup, TransportError
-from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Failure, MembershipConfig
-from bellwether_kafka.coordinator.observation import GroupObserver, Observation, ObservedMember, Sources, Unknown
+from bellwether_kafka.coordinator.cli import Exit
+from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
+from bellwether_kafka.coordinator.membership import Failure
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Unknown
+from tests.support.shown_groups import ShownGroups
 
 BEHIND = Observation("g", "classic", "Empty", "", 0, lags={"t": (7,)})
 CAUGHT_UP = replace(BEHIND, lags={"t": (0,)})
@@ -19,40 +17,45 @@ NOTHING = replace(BEHIND, lags={})
 MEMBER = ObservedMember("a", None, "a", "/h")
 
 
-class Observer:
-    def __init__(self, *seen: Observation) -> None:
-        self.left = list(seen)
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits for commits, none of which takes time; other waits are real."""
+    long, sleep = list[float](), asyncio.sleep
 
-    async def observe(self) -> Observation:
-        return self.left.pop(0)
+    async def at_once(seconds: float) -> None:
+        long.append(seconds) if seconds >= 1 else await sleep(seconds)
 
-
-async def refreshed(*seen: Observation, caught_up: bool = False) -> Observation:
-    observer = cast("GroupObserver", Observer(*seen))
-    return await read_groups.observe_twice(observer, caught_up=caught_up)
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_groups, "COMMITS_S", 0.0)
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+    return long
 
 
-async def test_records_that_wait_for_nobody_are_worth_a_second_refresh() -> None:
-    later = replace(BEHIND, seen_at_ms=6_000)
-    assert await refreshed(BEHIND, later) is later
-    unknown = replace(BEHIND, kind="unknown")
-    assert await refreshed(BEHIND, unknown) is BEHIND
-    assert await refreshed(CAUGHT_UP, later, caught_up=True) is later
+def refreshed(groups: ShownGroups, *seen: Observation) -> bool:
+    """Whether `describe` shows the second one of these."""
+    groups.show(*seen, replace(seen[0], state="Dead"))
+    shown = groups.says("describe", "g")
+    return "Dead" in shown.splitlines()[0]
+
+
+def test_records_that_wait_for_nobody_are_worth_a_second_refresh(groups: ShownGroups, waits: list[float]) -> None:
+    assert refreshed(groups, BEHIND)
+    assert waits == [6.0], "consumers commit every 5 s"
+    groups.seen.clear()
+    assert not refreshed(groups, BEHIND, replace(BEHIND, kind="unknown")), "the first one is known"
 
 
 @pytest.mark.parametrize("seen", [CAUGHT_UP, NOTHING, replace(BEHIND, members=(MEMBER,))])
-async def test_no_other_group_is_waited_for(seen: Observation) -> None:
-    assert await refreshed(seen) is seen
+def test_no_other_group_is_waited_for(seen: Observation, groups: ShownGroups, waits: list[float]) -> None:
+    assert not refreshed(groups, seen)
+    assert waits == []
 
 
-@pytest.mark.parametrize(("protocol_type", "who"), [("", read_groups.CONSUMERS), ("consumer", read_groups.NOBODY)])
-def test_an_empty_group_that_never_had_a_member_is_its_consumers(protocol_type: str, who: str) -> None:
-    assert _assigned_by(ListedGroup("g", protocol_type, "Empty", "classic"), None, MembershipConfig("g")) == who
+@pytest.mark.parametrize(("protocol_type", "who"), [("", "its consumers"), ("consumer", "nobody")])
+def test_an_empty_group_that_never_had_a_member_is_its_consumers(
+    protocol_type: str, who: str, groups: ShownGroups
+) -> None:
+    groups.listed = [ListedGroup("g", protocol_type, "Empty", "classic")]
+    (row,) = [line for line in groups.says("groups").splitlines() if line.startswith("g ")]
+    assert who in row
 
 
 @pytest.mark.parametrize(
@@ -67,24 +70,11 @@ def test_an_empty_group_that_never_had_a_member_is_its_consumers(protocol_type: 
     ],
 )
 def test_a_broker_that_does_not_answer_ends_with_what_to_do(
-    cause: int | TransportError, remedy: str, capsys: pytest.CaptureFixture[str]
+    cause: int | TransportError, remedy: str, groups: ShownGroups
 ) -> None:
     unknown = Unknown.of(cause, "g", 0)
-    seen = Observation("g", "unknown", "", "", 0, trouble=unknown.reason, unknown=unknown)
-    with pytest.raises(typer.Exit):
-        read_groups.of_a_group(seen)
-    message = capsys.readouterr().err
-    assert "The group g cannot be described" in message
-    assert remedy in " ".join(message.split())
-
-
-async def test_doctor_keeps_what_it_knows_when_nobody_answers_for_transactional_ids() -> None:
-    """The brokers fell silent after all else had been read, and doctor ended with nothing but that."""
-
-    class Silent:
-        async def nodes(self) -> None:
-            raise ClusterUnreachableError("No broker answered.")
-
-    sources = cast("Sources", SimpleNamespace(reader=Silent()))
-    seen = replace(BEHIND, protocol=STREAMS_PROTOCOL)
-    assert await doctor._transactional_ids(sources, seen) == frozenset()
+    groups.show(Observation("g", "unknown", "", "", 0, trouble=unknown.reason, unknown=unknown))
+    ended = groups.run("describe", "g")
+    assert ended.returncode == Exit.INPUT
+    assert "The group g cannot be described" in ended.stderr
+    assert remedy in " ".join(ended.stderr.split())

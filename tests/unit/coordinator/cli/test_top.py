@@ -1,37 +1,29 @@
 """The line of `top` about a group, from what brokers show and what pages of instances say, and what keys do to all."""
 
+import json
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.cli.output import counted
-from bellwether_kafka.coordinator.cli.top import (
-    InstanceReports,
-    SortOrder,
-    TopRow,
-    View,
-    _reports,
-    keys_of,
-    row_of,
-    unanswered,
-)
+from bellwether_kafka.coordinator.cli.top import SortOrder, TopRow, View, keys_of
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from tests.support.lags import group_lag, sample
+from tests.support.shown_groups import ShownGroups, page
 
 ESCAPE = "\x1b"
 
 LED = {"reason": "", "detail": "", "remedy": "", "since_ms": 1, "next_attempt_ms": None}
 STATUS = {"group": "orders", "leading": True, "role": LED, "generation": 7}
-
-
-def not_led(reason: str) -> dict[str, object]:
-    return {**STATUS, "leading": False, "role": {**LED, "reason": reason, "remedy": "Restart."}}
-
-
 LINES = [
     {"group": "orders", "decided_at_ms": 2_000, "cause": "m2 joined", "moved": 3},
     {"group": "orders", "decided_at_ms": 1_000, "cause": "m1 joined", "moved": 0},
 ]
+
+
+def not_led(reason: str) -> dict[str, object]:
+    return {**STATUS, "leading": False, "role": {**LED, "reason": reason, "remedy": "Restart."}}
 
 
 def seen(
@@ -43,54 +35,100 @@ def seen(
     return Observation(group, kind, "Stable", "range", 0, people, lags, bellwether_members=own)  # type: ignore[arg-type]
 
 
-def test_an_instance_shows_generation_and_the_newest_cause() -> None:
-    row = row_of(seen(2, led=True, lag=5), InstanceReports.of([STATUS], LINES))
-    assert (row.leader, row.generation, row.members, row.lag) == ("bellwether", 7, 2, 5)
-    assert (row.cause, row.moved, row.cause_at_ms) == ("m2 joined", 3, 2_000)
+SELF_ASSIGNED = replace(seen(0), group_lag=replace(group_lag(sample(0, {"t": [1]}, {"t": [4]})), self_assigned=True))
 
 
-def test_without_a_page_an_instance_is_known_by_its_membership() -> None:
-    assert row_of(seen(1, led=True), InstanceReports()).leader == "bellwether"
-    assert row_of(seen(0, led=True), InstanceReports()).leader == "bellwether"
-    assert row_of(seen(1), InstanceReports()).leader == "a member"
-    assert row_of(seen(0), InstanceReports()).leader == "nobody"
-    lag = group_lag(sample(0, {"t": [1]}, {"t": [4]}))
-    alone = replace(seen(0), group_lag=replace(lag, self_assigned=True))
-    assert row_of(alone, InstanceReports.of([not_led("no_subscribers")], LINES)).leader == "its consumers"
+def row(groups: ShownGroups, shown: Observation, *statuses: object) -> dict[str, Any]:
+    """The group's line, if pages of instances have these statuses; without any, no page is asked."""
+    groups.seen.clear()
+    groups.show(shown)
+    with ExitStack() as pages:
+        urls = [word for url in statuses for word in ("--url", pages.enter_context(status_page(url)))]
+        (only,) = json.loads(groups.says("top", "orders", "--once", "-o", "json", *urls))
+    return only  # type: ignore[no-any-return]  # JSON
 
 
-def test_a_fenced_process_does_not_lead_and_says_why() -> None:
-    row = row_of(seen(2), InstanceReports.of([not_led("fenced")], LINES))
-    assert (row.leader, row.generation, row.not_leading, row.remedy) == ("a member", None, "fenced", "Restart.")
+def status_page(status: object) -> AbstractContextManager[str]:
+    """The page of an instance: its groups, and then its rebalances."""
+    return page(json.dumps([status]), json.dumps(LINES))
 
 
-def test_another_process_that_leads_makes_up_for_a_fenced_one() -> None:
-    row = row_of(seen(1, led=True), InstanceReports.of([not_led("fenced"), STATUS], LINES))
-    assert (row.leader, row.generation, row.not_leading) == ("bellwether", 7, "")
+@pytest.mark.parametrize(
+    ("shown", "statuses", "expected"),
+    [
+        (seen(2, led=True, lag=5), [STATUS], {"leader": "bellwether", "generation": 7, "members": 2, "lag": 5}),
+        (seen(2, led=True), [STATUS], {"cause": "m2 joined", "moved": 3, "cause_at_ms": 2_000}),
+        (seen(1, led=True), [], {"leader": "bellwether", "generation": None}),
+        (seen(0, led=True), [], {"leader": "bellwether"}),
+        (seen(1), [], {"leader": "a member"}),
+        (seen(0), [], {"leader": "nobody"}),
+        (seen(1, kind="consumer"), [], {"leader": "its broker"}),
+        (SELF_ASSIGNED, [not_led("no_subscribers")], {"leader": "its consumers"}),
+        (
+            seen(2),
+            [not_led("fenced")],
+            {"leader": "a member", "generation": None, "not_leading": "fenced", "remedy": "Restart."},
+        ),
+        (
+            seen(1, led=True),
+            [not_led("fenced"), STATUS],
+            {"leader": "bellwether", "generation": 7, "not_leading": ""},
+        ),
+        (seen(0, led=True), [not_led("unknown_group")], {"leader": "nobody", "not_leading": "unknown_group"}),
+    ],
+    ids=[
+        "an instance shows the generation",
+        "and the newest cause",
+        "without a page it is known by its membership",
+        "also alone",
+        "a member leads",
+        "nobody does",
+        "a broker leads its own groups",
+        "its consumers assign themselves",
+        "a fenced process does not lead and says why",
+        "another process makes up for it",
+        "where only Bellwether is nobody leads",
+    ],
+)
+def test_the_line_of_a_group(
+    shown: Observation, statuses: list[object], expected: dict[str, object], groups: ShownGroups
+) -> None:
+    told = row(groups, shown, *statuses)
+    assert {name: told[name] for name in expected} == expected
 
 
-def test_a_group_in_which_only_bellwether_is_has_no_leader() -> None:
-    row = row_of(seen(0, led=True), InstanceReports.of([not_led("unknown_group")], []))
-    assert (row.leader, row.not_leading) == ("nobody", "unknown_group")
+def test_a_page_that_does_not_answer_is_named(groups: ShownGroups) -> None:
+    """It ended with 0 and without a word."""
+    groups.show(seen(1))
+    ended = groups.run("top", "--once", "--url", "http://127.0.0.1:1")
+    assert ended.returncode == 0
+    assert "http://127.0.0.1:1 does not answer ([Errno 111] Connection refused), so" in ended.stderr
 
 
-def test_a_broker_leads_its_own_groups() -> None:
-    assert row_of(seen(1, kind="consumer"), InstanceReports()).leader == "its broker"
-
-
-def test_rows_keep_their_places_whatever_the_lags() -> None:
-    rows = [row_of(seen(1, group=name, lag=lag), InstanceReports()) for name, lag in (("c", 9), ("a", None), ("b", 3))]
-    assert [row.group for row in View().rows(rows)] == ["a", "b", "c"]
-
-
-def test_one_group_is_not_several() -> None:
-    assert [counted(n, "group") for n in (0, 1, 2)] == ["0 groups", "1 group", "2 groups"]
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), "abcd"),
+        (("--sort", "lag"), "dbca"),
+        (("--sort", "members"), "abcd"),
+        (("--sort", "cross-rack"), "abcd"),
+        (("--filter", "c"), "c"),
+    ],
+)
+def test_rows_are_in_order_and_those_that_are_wanted(
+    options: tuple[str, ...], expected: str, groups: ShownGroups
+) -> None:
+    """What is not known comes last, and equal rows are by name."""
+    for group, lag, members in (("b", 5, 2), ("a", None, 3), ("d", 9, 1), ("c", 5, 2)):
+        groups.show(seen(members, group=group, lag=lag))
+    rows = json.loads(groups.says("top", "--once", "-o", "json", *options))
+    assert "".join(each["group"] for each in rows) == expected
+    (one,) = groups.says("top", "--once", "--filter", "c").splitlines()[:1]
+    assert "1 group" in one
 
 
 def line(group: str, lag: int | None, members: int, cross_rack: int | None) -> TopRow:
-    of_bellwether = replace(row_of(seen(members, group=group, lag=lag), InstanceReports()), cross_rack=cross_rack)
-    assert (of_bellwether.lag, of_bellwether.members) == (lag, members)
-    return of_bellwether
+    return TopRow(group, "classic", "Stable", "", "", "", None, members, lag, cross_rack, None, None, "", None, None)
 
 
 ROWS = [line("b", 5, 2, 1), line("a", None, 3, None), line("d", 9, 1, 0), line("c", 5, 2, 4)]
@@ -147,11 +185,3 @@ def test_without_a_terminal_no_keys_are_read(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     with keys_of(lambda _: None) as has_keys:
         assert not has_keys
-
-
-def test_a_page_that_does_not_answer_is_named() -> None:
-    """It ended with 0 and without a word."""
-    silent: dict[str, str] = {"of the last refresh": "x"}
-    assert _reports(["http://127.0.0.1:1"], silent) == InstanceReports()
-    (sentence,) = unanswered(silent)
-    assert sentence.startswith("http://127.0.0.1:1 does not answer ([Errno 111] Connection refused), so")
