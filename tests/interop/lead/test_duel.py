@@ -15,7 +15,9 @@ pytestmark = [pytest.mark.broker, pytest.mark.proof, pytest.mark.timeout(600)]
 BACK_MS, DURATION_S = 10_000, 240.0
 PARTITIONS = 4
 DUELS_MIN = 10
-REBALANCES_MAX = 6  # those of two reactions, each with the one in which a cooperative group hands over
+# Those of two reactions; after each, the process that does not subscribe to the second topic is given its partitions
+# with its return, and asks for a rebalance itself. A cooperative group hands over in one more each time.
+REBALANCES_MAX = {"range": 4, "cooperative-sticky": 8}
 
 
 def is_to_return(member: Member) -> bool:
@@ -23,7 +25,7 @@ def is_to_return(member: Member) -> bool:
     return not member.running and time.time() * 1000 - member.events[-1].t_ms >= BACK_MS
 
 
-@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("assignor", REBALANCES_MAX)
 def test_a_duel_under_one_instance_id_does_not_keep_the_group_from_resting(kafka: KafkaCluster, assignor: str) -> None:
     group = f"duel-{assignor}"
     topics = (f"{group}-first", f"{group}-second")
@@ -46,6 +48,6 @@ def test_a_duel_under_one_instance_id_does_not_keep_the_group_from_resting(kafka
         caused = rebalances(kafka, group, before)
         print(f"{assignor}: {fenced} times fenced in {DURATION_S:.0f} s, {len(caused)} rebalances")
         assert fenced >= DUELS_MIN, [member.errors for member in duelists]
-        assert len(caused) <= REBALANCES_MAX, bellwether.tail()
+        assert len(caused) <= REBALANCES_MAX[assignor], bellwether.tail()
         assert all(each.leader.startswith("bellwether-") for each in caused), caused
         assert bystander.running
