@@ -22,7 +22,13 @@ from bellwether_kafka.coordinator.settings import load
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from tests.get_started_pages import PAGES
 from tests.interop.support.brokers import KafkaCluster
-from tests.interop.support.groups import create_local_topic, until_unrivalled, without_members_in_the_way
+from tests.interop.support.groups import (
+    PATIENT,
+    PATIENT_WITH_APPLICATIONS,
+    create_local_topic,
+    until_unrivalled,
+    without_members_in_the_way,
+)
 from tests.interop.support.guarded import children
 from tests.interop.support.jvm import java
 from tests.interop.support.members import Flock, partitions_of, wait_until
@@ -37,23 +43,12 @@ from tests.interop.support.streams_led import app_without_members_in_the_way, ge
 from tests.interop.support.streams_load import Load
 
 ORDERS, WORDCOUNT = "orders", "wordcount"
-
-
+PATIENT_APPLICATION = {**PATIENT_WITH_APPLICATIONS, "roll_ms_max": 7_000}
 PARTITIONS = 6
-
-
 SESSION_MS, HEARTBEAT_MS = 45_000, 3_000  # the clients' defaults, which the pages name
-
-
 FAR_BELOW_THE_SESSION_S = SESSION_MS / 1000 / 3
-
-
 LED_WITHIN_S = 60.0
-
-
 KNOWN_S = 12.0  # the page has ten seconds: the guard knows then which member is its child's
-
-
 FOLLOWED = {
     "README": "test_a_configuration_is_made_for_a_cluster",
     "observe-my-cluster": "test_a_cluster_is_observed",
@@ -214,7 +209,7 @@ def lead_until_undone(kafka: KafkaCluster, reader: Reader, group: str) -> None:
 def test_a_consumer_group_is_led_and_given_back(kafka: KafkaCluster, tmp_path: Path) -> None:
     with running_orders(kafka), following(kafka, "lead-a-consumer-group", tmp_path) as reader:
         reader.paste_in_both("export")
-        reader.write("bellwether.toml", 'mode = "lead"')
+        reader.write("bellwether.toml", 'mode = "lead"', PATIENT)
         checks = reader.paste("bellwether doctor")
         assert "pass group: A classic group, Stable, with 2 members." in checks
         assert not re.search(r"^fail ", checks, re.MULTILINE), checks
@@ -257,7 +252,7 @@ def test_a_streams_application_is_led_and_given_back(kafka: KafkaCluster, tmp_pa
             shown = reader.first.run("bellwether topology show topology.yaml")[1]
             assert "undecided" not in shown
         (tmp_path / "topology.yaml").write_text(exported)
-        reader.write("bellwether.toml", 'kind = "streams"')
+        reader.write("bellwether.toml", 'kind = "streams"', PATIENT_APPLICATION)
         checks = reader.paste("bellwether doctor")
         assert not re.search(r"^fail ", checks, re.MULTILINE), checks
         assert "Nothing was applied." in checks
@@ -316,7 +311,7 @@ def restarted_when_empty(kafka: KafkaCluster, reader: Reader) -> None:
         wait_until(lambda: at_rest(kafka, ORDERS, 3), 60, lambda: str(shares(kafka, ORDERS)))
 
     until_unrivalled(kafka, ORDERS, settle, lambda member: unit_restarted(kafka, reader.folder, member))
-    reader.write("bellwether.toml", "control_topic")
+    reader.write("bellwether.toml", "control_topic", PATIENT)
     reader.start_inline("bellwether run --config bellwether.toml")
     reader.appears(rf"role .*group={ORDERS} leading=True", limit_s=LED_WITHIN_S)
     reader.paste("RESTART=", into=reader.second)

@@ -68,10 +68,12 @@ class Reader:
         assert f"`{command}`" in self._text, f"`{command}` is not in the page"
         self.first.start(command)
 
-    def write(self, file: str, words: str) -> None:
-        """Writes the next block of settings, which has these words, to the file that the page names."""
+    def write(self, file: str, words: str, more: Mapping[str, int] | None = None) -> None:
+        """Writes the next block of settings, which has these words, to the file that the page names. `more` are
+        settings for the last table of the block."""
         assert f"`{file}`" in self._text
-        (self.folder / file).write_text(self._next("toml", words))
+        added = "".join(f"{name} = {value}\n" for name, value in (more or {}).items())
+        (self.folder / file).write_text(self._next("toml", words) + added)
 
     def leave_out(self, words: str, reason: str) -> None:
         """Goes past the next block, which has these words."""
