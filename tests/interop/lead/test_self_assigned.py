@@ -21,12 +21,13 @@ JOINED_S = 8.0
 class Beginning:
     """What a group is when the consumer begins to commit. `members`: some have subscribed in it and gone. `before_s`:
     the consumer has committed for so long before Bellwether started, once if it is 0, not at all if it is None.
-    `wait_s`: it commits so long after Bellwether has started."""
+    `wait_s`: it begins so long after Bellwether has started, and goes on for `for_s`."""
 
     group: str
     members: bool = False
     before_s: float | None = None
     wait_s: float = 0.0
+    for_s: float = COMMITTING_S
     subscribes: bool = False
 
 
@@ -35,7 +36,8 @@ BEGINNINGS = (
     Beginning("selves-former-later", members=True, before_s=5.0),
     Beginning("selves-new", wait_s=JOINED_S),
     Beginning("selves-new-later", before_s=5.0),
-    Beginning("selves-attested", before_s=0.0, subscribes=True),  # the settings say that all consumers subscribe
+    # The settings say that all consumers subscribe; a look at the offsets every ten seconds shows that they do not.
+    Beginning("selves-attested", before_s=0.0, for_s=3 * COMMITTING_S, subscribes=True),
 )
 
 
@@ -69,7 +71,7 @@ def begin(kafka: KafkaCluster, beginning: Beginning) -> int:
 
 def go_on(kafka: KafkaCluster, beginning: Beginning) -> int:
     time.sleep(beginning.wait_s)
-    return refused(kafka, beginning.group, COMMITTING_S)
+    return refused(kafka, beginning.group, beginning.for_s)
 
 
 @pytest.mark.timeout(240)
@@ -81,6 +83,7 @@ def test_no_commit_of_a_consumer_that_assigns_itself_is_refused(kafka: KafkaClus
         with ThreadPoolExecutor(len(BEGINNINGS)) as pool:
             before = list(pool.map(partial(begin, kafka), BEGINNINGS))
             lead.start(wait=False)
+            lead.logged("role", 60.0)  # a process that starts looks at no offsets yet
             later = list(pool.map(partial(go_on, kafka), BEGINNINGS))
         assert [before, later] == [[0] * len(own)] * 2, lead.tail()
         lead.logged("role", reason="no_subscribers", group="selves-attested")
