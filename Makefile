@@ -72,6 +72,10 @@ fast-tests-coordinator: setup
 fast-tests-rest: setup
 	$(FAST) tests/unit tests/vectors --ignore tests/unit/coordinator
 
+.PHONY: budgets
+budgets: setup  ## which tests of ring 1 use more than 2 s of CPU time (tests/rings.py); those of ring 0 are told by make quick
+	$(PYTEST) --budgets --tb=line -n 2 --dist worksteal -m "not proof and not smoke" tests/unit tests/vectors tests/properties tests/simulation tests/fuzz
+
 fast-tests: setup  ## ring 0: unit tests and vectors, but for embedded brokers, processes and real time
 	$(SIDE_BY_SIDE) $(FAST_PARTS)
 
@@ -113,10 +117,10 @@ test-containers: setup .cache/bin/docker-compose  ## the short form: the image b
 .PHONY: test-units test-models test-smoke test-java test-deploy test-consumers test-streams test-pipeline
 
 test-units: fast-tests  ## every unit test and vector, with embedded brokers and processes
-	$(PYTEST) --budgets -n 4 --dist worksteal -m "embedded or slow" tests/unit tests/vectors  # these wait more than they compute
+	$(PYTEST) -n 4 --dist worksteal -m "embedded or slow" tests/unit tests/vectors  # these wait more than they compute
 
 test-models: setup  ## properties, simulation with a few seeds, short fuzzing
-	$(PYTEST) --budgets $(PARALLEL) tests/properties tests/simulation tests/fuzz
+	$(PYTEST) $(PARALLEL) tests/properties tests/simulation tests/fuzz
 
 test-smoke: setup  ## on real brokers, a test each: lead the three kinds of groups, take over, stand by, observe, plan
 	$(PYTEST) -m smoke tests/interop

@@ -103,6 +103,7 @@ class TestAnyLagIsAcceptable:
                 assert [r.moved for r in rebalances] in ([0, 1, 0], [0]), step
 
 
+@pytest.mark.slow
 class TestReturnWithEmptyStores:
     @pytest.fixture(scope="class", params=RETURNS, ids=str)
     @classmethod

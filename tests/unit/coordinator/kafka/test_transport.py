@@ -235,6 +235,7 @@ async def test_a_parked_join_blocks_nobody_and_its_connection_can_be_dropped(mut
     await transport.close()
 
 
+@pytest.mark.slow
 async def test_a_request_to_another_address_of_a_broker_ends_no_other_request(mute: Mute) -> None:
     """As to the former address of a broker that was replaced, or to another of its listeners: the requests that were
     on their way, such as heartbeats, failed."""

@@ -152,6 +152,7 @@ async def test_a_return_without_orders_is_compared_as_ever() -> None:
     assert (ready.worth_moving, ready.reason) == (True, "the spread of partitions would go from 2 to 0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [True, False])
 async def test_a_plan_waits_for_the_orders_but_not_until_it_is_late(read: bool) -> None:
     group = Resting()

@@ -77,6 +77,7 @@ async def test_a_loop_whose_requests_are_never_answered_again_is_stuck() -> None
         await transport.close()
 
 
+@pytest.mark.slow
 async def test_a_call_that_blocks_the_loop_is_seen() -> None:
     async def scenario() -> float:
         watch = LoopWatch()

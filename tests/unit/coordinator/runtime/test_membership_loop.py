@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
+
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Code, State
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
@@ -46,6 +48,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_heartbeats_go_on_while_the_rest_of_the_process_is_blocked() -> None:
     async def scenario() -> tuple[Brokers, list[DriverStep], float]:
         brokers, steps = Brokers(), list[DriverStep]()
@@ -118,6 +121,7 @@ async def test_a_defect_is_handed_over_and_the_group_can_still_be_left() -> None
     assert (brokers.left, brokers.abandoned) == (["an internal error"], 1)
 
 
+@pytest.mark.slow
 async def test_a_membership_that_goes_on_ends_before_the_group_is_left_for_it() -> None:
     """The rest of the process has met a defect."""
 

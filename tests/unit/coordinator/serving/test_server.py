@@ -134,6 +134,7 @@ def test_a_process_that_stops_leaves_the_socket_of_its_successor(path: Path) -> 
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_socket_whose_file_was_removed_is_made_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by a container that begins with an empty folder: brokers that restarted got no plan any more."""
     monkeypatch.setattr(assignor_server, "FILE_POLL_S", 0.05)

@@ -91,6 +91,7 @@ def seen() -> Seen:
     return values
 
 
+@pytest.mark.slow
 def test_no_label_has_more_values_than_its_page_says(seen: Seen) -> None:
     bound = {label: count for label, count in COUNTS.items() if isinstance(count, int)}
     many = {
@@ -103,6 +104,7 @@ def test_no_label_has_more_values_than_its_page_says(seen: Seen) -> None:
     assert {key for key in many if key[-1] not in ("process", *OF_PAIRS)} == set()
 
 
+@pytest.mark.slow
 def test_no_value_names_a_member(seen: Seen) -> None:
     naming = {key for key, values in seen.items() if any("member-" in value for value in values)}
     assert naming == set()

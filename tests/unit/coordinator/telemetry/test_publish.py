@@ -84,6 +84,7 @@ def test_an_absent_broker_and_a_bad_record_are_no_reason_to_stop() -> None:
     publisher.close(0.5)  # without its limit it would not return before the time limit of this test
 
 
+@pytest.mark.slow
 def test_a_registry_that_does_not_answer_costs_events_and_nothing_else() -> None:
     publisher = Counted(NOBODY_LISTENS, registry_url="http://127.0.0.1:1")
     publisher.start()

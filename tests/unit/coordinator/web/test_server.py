@@ -211,6 +211,7 @@ async def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     await served(talk)
 
 
+@pytest.mark.slow
 async def test_connections_that_say_nothing_shut_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 8)
 
