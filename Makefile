@@ -186,8 +186,8 @@ failover: setup  ## how fast the lead passes between instances; `make faults` ki
 mixed-versions: setup  ## an instance of an older COMMIT beside one of this: the lead passes twenty times each way; needs a JDK, half an hour
 	$(BIN)/python -m tests.lab.failover --older $(COMMIT) --trials $(or $(TRIALS),20)
 
-sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=1000 runs so many from FIRST on; SERVICE=1: of the service itself
-	@$(BIN)/python -m tests.simulation$(if $(SERVICE),.product).run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
+sim: setup  ## deterministic simulation: SEED=7 prints that seed's story, SEEDS=1000 runs so many from FIRST on
+	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
 
 storm: setup  ## simulated storms of members that come and go, MEMBERS=1000 SEEDS=3 FIRST=0
 	@$(BIN)/python -m tests.simulation.scenes.storm --members $(or $(MEMBERS),1000) --seeds $(or $(SEEDS),3) --first $(or $(FIRST),0)

@@ -12,7 +12,7 @@ from collections.abc import Generator
 import pytest
 from _pytest.runner import runtestprotocol
 
-from tests.support.virtual_time import VirtualTimeLoop
+from tests.support.virtual_time import VirtualLoop
 
 BUDGETS_MS = (50, 2_000)  # of rings 0 and 1
 FOLDERS = {"unit": 0, "vectors": 0, "properties": 1, "simulation": 1, "fuzz": 1}  # and the ring of each
@@ -86,6 +86,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     virtual = pyfuncitem.get_closest_marker("virtual_time") is not None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    with asyncio.Runner(loop_factory=VirtualTimeLoop if virtual else None) as runner:
+    with asyncio.Runner(loop_factory=VirtualLoop if virtual else None) as runner:
         runner.run(pyfuncitem.obj(**arguments))
     return True

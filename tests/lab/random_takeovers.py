@@ -240,7 +240,11 @@ def _noticed(reason: str) -> bool:
 
 
 def simulated(seed: int, answers: AnswerTime) -> Taken:
-    world = World(seed, crowd=2)
+    with World(seed, crowd=2) as world:
+        return taken_in(world, seed, answers)
+
+
+def taken_in(world: World, seed: int, answers: AnswerTime) -> Taken:
     draw = random.Random(f"takeover {seed}")
     name, size = draw.choice(list(SIMULATED)), draw.randint(2, SIMULATED_MAX)
     world.topics.change({"t": size})

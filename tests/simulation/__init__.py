@@ -1,1 +1,5 @@
-"""A deterministic simulation: one thread, one seed, a virtual clock; the real membership machine, decide and guard."""
+"""The product's own service over models of brokers and members, on virtual time."""
+
+import os
+
+SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "40"))  # each takes about three seconds of one core

@@ -100,7 +100,7 @@ class Checks:
         """A living instance that is alone lets more members come into the rebalance, for as long as it may."""
         for instance in self.world.instances:
             if instance.holds_open:
-                held_s = instance.now() - instance.coalescing_since
+                held_s = self.world.clock.now - instance.coalescing_since
                 if held_s > self.world.config.coalesce_ms_max / 1000 + WAY_S:
                     self.world.violate(f"{instance.name} has held the round open for {held_s:.1f} s")
                 return True

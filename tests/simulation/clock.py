@@ -1,55 +1,47 @@
-"""Virtual time: a heap of things to do. Equal times happen in the order in which they were asked for."""
+"""The time of a world: that of its loop. What is asked for here belongs to no process, so that the death of one stops
+neither the wires nor the brokers."""
 
-import heapq
+import asyncio
 from collections.abc import Callable
-from itertools import count
+from contextvars import Context
+
+from tests.support.virtual_time import VirtualLoop
+
+LOOK_S, LOOKS_MAX = 0.01, 1_000_000
 
 Work = Callable[[], None]
-
-
-class Handle:
-    """One thing to do, until it is done or cancelled."""
-
-    __slots__ = ("at", "number", "work")
-
-    def __init__(self, at: float, number: int, work: Work) -> None:
-        self.at, self.number = at, number
-        self.work: Work | None = work
-
-    def cancel(self) -> None:
-        self.work = None
-
-    def __lt__(self, other: "Handle") -> bool:
-        return (self.at, self.number) < (other.at, other.number)
+Handle = asyncio.TimerHandle
 
 
 class Clock:
-    """Seconds since the world began."""
+    """Seconds since the world began, and what the world itself is to do later; `steps` counts that."""
 
-    def __init__(self) -> None:
-        self.now = 0.0
+    def __init__(self, loop: VirtualLoop | None = None) -> None:
+        self.loop = loop or VirtualLoop()
         self.steps = 0
-        self._heap: list[Handle] = []
-        self._numbers = count()
+
+    @property
+    def now(self) -> float:
+        return self.loop.now
 
     def at(self, when: float, work: Work) -> Handle:
-        handle = Handle(max(when, self.now), next(self._numbers), work)
-        heapq.heappush(self._heap, handle)
-        return handle
-
-    def after(self, delay_s: float, work: Work) -> Handle:
-        return self.at(self.now + delay_s, work)
-
-    def step(self, until: float) -> bool:
-        """Does the next thing due by `until`; False when there is none, and then it is `until`."""
-        while self._heap and self._heap[0].at <= until:
-            handle = heapq.heappop(self._heap)
-            work, handle.work = handle.work, None
-            if work is None:
-                continue
-            self.now = max(self.now, handle.at)
+        def counted() -> None:
             self.steps += 1
             work()
-            return True
-        self.now = until
-        return False
+
+        return self.loop.call_at(max(when, self.loop.now), counted, context=Context())
+
+    def after(self, delay_s: float, work: Work) -> Handle:
+        return self.at(self.loop.now + delay_s, work)
+
+    def run_until(self, over: Callable[[], bool]) -> None:
+        """Lives on until this has come true."""
+
+        async def look() -> None:
+            for _ in range(LOOKS_MAX):
+                if over():
+                    return
+                await asyncio.sleep(LOOK_S)
+            raise AssertionError("nothing will ever happen")
+
+        self.loop.run_until_complete(look())

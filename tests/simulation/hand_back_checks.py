@@ -1,8 +1,8 @@
 """Promise P7: the lead is handed back once in a day, and taken again only with a proof
 (docs/reference/reliability.md#promises).
 
-What an instance may know is what it saw itself, or what an earlier process has kept: the world keeps that for it, and
-passes it on a while after the start, as a control topic does.
+What an instance may know is what it saw itself, or what an earlier process has written to the control topic, which is
+read a while after the start.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import NoteKind
 from tests.simulation.brokers.group_states import STABLE
 
-DRY_RUN = -1  # the generation of a plan that is only compared
-
 if TYPE_CHECKING:
     from tests.simulation.instance import Instance
     from tests.simulation.world import World
+
+DRY_RUN = -1  # the generation of a plan that is only compared
 
 DAY_S = 86_400.0
 READ_S = 3.0  # from the start of a process until it has read what was kept
@@ -54,15 +54,6 @@ class HandBackChecks:
         shown = isinstance(event, membership.ComparisonReady) and event.generation == DRY_RUN and not event.worth_moving
         if kept is not None and shown:
             kept.proven = True
-
-    def started(self, instance: "Instance") -> None:
-        kept = self._kept.get(instance.name)
-        if kept is not None:
-            instance.later(READ_S, lambda: self._remind(instance, kept))
-
-    def _remind(self, instance: "Instance", kept: Kept) -> None:
-        ago_s = self.world.clock.now - kept.at
-        instance.post(membership.HandBackRemembered(ago_s, kept.reason, waits=not kept.proven))
 
     def step(self) -> None:
         group, now = self.world.broker.group, self.world.clock.now

@@ -1,129 +1,256 @@
-"""An instance process: the real membership machine, the real decide and guard, and what the runtime does around them.
+"""An instance: a process of the product, its own service over the brokers and the clock of a world.
 
-The fuse counts steps (an event handled, a command executed) and ends the process before or after one of them.
+The fuse counts steps of the process (callbacks on its loop) and kills it after one of them.
 """
 
-from collections import deque
-from collections.abc import Callable
+import asyncio
+import traceback
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bellwether_kafka.assignors.shared import RawGroup, RefusalError
-from bellwether_kafka.coordinator.control import NO_ORDERS, GroupOrders
+import structlog
+
+from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.membership import (
     INTERNAL_ERROR,
-    Abandon,
-    Command,
-    Decide,
-    DecisionFailed,
-    DecisionReady,
-    DescribeAnswer,
-    Edge,
     Event,
-    Evict,
-    Fatal,
-    FindCoordinator,
-    GroupMembership,
-    Join,
     MembershipConfig,
-    MembershipStopped,
     MembershipView,
     Note,
     NotLeading,
-    OffsetsFound,
-    PlanDelivered,
-    RebalanceWanted,
-    RebuildMemory,
-    Request,
-    RequestFailed,
     Role,
     State,
-    StopRequested,
-    Sync,
-    Wake,
 )
-from bellwether_kafka.coordinator.observation import MemberlessCommits
-from bellwether_kafka.coordinator.planning.planner import RESERVE_S, raw_group
-from bellwether_kafka.coordinator.planning.racks import MemberRacks
-from bellwether_kafka.coordinator.runtime.commit_watch import INTERVAL_S, TICK_S, read_of
-from tests.simulation.at_rest import CONTROL_LANE, compare_rebuilt, rebuild, watch_rest
-from tests.simulation.brokers.broker import addressed
-from tests.simulation.brokers.network import Call
-from tests.simulation.channels import Channel
-from tests.simulation.planners import Made, PlainPlanner, Planner, TaskPlanner
+from bellwether_kafka.coordinator.runtime import Observers, Outside, Service, ServiceOutcome
+from bellwether_kafka.coordinator.triggers import ProbingFacts
+from bellwether_kafka.coordinator.triggers.probing import Prober
+from bellwether_kafka.coordinator.web import HttpServer, Web
+from tests.simulation.checks import ViolationError
+from tests.simulation.control_log import ControlTopic
+from tests.simulation.kafka import Offsets, Reader, SharedReader, Transport
+from tests.support.virtual_time import RUNNING, Process
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-BUSY = 1_000  # steps without time passing
-REFRESH_S = 0.5
-METADATA_S = 5.0
-OFFSETS_S = 0.05
+DUE_MS = 5_000  # until the process has noticed that a probe is due
+PROPERTIES = {"bootstrap.servers": "simulation:9092"}
 
 
-class DiedError(Exception):
-    """The fuse has burnt down."""
+class Server:
+    """One process that is started and ended again and again, with an `Instance` for each of its groups, of which the
+    first one's world is that of the process. `number` counts its lives; `exit_code` is of its last end, None after a
+    crash. `run` may be replaced before it is started."""
 
-
-class Instance:
-    """`machine` is None while the process is down. `exit_code` is of its last end, None after a crash."""
-
-    def __init__(self, world: "World", name: str, config: MembershipConfig) -> None:
-        self.world, self.name, self.config = world, name, config
-        self.machine: GroupMembership | None = None
-        self.process = 0
+    def __init__(self, name: str, *, computes: bool = False) -> None:
+        self.name = name
+        self.computes = computes
+        self.number = 0
+        self.of: dict[str, Instance] = {}  # by group
+        self.service: Service | None = None
+        self.running: Process | None = None
         self.exit_code: int | None = None
-        self.fuse: int | None = None
         self.slow_plan_s = 0.0
-        self.paused_until = 0.0
-        self.offset_s = 0.0  # of its monotonic clock
-        self.coalescing_since = 0.0
-        self.channel: Channel | None = None  # where instances stand by for each other
-        self.fatal: Fatal | None = None
-        self._wipe()
+        self.run: Callable[[Server], Coroutine[Any, Any, ServiceOutcome]] = Server.serve
 
-    def _wipe(self) -> None:
-        self._events: deque[Event] = deque()
-        self._calls: dict[int, Call] = {}
-        self.planner: Planner = TaskPlanner(self.world) if self.config.streams else PlainPlanner(self.world)
-        self._planned: tuple[int, Any] | None = None
-        self._seen: list[tuple[str, bytes, bytes]] = []  # of a group that others lead
-        self._takes_part = False
-        self.rebuilding = False
-        self._asked_for_offsets = False
-        self._commits: MemberlessCommits | None = None  # of a group that it watches without members
-        self._wakes_at: Any = None
-        self._busy = (0.0, 0)
+    @property
+    def world(self) -> "World":
+        return next(iter(self.of.values())).world
 
     @property
     def client(self) -> str:
-        return f"{self.name}.{self.process}"
+        return f"{self.name}.{self.number}"
+
+    def start(self) -> None:
+        world = self.world
+        if self.running is not None:
+            return  # what restarts it has been here before
+        self.number += 1
+        self.exit_code = None
+        self.running = process = Process(self.client, computes=self.computes)
+        process.failed = self._failed
+        process.burnt = lambda: self.crash("is killed")
+        process.plan_s = self._plan_s
+        process.skew_s = lambda: world.skew_ms / 1000
+        world.log(f"{self.name} starts")
+        world.processes_run.append(process)
+        process.run(lambda: world.loop.create_task(self._live(process)))
+
+    def _failed(self, text: str) -> None:
+        with suppress(ViolationError):  # raised when the loop gives the control back
+            self.world.violate(f"{self.name}: {text}")
+
+    async def _live(self, process: Process) -> None:
+        outcome = await self.run(self)
+        if self.running is process:
+            self.exit_code = outcome.exit_code
+            self.world.log(f"{self.name} has ended: {outcome.exit_code} {'; '.join(outcome.messages)}")
+            self._end()
+
+    async def serve(self) -> ServiceOutcome:
+        """The service alone, without metrics and page."""
+        first = self.world
+        self.service = Service(
+            PROPERTIES,
+            tuple(instance.config for instance in self.of.values()),
+            first.policy,
+            applications={group: i.world.application.led for group, i in self.of.items() if i.world.streams},
+            ghosts={group: i.world.ghosts for group, i in self.of.items() if i.world.ghosts is not None},
+            observers=self.observers,
+            control=ControlSettings("control", self.name, standby=next(iter(self.of.values())).config.standby),
+            outside=self.outside(),
+            watch_interval_ms=first.metadata_interval_ms,
+        )
+        return await self.service.run(handle_signals=False)
 
     @property
-    def membership(self) -> MembershipView:
-        """What a controller reads."""
-        assert self.machine is not None
-        return self.machine.view
+    def observers(self) -> Observers:
+        return Observers(on_decision=[self._decided], on_note=[self._noted])
 
-    policy = "kafka"
-    rules_refused = ""
-    digest = ""
+    def outside(self, page: Callable[[Web], Any] = HttpServer) -> Outside:
+        world, numbers = self.world, iter(range(100))
+        return Outside(
+            transport=lambda _: Transport(self, next(numbers)),
+            cluster=lambda _: Reader(world),
+            shared_cluster=lambda _: SharedReader(world),
+            offsets=lambda _, transport: Offsets(world, transport),
+            orders=lambda _, __: ControlTopic(world.control),
+            memberships=_on_this_loop,
+            state_file=lambda kind, _: world.folder / f"{kind}-of-{self.name}.json",
+            page=page,
+            started=lambda: None,
+            signals=False,
+        )
 
-    orders = NO_ORDERS
+    def _plan_s(self) -> float:
+        self.world.checks.worked("Decide")
+        if self.computes:
+            return 0.0
+        return self.slow_plan_s or self.world.rng.uniform(0.005, 0.05)
 
-    def follow(self, orders: GroupOrders, news: str) -> None:
-        """Operators order nothing here."""
+    def _decided(self, planned: Any) -> None:
+        self.of[planned.chosen.decision.raw.group_id].decided(planned.chosen.decision)
 
-    def begin_rebalance(self, order: str) -> None:
-        """Nor a rebalance."""
+    def _noted(self, group: str, note: Note) -> None:
+        self.of[group].noted(note)
+
+    def crash(self, why: str = "dies") -> None:
+        if self.running is not None:
+            machines = (instance.machine for instance in self.of.values())
+            states = ", ".join(machine.state.name for machine in machines if machine is not None)
+            self.world.log(f"{self.name} {why} in {states or 'its start'}")
+            self._end()
+
+    def stop(self) -> None:
+        if self.service is not None:
+            self.call(self.service.stop)
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """As soon as the process can."""
+        if self.running is not None:
+            self.running.run(partial(self.world.loop.call_soon, function, *arguments))
+
+    def pause(self, seconds: float) -> None:
+        if self.running is not None:
+            self.running.paused_until = max(self.running.paused_until, self.world.clock.now + seconds)
+
+    def _end(self) -> None:
+        assert self.running is not None
+        self.running.killed = True
+        self.world.network.drop_client(self.client)
+        self.world.control.forget(self.running)
+        self.service = self.running = None
+        self.number += 1
+
+
+class Instance:
+    """A process as the group of a world has it."""
+
+    def __init__(self, world: "World", server: Server, config: MembershipConfig) -> None:
+        self.world, self.server, self.config = world, server, config
+        server.of[config.group_id] = self
+        self.coalescing_since = 0.0
+        self._state: State | None = None
+        configs = world.application.config.configs
+        self._prober = Prober(configs.acceptable_recovery_lag, configs.probing_rebalance_interval_ms)
+        self._watched: Any = None  # the runner whose events the checks see
+
+    # ---- the process -----------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self.server.name
+
+    @property
+    def client(self) -> str:
+        return self.server.client
+
+    @property
+    def process(self) -> int:
+        return self.server.number
 
     @property
     def up(self) -> bool:
-        return self.machine is not None
+        return self.server.running is not None
+
+    @property
+    def paused_until(self) -> float:
+        return self.server.running.paused_until if self.server.running is not None else 0.0
+
+    @property
+    def fuse(self) -> int | None:
+        return self.server.running.fuse if self.server.running is not None else None
+
+    @fuse.setter
+    def fuse(self, steps: int | None) -> None:
+        if self.server.running is not None:
+            self.server.running.fuse = steps
+
+    @property
+    def slow_plan_s(self) -> float:
+        return self.server.slow_plan_s
+
+    @slow_plan_s.setter
+    def slow_plan_s(self, seconds: float) -> None:
+        self.server.slow_plan_s = seconds
+
+    def start(self) -> None:
+        self.server.start()
+
+    def crash(self) -> None:
+        self.server.crash()
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    def pause(self, seconds: float) -> None:
+        self.server.pause(seconds)
+
+    # ---- the membership --------------------------------------------------------------------------------------------
+
+    @property
+    def runner(self) -> Any:
+        service = self.server.service
+        return service.runners.get(self.config.group_id) if service is not None else None
+
+    @property
+    def membership(self) -> MembershipView:
+        view: MembershipView = self.runner.membership
+        return view
+
+    @property
+    def machine(self) -> MembershipView | None:
+        """The membership as the process knows it, None before it has begun."""
+        runner = self.runner
+        return runner.membership if runner is not None else None
 
     @property
     def role(self) -> Role:
         """What it says of itself."""
-        return self.membership.role
+        role: Role = self.runner.role
+        return role
 
     @property
     def leads(self) -> bool:
@@ -134,289 +261,67 @@ class Instance:
     @property
     def unfinished(self) -> bool:
         """It leads, and is going to ask for another rebalance."""
-        return self.leads and self.planner.unfinished
+        at_ms = self._prober.next_at_ms if self.leads else None
+        return at_ms is not None and at_ms > self.world.own_wall_ms() - DUE_MS
 
     @property
     def obstacle(self) -> str:
         """Why it takes the group over from nobody."""
-        obstacle = self.machine._core.takeovers.obstacle if self.machine is not None else None
-        return obstacle.sentence if obstacle is not None else ""
+        blocked = self.runner is not None and self.role.reason is NotLeading.BLOCKED
+        return self.role.detail if blocked else ""
 
     @property
     def holds_open(self) -> bool:
-        awake = self.world.clock.now >= self.paused_until
-        return self.machine is not None and self.machine.state is State.COALESCING and awake
-
-    def now(self) -> float:
-        return self.world.clock.now + self.offset_s
-
-    # ---- life ------------------------------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        if self.machine is not None:
-            return  # what restarts it has been here before
-        self._wipe()
-        self.process += 1
-        self.exit_code, self.fatal = None, None
-        self.fuse = None
-        self.paused_until = 0.0
-        self.offset_s = self.world.rng.uniform(1.0, 1e6)
-        self.world.log(f"{self.name} starts")
-        self.machine = GroupMembership(self.config, self._moved)
         machine = self.machine
-        self._guarded(lambda: self._execute(machine.start(self.now())))
-        if self.config.standby:
-            self.channel = Channel(self, self.world.control)
-        self.world.checks.hand_backs.started(self)
-        self._refresh()
-        self._read_offsets()
-
-    def _moved(self, edge: Edge[Any]) -> None:
-        self.world.edges[edge] += 1
-
-    def crash(self, why: str = "dies") -> None:
-        if self.machine is not None:
-            self.world.log(f"{self.name} {why} in {self.machine.state.name}")
-            self._end()
-
-    def stop(self) -> None:
-        if self.channel is None:
-            self.post(StopRequested())
-        else:
-            self.channel.hand_over(lambda: self.post(StopRequested()))
-
-    def pause(self, seconds: float) -> None:
-        self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
-
-    def later(self, delay_s: float, work: Callable[[], None]) -> None:
-        """Done by this life of the process, and not while it is paused."""
-
-        def do() -> None:
-            if self.world.clock.now < self.paused_until:
-                self.world.clock.at(self.paused_until, self.alive(do))
-            else:
-                work()
-
-        self.world.clock.after(delay_s, self.alive(do))
-
-    def _end(self, *, in_order: bool = False) -> None:
-        if self.channel is not None:
-            self.channel.close(in_order=in_order)
-            self.channel = None
-        self.world.network.drop_client(self.client)
-        self.machine = None
-        self.process += 1
-        if self._wakes_at is not None:
-            self._wakes_at.cancel()
-
-    def alive(self, work: Callable[..., None]) -> Callable[..., None]:
-        process = self.process
-        return lambda *values: work(*values) if self.process == process else None
-
-    # ---- the loop of the runtime -----------------------------------------------------------------------------------
+        coalescing = machine is not None and machine.state is State.COALESCING
+        return coalescing and self.world.clock.now >= self.paused_until
 
     def post(self, event: Event) -> None:
-        self._events.append(event)
-        self._pump_at(self.world.clock.now)
+        if self.runner is not None:
+            self.server.call(self.runner.post, event)
 
-    def _pump_at(self, when: float) -> None:
-        if self._wakes_at is not None:
-            self._wakes_at.cancel()
-        self._wakes_at = self.world.clock.at(max(when, self.paused_until), self.alive(self._pump))
+    # ---- what the checks see ---------------------------------------------------------------------------------------
 
-    def _pump(self) -> None:
-        if self.world.clock.now < self.paused_until:
-            self._pump_at(self.paused_until)
-            return
-        machine = self.machine
-        assert machine is not None
-        self._check_busy()
-        event: Event | None = None
-        if self._events:
-            event = self._events.popleft()
-        elif (deadline := machine.deadline()) is not None and deadline <= self.now() + 1e-9:
-            event = Wake()
-        if event is not None:
-            handled = event
-            self._guarded(lambda: self._handle(handled))
-        if self.machine is not machine:
-            return
-        if self._events:
-            self._pump_at(self.world.clock.now)
-        elif (deadline := machine.deadline()) is not None:
-            self._pump_at(deadline - self.offset_s)
+    def step(self) -> None:
+        """Before time goes on."""
+        runner = self.runner
+        state = runner.membership.state if runner is not None else None
+        if state is not self._state:
+            self._state, self.coalescing_since = state, self.world.clock.now
+        if runner is not None and runner is not self._watched:
+            self._watched, post = runner, runner.post
+            runner._driver.machine._core.position.on_edge = self.world.moved
 
-    def _check_busy(self) -> None:
-        at, steps = self._busy
-        self._busy = (at, steps + 1) if at == self.world.clock.now else (self.world.clock.now, 1)
-        if steps > BUSY:
-            self.world.violate(f"{self.name} runs in circles: {BUSY} steps in no time")
+            def seen(event: Event) -> None:
+                self.world.checks.hand_backs.handled(self, event)
+                post(event)
 
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except DiedError:
-            self.crash("is killed")
+            runner.post = seen
 
-    def _handle(self, event: Event) -> None:
-        machine = self.machine
-        assert machine is not None
-        self._burn()
-        if isinstance(event, DescribeAnswer) and machine.state is State.WATCHING:
-            self._observed(event)
-        before = machine.state
-        self.world.checks.hand_backs.handled(self, event)
-        self._execute(machine.handle(event, self.now() + 1e-9))
-        if machine.state is State.STABLE and before is not State.STABLE:
-            watch_rest(self, machine.generation)
-        if before is not machine.state:
-            self.coalescing_since = self.now()
-        if machine.state is State.WATCHING and self._takes_part:
-            self.planner.forget()
-            self._planned = None
-            self._seen = []
-        self._takes_part = machine.state is not State.WATCHING
-        self._ask_for_offsets(machine)
+    def decided(self, decision: Any) -> None:
+        """The broker has this plan."""
+        if self.world.streams:
+            self._prober.planned(ProbingFacts.of(decision, ordered=self.world.evacuation is not None))
+        self.world.log(f"{self.name}: plan of generation {decision.raw.generation} is delivered")
 
-    def _read_offsets(self) -> None:
-        """What `runtime.commit_watch` does."""
-        self.world.clock.after(TICK_S, self.alive(self._read_offsets))
-        if self.machine is None or not self.machine.watches_memberless:
-            self._commits = None
-            return
-        at_ms = int(self.now() * 1000)
-        if self.world.clock.now < self.paused_until or (
-            self._commits is not None and at_ms - self._commits.at_ms < INTERVAL_S * 1000
-        ):
-            return
-        before = self._commits or MemberlessCommits(at_ms)
-        self._commits = before.after({"t": [self.world.commits]} if self.world.commits else {}, at_ms)
-        self.post(read_of(self._commits, committed=self.world.committed))
+    def noted(self, note: Note) -> None:
+        self.world.log(f"{self.name}: {note.kind.name} {note.reason}")
+        self.world.notes[note.kind.name] += 1
+        self.world.checks.hand_backs.noted(self, note)
+        if note.reason.startswith(INTERNAL_ERROR):
+            self.world.violate(f"{self.name}: {note.reason}")
 
-    def _ask_for_offsets(self, machine: GroupMembership) -> None:
-        if machine.role.reason is NotLeading.UNKNOWN_GROUP and not self._asked_for_offsets:
-            self._asked_for_offsets = True
-            if self.world.committed:
-                self.world.clock.after(OFFSETS_S, self.alive(lambda: self.post(OffsetsFound())))
 
-    def _burn(self) -> None:
-        if self.fuse is not None:
-            self.fuse -= 1
-            if self.fuse <= 0:
-                self.fuse = None
-                raise DiedError
+def silence(_logger: Any, _level: str, event: Any) -> Any:
+    """A processor of structlog: no line is written, and a traceback that a process logs is a failure."""
+    process = RUNNING.get()
+    if process is not None and event.get("exc_info"):
+        process.failed(f"{event} {traceback.format_exc()}")
+    raise structlog.DropEvent
 
-    def _execute(self, commands: tuple[Command, ...]) -> None:
-        for command in commands:
-            self._burn()
-            self._do(command)
 
-    def _do(self, command: Command) -> None:
-        self.world.checks.worked(type(command).__name__)
-        match command:
-            case Abandon():
-                call = self._calls.pop(command.request_id, None)
-                if call is not None:
-                    call.drop()
-            case Decide():
-                self._decide(command)
-            case RebuildMemory():
-                rebuild(self, command)
-            case PlanDelivered():
-                self._delivered(command.generation)
-            case Note():
-                self.world.log(f"{self.name}: {command.kind.name} {command.reason}")
-                self.world.notes[command.kind.name] += 1
-                self.world.checks.hand_backs.noted(self, command)
-                if command.reason.startswith(INTERNAL_ERROR):
-                    self.world.violate(f"{self.name}: {command.reason}")
-                if self.channel is not None:
-                    self.channel.real.on_note("g", command)
-            case Fatal():
-                self.world.log(f"{self.name}: FATAL {command.message}")
-                self.exit_code, self.fatal = command.exit_code, command
-            case MembershipStopped():
-                self.world.log(f"{self.name} has stopped")
-                self.exit_code = self.exit_code or 0
-                self._end(in_order=True)
-            case _:
-                self._send(command)
-
-    def _send(self, command: Request) -> None:
-        at = self.world.rng.choice((1, 2, 3)) if isinstance(command, FindCoordinator) else command.node.node_id
-        lane = 0 if isinstance(command, Sync) else CONTROL_LANE
-        if isinstance(command, (Join, Evict)) and command.lane is not None:
-            lane = command.lane
-        number = command.request_id
-        self._calls[number] = self.world.send(
-            self.client,
-            lane,
-            at,
-            command,
-            command.timeout_ms / 1000,
-            self.alive(lambda answer: self._answered(answer, number)),
-            self.alive(lambda failure: self.post(RequestFailed(number, failure, failure.name))),
-        )
-
-    def _answered(self, answer: Any, number: int) -> None:
-        self.world.checks.roles.received(self, answer)
-        self.post(addressed(answer, number))
-
-    # ---- decisions -------------------------------------------------------------------------------------------------
-
-    def _decide(self, command: Decide) -> None:
-        plan_s = self.slow_plan_s or self.world.rng.uniform(0.005, 0.05)
-        if command.dry:
-            self.world.clock.after(plan_s, self.alive(lambda: compare_rebuilt(self, command)))
-            return
-        limit_s = command.deadline - RESERVE_S - self.now()
-        if plan_s > limit_s:
-            late = DecisionFailed(command.generation, "not ready in time")
-            self.world.clock.after(max(0.0, limit_s), self.alive(lambda: self.post(late)))
-        else:
-            self.world.clock.after(plan_s, self.alive(lambda: self._plan(command)))
-
-    def _plan(self, command: Decide) -> None:
-        raw = raw_group("g", command, MemberRacks())
-        decision, findings = self._attempt(raw)
-        if decision is None or findings:
-            self.world.log(f"{self.name}: no plan: {'; '.join(findings)}")
-            self.post(DecisionFailed(command.generation, "; ".join(findings)))
-            return
-        self._planned = command.generation, decision
-        topics, called_in_ms = self.planner.topics(raw), decision.called_in_ms(self.world.own_wall_ms())
-        self.post(DecisionReady(command.generation, decision.assignments, decision.followup, topics, called_in_ms))
-
-    def _attempt(self, raw: RawGroup) -> Made:
-        if self.world.metadata:
-            try:
-                return self.planner.made(raw)
-            except RefusalError as error:
-                if error.refusal.final:
-                    self.world.notes["STANDS ASIDE"] += 1
-                else:
-                    self.world.violate(f"decide gives no plan: {error}")
-                return None, (str(error),)
-        return self.planner.again(raw) or (None, ("no metadata",))
-
-    def _delivered(self, generation: int) -> None:
-        planned, self._planned = self._planned, None
-        if planned is not None and planned[0] == generation:
-            self.planner.delivered(planned[1])
-
-    def _refresh(self) -> None:
-        """What the watch over an application does twice a second, and that over metadata every few seconds."""
-        self.world.clock.after(REFRESH_S if self.config.streams else METADATA_S, self.alive(self._refresh))
-        machine = self.machine
-        if machine is None or self.world.clock.now < self.paused_until:
-            return
-        if machine.state is State.STABLE and not machine.alone and (wanted := self.planner.wanted()):
-            self.post(RebalanceWanted(wanted.reason, wanted.subject))
-
-    def _observed(self, answer: DescribeAnswer) -> None:
-        if answer.state == "Stable" and self.world.metadata:
-            others = [m for m in answer.members if not m.instance_id or m.instance_id != self.config.instance_id]
-            seen = [(m.member_id, m.metadata, m.assignment) for m in others]
-            if seen != self._seen:
-                self.planner.recall(-1, answer.protocol, others)
-                self._seen = seen
+@asynccontextmanager
+async def _on_this_loop(watch: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.AbstractEventLoop]:
+    """In place of the thread of the memberships, which is never late here."""
+    watch.close()
+    yield asyncio.get_running_loop()

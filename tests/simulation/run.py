@@ -1,15 +1,12 @@
 """One seed from its beginning to its end, and what it did; as a command, the trace of one or a table of many."""
 
 import argparse
-import logging
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import structlog
 
 from bellwether_kafka.coordinator.membership import MEMBERSHIP, TAKEOVER, Edge, Transitions
 from tests.simulation.applications import INPUT, OTHER, PROBING_MS
@@ -228,11 +225,18 @@ def _must_wait(world: World) -> None:
         world.rested[f"a leader that is {what}, with a standby"] = world.clock.now - began, 0
 
 
+def lived(world: World) -> World:
+    """The world after it. Raises ViolationError."""
+    with world:
+        live(world)
+    return world
+
+
 def run_seed(seed: int, *, lasting_hostile: bool = False) -> tuple[World, str]:
     """The world after it, and the violation, "" for none."""
     world = World(seed, lasting_hostile=lasting_hostile)
     try:
-        live(world)
+        lived(world)
     except ViolationError as violation:
         return world, str(violation)
     return world, ""
@@ -297,7 +301,6 @@ def main() -> int:
     options = parser.parse_args()
     if options.gullible:
         accept_everything()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     began = time.process_time()
     if options.seed is not None:
         world, violation = run_seed(options.seed, lasting_hostile=options.hostile)

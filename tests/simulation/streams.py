@@ -5,17 +5,12 @@ what its threads report. State is restored at a rate of the process; rejoins are
 (KIP-441), by the clock of the process.
 """
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.assignors.shared import Decision, RawGroup, RawMember
-from bellwether_kafka.assignors.streams import TaskPlan, decide_streams, stock
+from bellwether_kafka.assignors.streams import decide_streams, stock
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.assignors.streams.stages import NO_STAGES
-from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX, make_tasks
-from bellwether_kafka.coordinator.planning.group_kind import Proposal
-from bellwether_kafka.coordinator.planning.streams_config import Arrivals, TaskRequest
-from bellwether_kafka.coordinator.planning.streams_config import World as Seen
 from bellwether_kafka.protocol.messages import (
     LATEST_OFFSET,
     NEVER_MS,
@@ -26,7 +21,6 @@ from bellwether_kafka.protocol.messages import (
 )
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
 from tests.simulation.applications import RACKS, RECORDS
-from tests.simulation.brokers.topics import partitions_of
 from tests.simulation.members import NO_GENERATION, Kind, Member
 
 if TYPE_CHECKING:
@@ -35,21 +29,6 @@ if TYPE_CHECKING:
 
 STREAMS = Kind(("stream",), cooperative=True)
 EPOCH_MS = 1_700_000_000_000
-
-
-def make(world: "World", raw: RawGroup, memory: StreamsMemory, arrivals: Arrivals) -> Proposal[TaskPlan]:
-    """Bellwether's plan. Raises RefusalError."""
-    reported, application = world.topics.reported(), world.application
-    seen = Seen(raw, application.topology, world.topics.view(reported), application.ends(reported))
-    request = TaskRequest(
-        seen, application.config, memory, arrivals, frozenset(), world.own_wall_ms(), 1, MESSAGE_BYTES_MAX
-    )
-    rules = world.evacuation.rules if world.evacuation is not None else ()
-    made = make_tasks(stock(replace(NO_STAGES, rules=rules)), request)
-    if not application.fits(reported):
-        world.violate(f"a plan for topics that would end the application: {reported}")
-    world.checks.made(made.decision.assignments, partitions_of(reported))
-    return made
 
 
 class Process:

@@ -1,15 +1,13 @@
 """Many seeds, each a group of its own with faults of its own; BELLWETHER_SIM_SEEDS raises their number."""
 
-import os
-
 import pytest
 
 from bellwether_kafka.assignors import shared
+from tests.simulation import SEEDS
 from tests.simulation.hostile import accept_everything
 from tests.simulation.run import run_seed, run_seeds, table
 
-SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "200"))
-BATCH = 25
+BATCH = 10
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))

@@ -28,6 +28,11 @@ def suitable() -> tuple[int, ...]:
 def test_a_topic_of_a_static_member_that_has_returned_has_owners_soon(number: int) -> None:
     world = led_statically(suitable()[number])
     assert world is not None
+    with world:
+        returned(world)
+
+
+def returned(world: World) -> None:
     world.subscribed = ("t",)
     world.topics.change({"t": 6, "u": 6})
     for member in world.members:

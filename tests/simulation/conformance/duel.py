@@ -216,14 +216,12 @@ class Duel:
 
     def settle(self) -> None:
         """Lets the wait for the first members of an empty group pass, and compares all that is to be seen."""
-        while self.group.state == PREPARING and self.group._initial:
-            self.clock.step(self.clock.now + 3600)
+        self.clock.run_until(lambda: self.group.state != PREPARING or not self.group._initial)
         self._compare_all()
 
     def until(self, over: Callable[[], bool]) -> None:
         """Lets time pass until this has come true in the model; the broker must follow."""
-        while not over():
-            assert self.clock.step(self.clock.now + 3600), "nothing will ever happen"
+        self.clock.run_until(over)
         self.scenario.append(f"... {self.clock.now:.1f} s")
         self._compare_all()
 

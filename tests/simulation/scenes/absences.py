@@ -2,20 +2,17 @@
 
 A live member is never removed: each process has a guard, which looks at the group while the process lives and removes
 its members when it has ended. What a guard takes for its own, the product says (`guard.members`). Half of the processes
-that are emptied before a restart have none; the product says what they leave behind (`control.absence`).
+that are emptied before a restart have none; the service removes what they leave behind.
 
 An emptied task always has a caught-up copy: processes of an application are restarted one after the other, each emptied
-before. What the order does to plans, and how far an absence has come, the product says (`stages.rules`,
-`control.absence`).
+before, by an order on the control topic that the service carries out and ends.
 """
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.control import Absence, PlacementKind, PlacementOrder, Stage, Until, absence_update
-from bellwether_kafka.coordinator.control.absence import left_behind
+from bellwether_kafka.coordinator.control import PlacementKind, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.protocol.primitives import TaskId
 from tests.simulation.applications import RECORDS
@@ -31,7 +28,6 @@ ACCEPTABLE_LAG = 10_000  # Kafka's default, which the applications have
 GUARD_REFRESH_S, REMOVED_AFTER_S = (1.0, 3.0), (0.01, 0.5)
 CHAOS_S = 300.0
 EMPTY_S, BACK_S = 1_800.0, 120.0  # warm-ups come two at a time, and one rate may be a tenth of another
-REFRESH_S = 1.0
 HOUR_MS = 3_600_000
 
 
@@ -123,39 +119,21 @@ class Evacuation:
         self.world, self.process = world, process
         where, now_ms = f"member:{process.process_id}", world.own_wall_ms()
         kind = PlacementKind.EVACUATE
-        self._order = PlacementOrder(kind, "g", "*", where, "sim", now_ms, now_ms + HOUR_MS, until=Until.BACK)
-        self.rules = (Rule("ban", "*", where, self._order.sentence),)
-        self._absence: Absence | None = None
-        self.back = False
+        self._order = PlacementOrder(kind, world.group, "*", where, "sim", now_ms, now_ms + HOUR_MS, until=Until.BACK)
         self._ran = {task for thread in process.threads for task in thread.active}
+        world.control.append(self._order.key, self._order)
 
     @property
     def stage(self) -> Stage:
-        return self._absence.stage if self._absence is not None else Stage.EMPTYING
+        """As the process that leads shows it."""
+        leader = next((instance.server.service for instance in self.world.instances if instance.leads), None)
+        shown = leader.emptying(self.world.group) if leader is not None else ()
+        return next((absence.stage for _, absence in shown if absence is not None), Stage.EMPTYING)
 
-    def seen(self) -> "Evacuation":
-        """After one more look at the group."""
-        if self.world.broker.at_work and not self.back:
-            update = absence_update(self._order, self._absence, self._listed(), self.world.own_wall_ms())
-            self._absence, self.back = update.absence, bool(update.ended)
-            if self.back:
-                self._remove_left_behind()
-        return self
-
-    def _listed(self) -> membership.DescribeAnswer:
-        """With client ids as they are configured, which outlive a restart."""
-        answer = self.world.broker.group.describe()
-        members = tuple(replace(m, client_id=m.client_id.partition(".")[0]) for m in answer.members)
-        return replace(answer, members=members)
-
-    def _remove_left_behind(self) -> None:
-        """Until the rebalance in which it is back has ended."""
-        answer = self._listed()
-        left = left_behind(self._order, self._absence, answer) if self._absence is not None else ()
-        if left:
-            remove(self.world, left, f"the order to empty {self.process.name}")
-        if answer.state in membership.REBALANCING:
-            self.world.clock.after(REFRESH_S, self._remove_left_behind)
+    @property
+    def back(self) -> bool:
+        """The product has withdrawn the order."""
+        return self._order.key not in self.world.control.kept
 
     def given(self, thread: Thread, tasks: frozenset[TaskId]) -> None:
         """A thread gets tasks that it did not have. Those that the process ran which is being emptied, and which could
@@ -210,11 +188,10 @@ def restarted(world: "World", process: Process) -> None:
     """Emptied, stopped, started again, and given its share, while Bellwether leads a group at rest."""
     evacuation = world.evacuation = Evacuation(world, process)
     world.log(f"---- {process.name} is to be emptied ----")
-    _want_a_rebalance(world, "an order")
     # The last one that runs cannot be emptied: nobody else could have its tasks.
     alone = len(world.processes) == 1
     if not alone and not world.run_until(
-        world.clock.now + EMPTY_S, lambda: evacuation.seen().stage is Stage.EMPTY or evacuation.back
+        world.clock.now + EMPTY_S, lambda: evacuation.stage is Stage.EMPTY or evacuation.back
     ):
         world.violate(f"{process.name} is {evacuation.stage.value} {EMPTY_S:.0f} s after the order")
     world.log(f"---- {process.name} is restarted ----")
@@ -222,15 +199,8 @@ def restarted(world: "World", process: Process) -> None:
     if world.guards is not None and world.more.random() < 0.5:
         world.guards.without(process)
     first.crash() if world.more.random() < 0.5 else first.close()
-    world.run_until(world.clock.now + world.more.uniform(0.0, 20.0), lambda: evacuation.seen() is None)
+    world.run_until(world.clock.now + world.more.uniform(0.0, 20.0))
     first.start()
-    if not alone and not world.run_until(world.clock.now + BACK_S, lambda: evacuation.seen().back):
+    if not alone and not world.run_until(world.clock.now + BACK_S, lambda: evacuation.back):
         world.violate(f"{process.name} started {BACK_S:.0f} s ago, and its order still stands")
     world.evacuation = None
-    _want_a_rebalance(world, "an order has ended")
-
-
-def _want_a_rebalance(world: "World", why: str) -> None:
-    for instance in world.instances:
-        if instance.leads:
-            instance.post(membership.RebalanceOrdered(why))

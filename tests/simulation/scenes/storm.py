@@ -6,14 +6,11 @@ group.
 """
 
 import argparse
-import logging
 import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-
-import structlog
 
 from tests.simulation.checks import ViolationError
 from tests.simulation.members import Member
@@ -53,14 +50,14 @@ class Storm:
         self._over = False
 
     def run(self) -> Weather:
-        world = self.world
         try:
-            world.instances[0].start()
-            world.run_until(5.0)
-            for member in world.members:
-                world.clock.after(world.rng.expovariate(10 / STORM_S), partial(self._come, member))
-            world.run_until(5.0 + STORM_S)
-            self._end_faults()
+            with self.world as world:
+                world.instances[0].start()
+                world.run_until(5.0)
+                for member in world.members:
+                    world.clock.after(world.rng.expovariate(10 / STORM_S), partial(self._come, member))
+                world.run_until(5.0 + STORM_S)
+                self._end_faults()
         except ViolationError as violation:
             self.weather.violation = str(violation)
         self._sum_up()
@@ -127,7 +124,6 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0)
     options = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     failed = False
     for seed in range(options.first, options.first + options.seeds):
         began = time.process_time()

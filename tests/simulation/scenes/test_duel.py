@@ -63,6 +63,11 @@ def test_a_duel_under_one_instance_id_does_not_keep_the_group_from_resting(
     for each in (*members, twin):
         each.topics, each.rack = ("t",), "az1"
     monkeypatch.setattr(world, "violate", lambda text: None)  # the world's promises know of no such duel
+    with world:
+        fought(world, members, twin, differs)
+
+
+def fought(world: World, members: list[Fenced], twin: Fenced, differs: str) -> None:
     world.instances[0].start()
     world.run_until(20)
     for each in members:

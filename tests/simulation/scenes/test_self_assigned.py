@@ -18,13 +18,13 @@ TAKEN_OVER = [
 
 def lived(seed: int, *, subscribes: bool) -> SelfAssigned:
     """Sidecars and brokers fail as the seed has it, and no member ever comes."""
-    world = to_lead(World(seed), subscribes=subscribes)
-    consumer = SelfAssigned(world)
-    for instance in world.instances if world.config.standby else world.instances[:1]:
-        instance.start()
-    Faults(world, world.rng.choice((3.0, 10.0, 25.0)))
-    world.run_until(LASTS_S)
-    assert world.injected
+    with to_lead(World(seed), subscribes=subscribes) as world:
+        consumer = SelfAssigned(world)
+        for instance in world.instances if world.config.standby else world.instances[:1]:
+            instance.start()
+        Faults(world, world.rng.choice((3.0, 10.0, 25.0)))
+        world.run_until(LASTS_S)
+        assert world.injected
     return consumer
 
 
@@ -40,11 +40,11 @@ def test_no_commit_is_refused_in_a_group_that_never_had_a_member(seed: int, subs
 
 def mirrored(seed: int, every_s: float) -> tuple[World, Mirror]:
     """A mirror copies offsets for a while before Bellwether starts, and no member ever comes."""
-    world = to_lead(World(seed), subscribes=True)
-    mirror = Mirror(world, every_s)
-    world.run_until(200)
-    world.instances[0].start()
-    world.run_until(200 + LASTS_S)
+    with to_lead(World(seed), subscribes=True) as world:
+        mirror = Mirror(world, every_s)
+        world.run_until(200)
+        world.instances[0].start()
+        world.run_until(200 + LASTS_S)
     return world, mirror
 
 
@@ -71,19 +71,19 @@ def test_a_mirror_that_has_stopped_leaves_the_group_to_bellwether() -> None:
 
 def after_members(seed: int, *, subscribes: bool, faults: bool = False) -> tuple[SelfAssigned, bool]:
     """Members come and go; then the consumer begins. And whether Bellwether led: not every leader can be removed."""
-    world = to_lead(World(seed), subscribes=subscribes)
-    for instance in world.instances if faults and world.config.standby else world.instances[:1]:
-        instance.start()
-    for member in world.members:
-        member.start()
-    led = world.run_until(300, lambda: world.instances[0].leads)
-    for member in world.members:
-        member.close()
-    world.run_until(world.clock.now + LEFT_WITHIN_S)
-    consumer = SelfAssigned(world)
-    if faults:
-        Faults(world, world.rng.choice((3.0, 10.0, 25.0)))
-    world.run_until(world.clock.now + LASTS_S)
+    with to_lead(World(seed), subscribes=subscribes) as world:
+        for instance in world.instances if faults and world.config.standby else world.instances[:1]:
+            instance.start()
+        for member in world.members:
+            member.start()
+        led = world.run_until(300, lambda: world.instances[0].leads)
+        for member in world.members:
+            member.close()
+        world.run_until(world.clock.now + LEFT_WITHIN_S)
+        consumer = SelfAssigned(world)
+        if faults:
+            Faults(world, world.rng.choice((3.0, 10.0, 25.0)))
+        world.run_until(world.clock.now + LASTS_S)
     return consumer, led
 
 

@@ -27,11 +27,12 @@ from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
 from tests.simulation.brokers.broker import NODES, addressed, node, refusal
 
 if TYPE_CHECKING:
-    from tests.simulation.product.instance import ServedInstance
-    from tests.simulation.product.world import ServedWorld
+    from tests.simulation.instance import Server
+    from tests.simulation.world import World
 
 CONTROL_LANE = -1  # of short requests; JoinGroups have lanes from 0 on
-APART = 1_000  # lanes of one transport from those of the next
+LANES = 20  # of the join connections of a group
+APART = 100_000  # lanes of one transport from those of the next
 RELEASE = (4, 3)
 UNKNOWN_GROUP, NOT_COORDINATOR = 69, 16
 SILENT = KafkaException(KafkaError(KafkaError._TRANSPORT))
@@ -47,9 +48,10 @@ class Unavailable:
 class Transport(kafka.Transport):
     """Of one process, whose connections have its name. Methods above single requests are the product's."""
 
-    def __init__(self, instance: "ServedInstance", ordinal: int) -> None:
-        self._instance, self._world = instance, instance.world
-        self._client, self._ordinal = instance.client, ordinal
+    def __init__(self, server: "Server", ordinal: int) -> None:
+        self._server, self._world = server, server.world
+        self._client, self._ordinal = server.client, ordinal
+        self._worlds = {group: instance.world for group, instance in server.of.items()}
         self._joins: dict[str, list[Any]] = {}  # requests on the join connections of a group
         self.pins_version = True
         self.broker_version = RELEASE
@@ -65,9 +67,10 @@ class Transport(kafka.Transport):
         """Closes nothing: the connections end with the process."""
 
     async def request(self, command: membership.Request) -> membership.Answer | RequestFailed:
-        self._world.checks.worked(type(command).__name__)
+        world = self._worlds[command.group_id]
+        world.checks.worked(type(command).__name__)
         if isinstance(command, membership.Sync) and command.assignments:
-            self._world.checks.made(command.assignments, self._world.partitions_read)
+            world.sent(command.assignments)
         at = self._anywhere() if isinstance(command, membership.FindCoordinator) else command.node.node_id
         lane = 0 if isinstance(command, membership.Sync) else CONTROL_LANE
         if isinstance(command, (membership.Join, membership.Evict)) and command.lane is not None:
@@ -75,17 +78,19 @@ class Transport(kafka.Transport):
         name = self._client.rsplit(".", 1)[0]
 
         def serve(reply: Callable[[Any], None]) -> None:
-            if self._world.refuses_with and not isinstance(command, membership.FindCoordinator):
-                reply(refusal(command, self._world.refuses_with))
+            if world.refuses_with and not isinstance(command, membership.FindCoordinator):
+                reply(refusal(command, world.refuses_with))
             else:
-                self._world.broker.serve(at, name, command, reply)
+                world.broker.serve(at, name, command, reply)
 
         joins = self._joins.setdefault(command.group_id, []) if lane != CONTROL_LANE else None
-        answer = await self._call(lane, at, serve, command.timeout_ms, joins)
+        if lane != CONTROL_LANE:
+            lane += LANES * list(self._worlds).index(command.group_id)  # join connections are of one group
+        answer = await self._call(lane, at, serve, command.timeout_ms, joins, world.answered)
         if isinstance(answer, Failure):
             return RequestFailed(command.request_id, answer, answer.name)
-        if self._instance.client == self._client:
-            self._world.checks.roles.received(self._instance, answer)  # type: ignore[arg-type]  # it has the same role
+        if self._server.client == self._client:
+            world.checks.roles.received(self._server.of[command.group_id], answer)
         return addressed(answer, command.request_id)  # type: ignore[no-any-return]  # one of the answers
 
     def abandon(self, group_id: str) -> None:
@@ -108,11 +113,29 @@ class Transport(kafka.Transport):
     def _anywhere(self) -> int:
         return self._world.rng.choice((1, 2, 3))
 
-    async def _call(self, lane: int, at: int, serve: Any, timeout_ms: int, calls: list[Any] | None = None) -> Any:
+    def _removed(self, request: kafka.RemoveMembers) -> dict[str, int]:
+        """The error of each member, by its id. Raises ViolationError for one that lives."""
+        world = self._worlds[request.group_id]
+        for member in world.members:
+            if member.running and member.member_id in dict(request.members):
+                world.violate(f"{self._client} removes {member.member_id}, and {member.name} lives: {request.members}")
+        world.removed += len(request.members)
+        return {member: world.broker.group.remove(member, None) for member, _ in request.members}
+
+    async def _call(
+        self,
+        lane: int,
+        at: int,
+        serve: Any,
+        timeout_ms: int,
+        calls: list[Any] | None = None,
+        arrived: Callable[[Any], None] = lambda _: None,
+    ) -> Any:
         """Returns the answer, or the failure."""
         outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def settle(value: Any) -> None:
+            arrived(value)
             if not outcome.done():
                 outcome.set_result(value)
 
@@ -122,35 +145,40 @@ class Transport(kafka.Transport):
             calls[:] = [*(other for other in calls if not other.over), call]
         return await outcome
 
+    def _coordinates(self, at: int, group: str) -> bool:
+        broker = self._worlds[group].broker
+        return at == broker.coordinator and not broker.loading
+
+    def _committed(self, at: int, group: str, topics: Mapping[str, int]) -> FetchedOffsets:
+        error = 0 if self._coordinates(at, group) else NOT_COORDINATOR
+        return FetchedOffsets(self._worlds[group].committed_of(topics), error)
+
     def _answer(self, at: int, request: Any) -> Any:
         """What the node answers to a request that is not of a membership."""
-        broker = self._world.broker
-        mine = at == broker.coordinator and not broker.loading
         match request:
             case kafka.DescribeMany():
                 answers: dict[str, Any] = {}
                 for group in request.group_ids:
                     asked = membership.Describe(0, request.node, group, 0)
-                    broker.serve(at, "", asked, partial(answers.setdefault, group))
+                    self._worlds[group].broker.serve(at, "", asked, partial(answers.setdefault, group))
                 return answers
             case kafka.ListAllGroups():
-                state = broker.group.state if mine else ""
-                return GroupList(0, (ListedGroup("g", "consumer", state, "classic"),) if mine else ())
+                mine = [group for group in self._worlds if self._coordinates(at, group)]
+                listed = [(group, self._worlds[group].broker.group.state) for group in mine]
+                return GroupList(0, tuple(ListedGroup(group, "consumer", state, "classic") for group, state in listed))
             case kafka.RemoveMembers():
-                if not mine:
+                if not self._coordinates(at, request.group_id):
                     return RemovedMembers(NOT_COORDINATOR, {})
-                return RemovedMembers(0, {member: broker.group.remove(member, None) for member, _ in request.members})
+                return RemovedMembers(0, self._removed(request))
             case node_requests.FetchOffsets():
-                return FetchedOffsets(self._world.committed_of(request.topics), 0 if mine else NOT_COORDINATOR)
+                return self._committed(at, request.group_id, request.topics)
             case kafka.FetchOffsetsOfMany():
-                return {
-                    group: FetchedOffsets(self._world.committed_of(topics), 0 if mine else NOT_COORDINATOR)
-                    for group, topics in request.groups.items()
-                }
+                return {group: self._committed(at, group, topics) for group, topics in request.groups.items()}
             case node_requests.FindAnyOffset():
-                commits = self._world.commits if mine else 0
+                coordinates = self._coordinates(at, request.group_id)
+                commits = self._worlds[request.group_id].commits if coordinates else 0
                 offsets = {"t": [commits - 1]} if commits else {}
-                return AnyCommitted(bool(commits), 0 if mine else NOT_COORDINATOR, tuple(offsets), offsets)
+                return AnyCommitted(bool(commits), 0 if coordinates else NOT_COORDINATOR, tuple(offsets), offsets)
             case kafka.LatestOffsets():
                 end_of = self._world.end_of
                 return {t: {p: (0, end_of(t, p)) for p in partitions} for t, partitions in request.partitions.items()}
@@ -161,7 +189,7 @@ class Transport(kafka.Transport):
         raise AssertionError(f"no broker of the simulation answers {request}")
 
 
-def read(cache: MetadataCache, world: "ServedWorld", topics: Sequence[str]) -> str:
+def read(cache: MetadataCache, world: "World", topics: Sequence[str]) -> str:
     """Reads topics into a cache. Returns why no broker answered, "" if one did."""
     if not world.metadata:
         return "No broker answered."
@@ -181,9 +209,9 @@ def read(cache: MetadataCache, world: "ServedWorld", topics: Sequence[str]) -> s
 class _OfWorld:
     """What both readers of metadata have in common."""
 
-    _world: "ServedWorld"
+    _world: "World"
 
-    def _open(self, world: "ServedWorld") -> None:
+    def _open(self, world: "World") -> None:
         self._world = world
         self._clock = clocks.monotonic
         self._cache = MetadataCache()
@@ -210,12 +238,12 @@ class _OfWorld:
 class Reader(_OfWorld, kafka.ClusterReader):
     """Reads the topics of the world, with the product's cache."""
 
-    def __init__(self, world: "ServedWorld") -> None:
+    def __init__(self, world: "World") -> None:
         self._open(world)
 
 
 class SharedReader(_OfWorld, kafka.SharedReader):
-    def __init__(self, world: "ServedWorld") -> None:
+    def __init__(self, world: "World") -> None:
         self._open(world)
         self._turn = asyncio.Lock()
         self._wanted: dict[str, float] = {}
@@ -225,7 +253,7 @@ class SharedReader(_OfWorld, kafka.SharedReader):
 class Offsets(kafka.OffsetReader):
     """Reads log ends of the world."""
 
-    def __init__(self, world: "ServedWorld", groups: Any) -> None:
+    def __init__(self, world: "World", groups: Any) -> None:
         self._groups, self._world = groups, world
         self._clock, self._wall_clock = clocks.monotonic, clocks.wall
 

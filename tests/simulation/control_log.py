@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.control import Record
 from bellwether_kafka.coordinator.control.topic import OnRecord
-from tests.simulation.product.loop import RUNNING, Process
+from tests.support.virtual_time import RUNNING, Process
 
 if TYPE_CHECKING:
-    from tests.simulation.product.world import ServedWorld
+    from tests.simulation.world import World
 
 
 class ControlLog:
     """The compacted topic. `silent`: nobody reaches it."""
 
-    def __init__(self, world: "ServedWorld") -> None:
+    def __init__(self, world: "World") -> None:
         self.world = world
         self.silent = False
         self.kept: dict[str, Record] = {}
