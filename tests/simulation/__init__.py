@@ -2,4 +2,4 @@
 
 import os
 
-SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "40"))  # each takes about three seconds of one core
+SEEDS = int(os.environ.get("BELLWETHER_SIM_SEEDS", "16"))  # each takes about three seconds of one core

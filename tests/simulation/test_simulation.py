@@ -7,7 +7,7 @@ from tests.simulation import SEEDS
 from tests.simulation.hostile import accept_everything
 from tests.simulation.run import run_seed, run_seeds, table
 
-BATCH = 10
+BATCH = 4
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
@@ -35,4 +35,4 @@ def test_a_topic_that_is_deleted_while_a_leader_returns_is_not_consumed_for_ever
 def test_the_rule_on_claims_is_what_protects_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "check_claims", shared.check_claims)  # put back afterwards
     accept_everything()
-    assert run_seeds(0, BATCH, lasting_hostile=True).failed
+    assert any(run_seed(seed, lasting_hostile=True)[1] for seed in range(25))

@@ -1,4 +1,4 @@
-"""Six applications, an hour each, with members that do badly for reasons of their own: no lead is handed back.
+"""Six applications, half an hour each, with members that do badly for reasons of their own: no lead is handed back.
 
 One process is slow, others are paused, fail of a record again and again, or lose their state; input stops at times, and
 one partition never has any. Members of two of the applications commit three times an hour.
@@ -23,7 +23,7 @@ from tests.simulation.working import COMMIT_S, Pace, Work
 from tests.simulation.world import World
 
 HOUR_S = 3_600.0
-HOURS = SEEDS / 40  # of each application
+HOURS = SEEDS / 32  # of each application
 RARE_S = 1_200.0
 FAILURES = 5  # in a row
 SLOW_RESTORE = 40.0  # records a second: a task takes 40 minutes
