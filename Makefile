@@ -202,7 +202,6 @@ fuzz: setup-prove  ## every decoder, on to EXECUTIONS=10000000 of each over all 
 night: setup-prove  ## what rings 0 and 1 leave to chance: new examples of every property, seeds of this day, decoders under libFuzzer; two hours
 	$(PYTEST) $(PARALLEL) --hypothesis-profile night tests/properties
 	@$(MAKE) --no-print-directory sim SEEDS=2000 FIRST=$$(date +%y%m%d)0000
-	@$(MAKE) --no-print-directory sim SEEDS=500 FIRST=$$(date +%y%m%d)0000 SERVICE=1
 	@$(MAKE) --no-print-directory fuzz GUIDED=100000
 
 audit: setup-prove .cache/audit/requirements.txt  ## known holes in the locked run-time packages; needs an advisory service and fails without one
