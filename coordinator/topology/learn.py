@@ -43,6 +43,49 @@ class Learned:
     ends: Ends | None = None
     not_run: tuple[tuple[str, TaskId], ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        application_id: str,
+        described: Sequence[AssignedMember],
+        counts: Mapping[str, int],
+        ends: Ends | None = None,
+        applications: Collection[str] = (),
+        earlier: Ends | None = None,
+        serving: Mapping[int, str] = NONE_SERVES,
+    ) -> "Learned":
+        """Returns the topology of a Stable group.
+
+        `counts`: the partitions of its source topics and of every topic that is named like a changelog of the
+        application. `ends`: the end offsets of the latter, None if unknown. `applications`: ids of other Streams
+        applications. `earlier`: end offsets of some time before. `serving`: the source topics known to serve as
+        changelogs, by subtopology. Raises TopologyError, which names the member, topic or subtopology at fault.
+        """
+        threads = [_thread(member) for member in described]
+        if not threads:
+            raise TopologyError("the group has no members: start the application, with a Java leader")
+        subscribed = _one_subscription(threads)
+        owner = _subtopology_of(threads)
+        _prove_complete(threads, subscribed, counts)
+        sources: dict[int, list[str]] = defaultdict(list)
+        for topic in subscribed:
+            sources[owner[topic]].append(topic)
+        sizes = {number: max(counts[t] for t in topics) for number, topics in sources.items()}
+        stateful = {number for t in threads for number in _with_state(t, owner)} & sources.keys()
+        stateless = _without_state(threads, owner) - stateful
+        names = [t for t in counts if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG) and t not in owner]
+        written = grown(earlier or {}, ends or {})
+        search = ChangelogSearch(application_id, sources, sizes, stateful, stateless, frozenset(applications), written)
+        placed, notes = search.solve(
+            {t: counts[t] for t in sorted(names)}, _sums_of_own_tasks(threads, owner), ends or {}
+        )
+        reused = search.reused(placed, counts, serving)
+        notes = [*notes, *_notes(stateful, stateless, sources)]
+        learned = assembled(application_id, sources, placed, reused, notes)
+        by_size = frozenset(t for t, n in placed.items() if n is not None and not search.proven(t, n, placed))
+        not_run = tuple(pair for thread in threads for pair in _not_run(thread, owner))
+        return replace(learned, by_size=by_size, stateful=frozenset(stateful), ends=ends, not_run=not_run)
+
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
@@ -54,45 +97,6 @@ class _Thread:
     info: messages.SubscriptionInfo
     partitions: tuple[TopicPartition, ...]
     given: messages.AssignmentInfo
-
-
-def learn(
-    application_id: str,
-    described: Sequence[AssignedMember],
-    counts: Mapping[str, int],
-    ends: Ends | None = None,
-    applications: Collection[str] = (),
-    earlier: Ends | None = None,
-    serving: Mapping[int, str] = NONE_SERVES,
-) -> Learned:
-    """Returns the topology of a Stable group.
-
-    `counts`: the partitions of its source topics and of every topic that is named like a changelog of the application.
-    `ends`: the end offsets of the latter, None if unknown. `applications`: ids of other Streams applications.
-    `earlier`: end offsets of some time before. `serving`: the source topics known to serve as changelogs, by
-    subtopology. Raises TopologyError, which names the member, topic or subtopology at fault.
-    """
-    threads = [_thread(member) for member in described]
-    if not threads:
-        raise TopologyError("the group has no members: start the application, with a Java leader")
-    subscribed = _one_subscription(threads)
-    owner = _subtopology_of(threads)
-    _prove_complete(threads, subscribed, counts)
-    sources: dict[int, list[str]] = defaultdict(list)
-    for topic in subscribed:
-        sources[owner[topic]].append(topic)
-    sizes = {number: max(counts[t] for t in topics) for number, topics in sources.items()}
-    stateful = {number for t in threads for number in _with_state(t, owner)} & sources.keys()
-    stateless = _without_state(threads, owner) - stateful
-    names = [t for t in counts if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG) and t not in owner]
-    written = grown(earlier or {}, ends or {})
-    search = ChangelogSearch(application_id, sources, sizes, stateful, stateless, frozenset(applications), written)
-    placed, notes = search.solve({t: counts[t] for t in sorted(names)}, _sums_of_own_tasks(threads, owner), ends or {})
-    reused = search.reused(placed, counts, serving)
-    learned = assembled(application_id, sources, placed, reused, [*notes, *_notes(stateful, stateless, sources)])
-    by_size = frozenset(t for t, n in placed.items() if n is not None and not search.proven(t, n, placed))
-    not_run = tuple(pair for thread in threads for pair in _not_run(thread, owner))
-    return replace(learned, by_size=by_size, stateful=frozenset(stateful), ends=ends, not_run=not_run)
 
 
 def _thread(member: AssignedMember) -> _Thread:

@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import CHANGELOG, TopologyError
 from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError
 from bellwether_kafka.coordinator.topology.changelog_search import NONE_SERVES
-from bellwether_kafka.coordinator.topology.learn import Learned, learn
+from bellwether_kafka.coordinator.topology.learn import Learned
 from bellwether_kafka.coordinator.topology.offset_fit import Ends
 from bellwether_kafka.protocol.primitives import is_topic_name
 
@@ -30,7 +30,7 @@ async def learn_live(
 ) -> Learned:
     """Returns the topology of a Stable group from its DescribeGroups answer. `earlier` are the end offsets of its
     changelogs when the same members were first learned from: a changelog that has grown since is in use. `serving`: see
-    `learn`. Raises TopologyError."""
+    `Learned.of`. Raises TopologyError."""
     counts = await asyncio.to_thread(topic_counts, admin, limit_s, f"{application_id}-")
     changelogs = {t: n for t, n in counts.items() if t.startswith(f"{application_id}-") and t.endswith(CHANGELOG)}
     try:
@@ -38,7 +38,7 @@ async def learn_live(
     except OffsetsError:
         ends = None  # only needed if names and sizes do not suffice; the topology stays undecided then
     others = await asyncio.to_thread(applications_like, admin, application_id, limit_s)
-    return await asyncio.to_thread(learn, application_id, described, counts, ends, others, earlier, serving)
+    return await asyncio.to_thread(Learned.of, application_id, described, counts, ends, others, earlier, serving)
 
 
 def applications_like(admin: AdminClient, application_id: str, limit_s: float) -> frozenset[str]:

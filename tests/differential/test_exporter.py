@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from bellwether_kafka.coordinator.cli import app
-from bellwether_kafka.coordinator.topology.file import read_topology
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from tests.differential.exported import (
     KAFKA_VERSION,
@@ -23,6 +22,7 @@ from tests.differential.exported import (
 from tests.get_started_pages import fenced
 from tests.interop.support.jvm import SOURCES, Java
 from tests.paths import ROOT
+from tests.support.topologies import read_topology
 from tests.vectors.topologies import Recorded, recorded
 
 RANDOM = 40

@@ -16,7 +16,6 @@ from bellwether_kafka.coordinator.events import EventError, SchemaSet
 from bellwether_kafka.coordinator.planning.racks.rack_file import networks_of
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry import WeightReader
-from bellwether_kafka.coordinator.topology.file import read_topology
 from bellwether_kafka.protocol.bulk import read_assigned, read_assignments, read_claims, read_infos, read_subscriptions
 from bellwether_kafka.protocol.messages import (
     WARMUP,
@@ -34,6 +33,7 @@ from bellwether_kafka.protocol.messages import (
     read_rack_affinity,
 )
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TopicPartition
+from tests.support.topologies import read_topology
 from tests.vectors import VECTORS
 
 Seeds = tuple[bytes, ...]

@@ -17,11 +17,16 @@ from bellwether_kafka.assignors.streams.application import (
     TopologyError,
     parse_description,
 )
-from bellwether_kafka.coordinator.topology import TopicDefaults, serving_candidates, with_existing, write_topology
-from bellwether_kafka.coordinator.topology.file import read_topology
+from bellwether_kafka.coordinator.topology import (
+    Learned,
+    TopicDefaults,
+    serving_candidates,
+    with_existing,
+    write_topology,
+)
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
-from bellwether_kafka.coordinator.topology.learn import learn
 from tests.seeds import together
+from tests.support.topologies import read_topology
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.vectors.topologies import APPLICATION, Recorded, recorded
 
@@ -88,7 +93,7 @@ def learned_at_rest(case: Recorded) -> Written:
 def learned_from(case: Recorded, *, busy: bool) -> Written:
     counts = existing(case)
     before, now = ({t: np.full(n, end, dtype=np.int64) for t, n in counts.items()} for end in (9, 10))
-    topology = learn(APPLICATION, running(case, counts), counts, now, earlier=before if busy else None)
+    topology = Learned.of(APPLICATION, running(case, counts), counts, now, earlier=before if busy else None)
     configs = {t: configs for t, (_, configs) in case.created.items()} | dict.fromkeys(case.serving, COMPACTED)
     with_topics = with_existing(topology.topology, counts, configs)
     return Written.of(

@@ -5,7 +5,6 @@ from typing import Any
 from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Topology
 from bellwether_kafka.coordinator.topology import Learned, TopologyKeeper
-from bellwether_kafka.coordinator.topology.learn import learn
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, A, B, Thread, group, led
 
 
@@ -19,7 +18,7 @@ def shown() -> tuple[AssignedMember, ...]:
 
 def keeper(given: Topology | None = None, admin: Any = None, **more: Any) -> TopologyKeeper:
     async def learner(application_id: str, members: Any, *_: object) -> Learned:
-        return learn(application_id, members, SHOP_COUNTS)
+        return Learned.of(application_id, members, SHOP_COUNTS)
 
     return TopologyKeeper("shop", given, admin, None, learn=learner, **more)  # type: ignore[arg-type]  # nothing else is asked here
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.assignors.streams.application import (
     DescribedSubtopology,
     Subtopology,
@@ -13,7 +14,6 @@ from bellwether_kafka.assignors.streams.application import (
     parse_description,
 )
 from bellwether_kafka.coordinator.topology import Learned, combined, serving
-from bellwether_kafka.coordinator.topology.learn import Ends, learn
 from tests.unit.coordinator.topology.live_groups import live
 
 TEXT = """Topologies:
@@ -38,7 +38,7 @@ COUNTS = {"t": 2, "u": 2, S: 2, R: 2, LEFT: 2}
 def shown(
     true: Topology = TRUE, counts: dict[str, int] = COUNTS, stateful: tuple[int, ...] = (0, 1), **more: object
 ) -> Learned:
-    return learn("app", live(true, counts, stateful=stateful), counts, **more)  # type: ignore[arg-type]  # see below
+    return Learned.of("app", live(true, counts, stateful=stateful), counts, **more)  # type: ignore[arg-type]  # see below
 
 
 def described(text: str = TEXT, counts: dict[str, int] = COUNTS) -> DescribedSubtopology:
@@ -58,8 +58,8 @@ def test_what_grows_and_is_in_no_text_is_undecided_and_named() -> None:
     topology = Topology("app", (Subtopology(0, ("t",), changelogs=(S, LEFT)),), "file")
     counts = {"t": 2, S: 2, LEFT: 2}
     text = TEXT[: TEXT.index("  Sub-topology: 1")]
-    ends: Ends = {t: np.array([9, 9]) for t in (S, LEFT)}
-    earlier: Ends = {t: np.array([5, 9]) for t in (S, LEFT)}
+    ends: dict[str, LongArray] = {t: np.array([9, 9]) for t in (S, LEFT)}
+    earlier: dict[str, LongArray] = {t: np.array([5, 9]) for t in (S, LEFT)}
     combination = combined(described(text, counts), shown(topology, counts, (0,), ends=ends, earlier=earlier))
     assert (combination.topology.changelogs, combination.topology.undecided) == ((S,), (LEFT,))
     assert any(note.startswith(f"{LEFT} is of no store in the text, but it is in use") for note in combination.notes)

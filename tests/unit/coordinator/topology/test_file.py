@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 from bellwether_kafka.assignors.streams.application import InternalTopic, Subtopology, Topology, TopologyError
 from bellwether_kafka.coordinator.cli import app
 from bellwether_kafka.coordinator.topology import load_topology, write_topology
-from bellwether_kafka.coordinator.topology.file import read_topology
 from bellwether_kafka.coordinator.topology.internal_topics import (
     CHANGELOG_CONFIGS,
     REPARTITION_CONFIGS,
     TopicPlan,
     plan_internal_topics,
 )
+from tests.support.topologies import read_topology
 from tests.unit.assignors.streams.application.test_topology import SHOP_TEXT
 from tests.unit.assignors.streams.world import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS
 

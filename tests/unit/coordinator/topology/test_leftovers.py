@@ -6,14 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.shared import AssignedMember
+from bellwether_kafka.assignors.shared import AssignedMember, LongArray
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
 from bellwether_kafka.coordinator.topology import Learned
 from bellwether_kafka.coordinator.topology.given_topology import contradiction
-from bellwether_kafka.coordinator.topology.learn import Ends, learn
 from tests.unit.assignors.streams.restoring import RestoringApplication
 from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.topology.live_groups import live
+
+Lengths = dict[str, LongArray]
 
 REP = "my-app-counts-repartition"
 OWN, OTHER = "my-app-counts-changelog", "my-app-v2-counts-changelog"
@@ -28,11 +29,15 @@ SEEN_COUNTS = {"orders": 4, "my-app-seen-changelog": 4}
 
 
 def learned(
-    true: Topology, counts: dict[str, int], *more: str, applications: tuple[str, ...] = (), ends: Ends | None = None
+    true: Topology,
+    counts: dict[str, int],
+    *more: str,
+    applications: tuple[str, ...] = (),
+    ends: Lengths | None = None,
 ) -> Learned:
     """From a group at rest, where these changelogs are there, too."""
     members = live(true, counts, stateful=tuple(true.stateful))
-    return learn(true.application_id, members, counts | dict.fromkeys(more, 4), ends, applications)
+    return Learned.of(true.application_id, members, counts | dict.fromkeys(more, 4), ends, applications)
 
 
 def test_a_changelog_of_a_running_application_with_a_longer_id_is_not_taken() -> None:
@@ -82,7 +87,7 @@ ONE_STORE = Topology("app", (Subtopology(0, ("orders",), changelogs=(NEW,)),), "
 ONE_COUNTS = {"orders": 4, NEW: 4}
 
 
-def ends(**lengths: int) -> Ends:
+def ends(**lengths: int) -> Lengths:
     return {{"new": NEW, "old": OLD}[name]: np.full(4, n, dtype=np.int64) for name, n in lengths.items()}
 
 
@@ -94,8 +99,12 @@ def copies(read: int, standbys: int = 1) -> Sequence[AssignedMember]:
     return [replace(m, metadata=t.raw.metadata) for m, t in zip(members, threads, strict=True)]
 
 
-def found_with_both(members: Sequence[AssignedMember], now: Ends | None = None, earlier: Ends | None = None) -> Learned:
-    return learn("app", members, ONE_COUNTS | {OLD: 4}, now or ends(new=50_000, old=900_000), (), earlier)
+def found_with_both(
+    members: Sequence[AssignedMember],
+    now: Lengths | None = None,
+    earlier: Lengths | None = None,
+) -> Learned:
+    return Learned.of("app", members, ONE_COUNTS | {OLD: 4}, now or ends(new=50_000, old=900_000), (), earlier)
 
 
 def test_of_two_changelogs_of_one_subtopology_nothing_is_taken_that_nothing_proves() -> None:
@@ -169,7 +178,7 @@ STATELESS = Topology("app", (Subtopology(0, ("orders",)),), "file")
 def test_a_right_file_is_not_contradicted_by_a_leftover(true: Topology, stateful: tuple[int, ...]) -> None:
     counts = dict.fromkeys(true.topics, 4)
     members = live(true, counts, stateful=stateful)
-    topology = learn("app", members, counts | {OLD: 4}, {t: np.full(4, 9) for t in (OLD, *true.changelogs)})
+    topology = Learned.of("app", members, counts | {OLD: 4}, {t: np.full(4, 9) for t in (OLD, *true.changelogs)})
     assert contradiction(true, topology.topology, by_size=topology.by_size, stateful=topology.stateful) == ""
 
 
@@ -181,7 +190,7 @@ def test_a_file_without_a_store_that_the_application_writes_to_is_contradicted()
 
 
 def test_a_file_without_any_store_of_what_keeps_state_is_contradicted() -> None:
-    topology = learn("app", live(ONE_STORE, ONE_COUNTS, stateful=(0,)), ONE_COUNTS, ends(new=50_000))
+    topology = Learned.of("app", live(ONE_STORE, ONE_COUNTS, stateful=(0,)), ONE_COUNTS, ends(new=50_000))
     message = contradiction(STATELESS, topology.topology, by_size=topology.by_size, stateful=topology.stateful)
     assert f"has the changelog {NEW}" in message
 
@@ -205,7 +214,7 @@ def test_an_application_with_a_leftover_grows_under_what_was_learned(policy: str
     given = dict(decision.assignments)
     members = [AssignedMember(n, None, t.raw.metadata, given[n]) for n, t in application.threads.items()]
     lengths = {"shop-new-changelog": np.full(4, 50_000), left: np.full(4, 900_000)}
-    topology = learn("shop", members, application.counts | {left: 4}, lengths)
+    topology = Learned.of("shop", members, application.counts | {left: 4}, lengths)
     assert topology.topology.digest == application.topology.digest
     application.topology = topology.topology
     application.start(3)

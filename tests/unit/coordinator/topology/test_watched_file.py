@@ -16,7 +16,6 @@ from bellwether_kafka.coordinator.topology import (
     topology_of_application,
     write_topology,
 )
-from bellwether_kafka.coordinator.topology.learn import learn
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS
 from tests.unit.coordinator.topology.live_groups import shown
 from tests.unit.coordinator.topology.test_upgrade import MORE_STORES, RENAMED, SWAPPED
@@ -33,7 +32,7 @@ def written(path: Path, topology: Topology) -> Path:
 
 def keeper(path: Path, given: Topology = SHOP) -> TopologyKeeper:
     async def learner(application_id: str, members: Any, *_: object) -> Learned:
-        return learn(application_id, members, SHOP_COUNTS)
+        return Learned.of(application_id, members, SHOP_COUNTS)
 
     file = WatchedFile(path, partial(topology_of_application, path, "shop"))
     return TopologyKeeper("shop", given, None, None, learn=learner, file=file)  # type: ignore[arg-type]  # not asked
