@@ -18,7 +18,6 @@ from bellwether_kafka.coordinator.settings import (
     WeightSettings,
     load,
 )
-from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from tests.module_files import module_at
 from tests.paths import ROOT
 
@@ -26,7 +25,12 @@ FOLDER = ROOT / "deploy" / "config"
 TEXT = (FOLDER / "bellwether.toml").read_text(encoding="utf-8")
 COMMENTED = re.compile(r"^#(?=[^ \n])", re.MULTILINE)
 PASSWORD_FILE = "/run/secrets/kafka-password"  # noqa: S105 - where one is
-MODELS = (("events", EventSettings), ("weights", WeightSettings), ("cost", CostSettings), ("racks", RackSettings))
+MODELS = (
+    ("events", EventSettings),
+    ("weights", WeightSettings),
+    ("cost", CostSettings),
+    ("racks", Settings.model_fields["racks"].annotation),
+)
 
 
 @pytest.fixture(scope="module")

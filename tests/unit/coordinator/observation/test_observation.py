@@ -21,7 +21,6 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.observation import Observation, Shadow, as_document, observation
 from bellwether_kafka.coordinator.planning import classic_view, topology_of
-from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.coordinator.telemetry import Metrics, ObservedMetrics
 from bellwether_kafka.protocol.messages import (
     LATEST_OFFSET,
@@ -33,6 +32,7 @@ from bellwether_kafka.protocol.messages import (
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
 from tests.support.lags import group_lag, sample
 from tests.support.own_bytes import own_subscription
+from tests.support.racks import rack_rules
 from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.planning.applications import App
 
@@ -51,7 +51,7 @@ def classic(member_id: str, *owned: str, rack: str | None = None) -> DescribedMe
 
 
 def test_members_without_a_rack_have_the_configured_one() -> None:
-    rules = RackSettings(hosts={"127.0.0.0/8": "az9"}).rules()
+    rules = rack_rules(hosts={"127.0.0.0/8": "az9"})
     described = answer(classic("a", "t-0", rack="az1"), classic("b", "t-1"), DescribedMember("c", None))
     seen = observation("g", "classic", described, 7, racks=rules)
     racks = [(m.rack, m.rack_source, m.leader_only) for m in seen.members]

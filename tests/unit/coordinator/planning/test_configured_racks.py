@@ -14,8 +14,8 @@ from bellwether_kafka.coordinator.membership import (
     ShownGroup,
 )
 from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, RackRules, Source
-from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from tests.support.racks import rack_rules
 from tests.unit.coordinator.planning.test_consumer_kind import OTHER_UUID, OWN, UUID, Reader
 
 # Every partition has a replica in both racks; the leaders of the first two are in az2.
@@ -23,8 +23,8 @@ CLUSTER = ClusterView.of({"t": [["az2", "az1"]] * 2 + [["az1", "az2"]] * 2})
 V0 = ConsumerProtocolSubscription(0, ("t",)).encode()
 IN_AZ1, IN_AZ2 = f"orders-1-{UUID}", f"orders-2-{OTHER_UUID}"
 MEMBERS = (JoinedMember(OWN, None, V0), JoinedMember(IN_AZ1, None, V0), JoinedMember(IN_AZ2, None, V0))
-BY_HOST = RackSettings(hosts={"10.1.0.0/16": "az1", "10.2.0.0/16": "az2"}).rules()
-BY_CLIENT = RackSettings(client_ids={"orders-1": "az1", "orders-2": "az2"}).rules()
+BY_HOST = rack_rules(hosts={"10.1.0.0/16": "az1", "10.2.0.0/16": "az2"})
+BY_CLIENT = rack_rules(client_ids={"orders-1": "az1", "orders-2": "az2"})
 SHOWN = (
     DescribedMember(IN_AZ1, None, client_id="orders-1", client_host="/10.1.0.1"),
     DescribedMember(IN_AZ2, None, client_id="orders-2", client_host="/10.2.0.1"),

@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, RackRul
 from bellwether_kafka.coordinator.planning.racks.rack_file import REST_S
 from bellwether_kafka.coordinator.runtime import rack_watch
 from bellwether_kafka.coordinator.runtime.rack_watch import AGAIN_S, TICK_S, RackWatch
-from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
+from tests.support.racks import rack_rules
 from tests.unit.coordinator.membership.playbook import ME, Play
 from tests.unit.coordinator.planning.test_configured_racks import BY_CLIENT, BY_HOST, CLUSTER, MEMBERS, SHOWN, decide
 from tests.unit.coordinator.planning.test_consumer_kind import OWN, Reader
@@ -87,7 +87,7 @@ def test_under_a_policy_that_ignores_racks_no_rebalance_is_wanted() -> None:
 def test_a_changed_file_is_compared_without_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "racks"
     path.write_text("10.1.0.0/16 az2\n10.2.0.0/16 az2")
-    rules = RackSettings(file=path).rules()
+    rules = rack_rules(file=path)
     watched = Watched(rules)
     watched.turns(5)
     assert (watched.brokers.asked, watched.wanted) == (1, []), "all in one rack: no plan is better"
@@ -144,7 +144,7 @@ def test_groups_do_not_wait_for_a_rack_file_whose_file_system_hangs(
 ) -> None:
     path, answers = tmp_path / "racks", threading.Event()
     path.write_text("10.1.0.0/16 az1\n10.2.0.0/16 az2")
-    rules = RackSettings(file=path).rules()
+    rules = rack_rules(file=path)
     monkeypatch.setattr(rules.file, "refresh", lambda _now: answers.wait())
 
     async def scenario(watched: Watched) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.stages import StageConfigs
-from bellwether_kafka.coordinator.settings import load
-from bellwether_kafka.coordinator.settings.process_settings import GroupSettings, SettingsError
+from bellwether_kafka.coordinator.settings import GroupSettings, SettingsError, load
 
 ENVIRONMENT = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
 HEAD = '[[groups]]\nname = "app"\nkind = "streams"\n'

@@ -4,11 +4,11 @@ from itertools import pairwise
 
 from bellwether_kafka.coordinator.membership import DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.planning.racks import MemberRacks
-from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
+from tests.support.racks import rack_rules
 
 UUID = "0d6e1a3c-53a1-4a4f-9d3e-1b2c3d4e5f60"
-BY_CLIENT = RackSettings(client_ids={"orders-a*": "az1"}).rules()
-BY_HOST = RackSettings(hosts={"10.1.0.0/16": "az1", "10.2.0.0/16": "az2"}).rules()
+BY_CLIENT = rack_rules(client_ids={"orders-a*": "az1"})
+BY_HOST = rack_rules(hosts={"10.1.0.0/16": "az1", "10.2.0.0/16": "az2"})
 
 
 def joined(member_id: str, instance_id: str | None = None) -> JoinedMember:

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.planning import NO_RULES, RackSource
+from bellwether_kafka.coordinator.planning import NO_RULES, RackRules, RackSource
 from bellwether_kafka.coordinator.planning.racks import ConfiguredRack
-from bellwether_kafka.coordinator.settings.rack_settings import RackSettings
+from bellwether_kafka.coordinator.settings import SettingsError
+from tests.support.racks import rack_rules
 
 
-def settings(folder: Path) -> RackSettings:
+def rules(folder: Path) -> RackRules:
     (folder / "racks").write_text("10.0.0.0/8 of-file\n")
-    return RackSettings(
+    return rack_rules(
         client_ids={"*": "of-any-client", "orders-*": "of-client", "orders-9": "of-one-client"},
         hosts={"10.1.0.0/16": "of-host"},
         file=folder / "racks",
@@ -32,12 +33,12 @@ def settings(folder: Path) -> RackSettings:
 def test_client_id_then_host_then_file(
     tmp_path: Path, client_id: str, host: str, rack: str, source: RackSource, leader_only: bool
 ) -> None:
-    assert settings(tmp_path).rules().rack_of(client_id, host) == ConfiguredRack(rack, source, leader_only)
+    assert rules(tmp_path).rack_of(client_id, host) == ConfiguredRack(rack, source, leader_only)
 
 
 def test_a_member_that_no_rule_fits_has_no_rack(tmp_path: Path) -> None:
-    assert settings(tmp_path).rules().rack_of("", "/192.168.0.1") == ConfiguredRack(None, RackSource.NONE, False)
+    assert rules(tmp_path).rack_of("", "/192.168.0.1") == ConfiguredRack(None, RackSource.NONE, False)
     assert NO_RULES.rack_of("orders-1", "/10.1.0.1") == ConfiguredRack()
     assert not NO_RULES
-    with pytest.raises(ValueError, match="fetch_from_followers is for members whose rack is configured"):
-        RackSettings(fetch_from_followers=("orders-*",))
+    with pytest.raises(SettingsError, match="fetch_from_followers is for members whose rack is configured"):
+        rack_rules(fetch_from_followers=("orders-*",))
