@@ -8,16 +8,7 @@ import pytest
 import yaml
 
 from bellwether_kafka.coordinator.settings import load
-from tests.deploy.test_kubernetes import (
-    CHART,
-    VERSION,
-    application,
-    assert_locked_down,
-    checked,
-    of_kind,
-    run,
-    workload,
-)
+from tests.deploy.manifests import CHART, VERSION, application, assert_locked_down, checked, of_kind, run, workload
 from tests.paths import ROOT
 
 SOURCES = ROOT / "deploy" / "broker-assignor" / "src" / "main" / "java"

@@ -12,8 +12,8 @@ from bellwether_kafka.assignors.streams.application import Topology
 from bellwether_kafka.coordinator.settings import load
 from bellwether_kafka.coordinator.topology import load_topology
 from tests.conftest import missing_tool
+from tests.deploy.manifests import run
 from tests.deploy.smoke import smoke
-from tests.deploy.test_kubernetes import run
 from tests.interop.support.jvm import MissingToolError, java
 from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_stage import write_topology

@@ -15,7 +15,7 @@ from tests.deploy.containers.engine import MissingEngineError, engine
 from tests.deploy.containers.failures import FAILURES, Row, differences, healthy
 from tests.deploy.containers.image import bill_of_materials, components, unlocked
 from tests.deploy.containers.play import SHAPES, rendered
-from tests.deploy.test_kubernetes import TOOLS
+from tests.deploy.manifests import TOOLS
 from tests.paths import ROOT
 
 OTHER_IMAGES = ("compose/broker", "compose/streams", "image/pipeline")

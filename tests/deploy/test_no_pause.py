@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.command_lines import bare, understood
-from tests.deploy.test_kubernetes import checked, run
+from tests.deploy.manifests import checked, run
 from tests.paths import ROOT
 
 FOLDER = ROOT / "deploy" / "no-pause"

@@ -1,6 +1,5 @@
 """Dry runs on real groups: what `plan` shows is what the leader then does, and `doctor` names what is broken."""
 
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,30 +10,19 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from bellwether_kafka.coordinator.events import SchemaSet
-from tests.interop.support.bellwether import Bellwether, run_to_end, toml
+from tests.interop.support.bellwether import Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import without_members_in_the_way
 from tests.interop.support.members import Flock, Member, partitions_of, wait_settled
 from tests.interop.support.raw import describe
 from tests.interop.support.rebalances import rebalances
+from tests.interop.support.reported import configured, reported
 from tests.interop.support.security.rights import grant
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.broker
 
 PARTITIONS = 12
-
-
-def reported(command: str, group: str, path: Path, *more: str, code: int = 0) -> Any:
-    ended = run_to_end([command, group, *more, "--config", str(path), "--output", "json"])
-    assert ended.code == code, ended.text
-    return json.loads(ended.stdout)
-
-
-def configured(path: Path, kafka: Mapping[str, str], group: Mapping[str, Any], **settings: Any) -> Path:
-    file = path / "bellwether.toml"
-    file.write_text(toml(dict(kafka), [group], http_address="", **settings))
-    return file
 
 
 def placed(picture: Mapping[str, Any]) -> dict[tuple[str, int], str]:

@@ -10,8 +10,7 @@ import pytest
 from bellwether_kafka.coordinator.kafka.kerberos import KerberosError, check_packages
 from bellwether_kafka.coordinator.membership import MembershipConfig, State
 from tests.conftest import missing_tool
-from tests.interop.security.test_lead_refusals import keeps_trying, refused, run
-from tests.interop.security.test_lead_secured import renewals
+from tests.interop.security.leading import keeps_trying, refused, renewals, run
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.instance import InstanceHarness
 from tests.interop.support.members import Flock, partitions_of, wait_settled, wait_until

@@ -11,7 +11,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import MembershipConfig, State
 from tests.conftest import missing_tool
-from tests.interop.security.test_lead_refusals import keeps_trying, plain, refused, run
+from tests.interop.security.leading import keeps_trying, plain, refused, renewals, run
 from tests.interop.support.bellwether import Bellwether, run_to_end, toml
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.groups import without_members_in_the_way
@@ -120,16 +120,6 @@ def test_logins_are_renewed_while_a_group_is_led(
         assert led.generation == generation, "no rebalance"
         assert led.states == [State.STABLE]
         assert settled() == owners
-
-
-def renewals(led: InstanceHarness, seen: dict[int, set[float]]) -> int:
-    """The most logins after the first that one open connection has had. `seen`: when each connection logged in."""
-    (runner,) = led.service.runners.values()
-    for connection in list(runner._transport._connections._conns.values()):
-        session = connection._reauth
-        if connection.connected and session.session_lifetime_ms:
-            seen.setdefault(id(connection), set()).add(session.authenticated_at)
-    return max((len(times) for times in seen.values()), default=0) - 1
 
 
 @pytest.mark.parametrize("mechanism", ["scram-sha-512", "oauthbearer", "mtls"])

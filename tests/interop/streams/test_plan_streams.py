@@ -9,11 +9,11 @@ import pytest
 from tests.interop.support.bellwether import Bellwether, run_to_end
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
+from tests.interop.support.reported import configured, reported
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_led import generation_of, sending, settings_of
 from tests.interop.support.streams_load import Load
-from tests.interop.test_plan_and_doctor import configured, reported
 
 SETTLE_S = 240
 
