@@ -74,6 +74,7 @@ def test_a_lost_rack_without_standbys_restores_its_tasks(policy: str) -> None:
     assert made[-1].decision.probing_at_ms is None
 
 
+@pytest.mark.slow
 def test_a_lost_process_with_standbys_moves_to_where_the_state_is_and_restores_new_standbys_only() -> None:
     present, holdings = application("az1", "az2", "az3", standbys=1)
     lost = present.plan.view.processes[0]

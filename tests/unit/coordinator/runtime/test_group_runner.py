@@ -37,6 +37,7 @@ from bellwether_kafka.coordinator.telemetry import log_decision
 from bellwether_kafka.coordinator.telemetry.event_records import decision_record
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.support.describing_brokers import DescribingBrokers
 from tests.unit.coordinator.membership.playbook import ME, Play
 from tests.unit.coordinator.planning.test_consumer_kind import Reader
 
@@ -236,21 +237,6 @@ class Followed:
     forget = follow
 
 
-class Brokers:
-    """Answers DescribeGroups with one after the other, and then with the last."""
-
-    def __init__(self, *answers: DescribeAnswer | Exception) -> None:
-        self.answers = list(answers)
-        self.asked = 0
-
-    async def describe_group(self, group_id: str) -> DescribeAnswer:
-        answer = self.answers[min(self.asked, len(self.answers) - 1)]
-        self.asked += 1
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
 GIVEN = {"a": (0, 2), "b": (1, 3)}
 AT_REST = DescribeAnswer(
     0,
@@ -277,24 +263,24 @@ async def test_a_leader_that_returns_asks_again_for_what_members_hold_after_an_e
     trouble: DescribeAnswer | Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recollection, "AGAIN_S", 0.01)
-    group, brokers = Resting(), Brokers(trouble, trouble, AT_REST)
+    group, brokers = Resting(), DescribingBrokers(trouble, trouble, AT_REST)
     await group.begin()
     group.planner.forget()
     group.runner._transport = brokers
     member = group.runner.membership
     await group.runner._rebuild(RebuildMemory(member.generation, "range", MEMBERS))
-    assert brokers.asked == 3
+    assert len(brokers.asked) == 3
     assert group.planner.kind.memory.find("a") is not None, "what the third answer shows"
     assert group.planner.kind.memory.owner.tolist().count(-1) == 0
 
 
 async def test_nothing_is_rebuilt_for_a_generation_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recollection, "AGAIN_S", 0.01)
-    group, brokers = Resting(), Brokers(DescribeAnswer(0, 14))
+    group, brokers = Resting(), DescribingBrokers(DescribeAnswer(0, 14))
     await group.begin()
     group.runner._transport = brokers
     await group.runner._rebuild(RebuildMemory(group.runner.membership.generation - 1, "range", MEMBERS))
-    assert brokers.asked == 1
+    assert len(brokers.asked) == 1
     assert group.planner.kind.memory.generation == group.runner.membership.generation
 
 

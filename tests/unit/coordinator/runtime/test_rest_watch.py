@@ -16,6 +16,7 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S, RestWatch
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from tests.support.describing_brokers import DescribingBrokers
 from tests.unit.coordinator.membership.playbook import ME, Play
 
 
@@ -35,18 +36,6 @@ class Group:
         self.posted.append(event)
 
 
-class Brokers:
-    def __init__(self, answer: DescribeAnswer | Exception) -> None:
-        self.answer = answer
-        self.asked: list[str] = []
-
-    async def describe_group(self, group_id: str) -> DescribeAnswer:
-        self.asked.append(group_id)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
 def shows(*topics: str, generation: int = -1) -> DescribeAnswer:
     members = DescribedMember(ME, None, message()), DescribedMember("a-2", "a", message(*topics, generation=generation))
     return DescribeAnswer(0, 0, "Stable", "consumer", "range", members)
@@ -55,7 +44,7 @@ def shows(*topics: str, generation: int = -1) -> DescribeAnswer:
 class Watched:
     def __init__(self, answer: DescribeAnswer | Exception, **groups: Group) -> None:
         self.now, self.groups = 0.0, groups
-        self.brokers = Brokers(answer)
+        self.brokers = DescribingBrokers(answer)
         self.seen: list[str] = []
         on_shown = [lambda group, _: self.seen.append(group)]
         self.watch = RestWatch(groups, self.brokers, on_shown, clock=lambda: self.now)
@@ -77,7 +66,7 @@ def test_a_static_member_with_another_topic_is_noticed_within_seconds_and_once()
     assert watched.wanted == [("orders", "static member a has returned and subscribes to u, too")]
     assert 10 <= len(watched.brokers.asked) <= 12, "requests a minute"
     assert watched.seen[0] == "orders"
-    watched.brokers.answer = shows("t", "v")
+    watched.brokers.answers = [shows("t", "v")]
     watched.turns(6)
     assert len(watched.wanted) == 2
 
@@ -86,9 +75,9 @@ def test_the_same_change_is_noticed_again_after_the_member_has_been_as_planned()
     """In between the member was gone for long enough, or an order kept the rebalance off."""
     watched = Watched(shows("t", "u"), orders=Group())
     watched.turns(6)
-    watched.brokers.answer = shows("t")
+    watched.brokers.answers = [shows("t")]
     watched.turns(6)
-    watched.brokers.answer = shows("t", "u")
+    watched.brokers.answers = [shows("t", "u")]
     watched.turns(6)
     assert len(watched.wanted) == 2
 
@@ -110,7 +99,7 @@ def test_two_processes_under_one_instance_id_are_named_with_their_hosts_once() -
         topics, host = (("t",), "/10.0.0.1") if turn % 2 else (("t", "u"), "/10.0.0.2")
         own, other = shows(*topics).members
         other = replace(other, member_id=f"a-{turn}", client_id="checkout", client_host=host)
-        watched.brokers.answer = replace(shows(), members=(own, other))
+        watched.brokers.answers = [replace(shows(), members=(own, other))]
         watched.turns(6)
     (duel,) = [event.reason for event in group.posted if isinstance(event, WorkSuspected)]
     for words in ("'a'", "/10.0.0.1", "/10.0.0.2", "checkout", "subscribes to t, u"):
@@ -124,7 +113,7 @@ def test_a_pod_that_is_made_anew_again_and_again_is_no_duel() -> None:
     for turn in range(12):
         own, other = shows("t").members
         other = replace(other, member_id=f"a-{turn}", client_host=f"/10.0.0.{turn}")
-        watched.brokers.answer = replace(shows(), members=(own, other))
+        watched.brokers.answers = [replace(shows(), members=(own, other))]
         watched.turns(6)
     assert group.posted == []
 
@@ -132,7 +121,7 @@ def test_a_pod_that_is_made_anew_again_and_again_is_no_duel() -> None:
 def test_ten_ordinary_restarts_cause_no_rebalance() -> None:
     watched = Watched(shows("t"), orders=Group())
     for generation in range(10):
-        watched.brokers.answer = shows("t", generation=generation)
+        watched.brokers.answers = [shows("t", generation=generation)]
         watched.turns(6)
     assert watched.wanted == []
 
