@@ -144,6 +144,7 @@ def test_no_policy_is_recommended_of_which_no_rebalance_could_be_planned(tmp_pat
     assert ended.stderr.startswith("No recorded rebalance could be planned by kafka, streams-ha"), ended.stderr
 
 
+@pytest.mark.slow
 def test_applications_beside_consumer_groups_are_replayed_by_name(tmp_path: Path) -> None:
     write_history(tmp_path / "h", [*recorded("kafka"), *consumers([3, 4])])
     both = RUNNER.invoke(command, ["simulate", "--history", str(tmp_path / "h"), "-o", "json"])

@@ -94,6 +94,7 @@ class TestTime:
         lag = partition([(at_s, 50, 100 if at_s else 0) for at_s in range(0, 105, 5)])
         assert lag.lag_ms == 85_000, "record 50 was written halfway between the refreshes at 0 and 30 s"
 
+    @pytest.mark.slow
     def test_the_past_ends_after_a_day(self) -> None:
         lag = partition([(at_s, 1, 3) for at_s in range(0, 100_000, 300)])
         assert 43_200_000 < (lag.lag_ms_min or 0) <= 86_400_000
@@ -198,6 +199,7 @@ class TestMarker:
         assert only.note == "the last offset may be the marker of a transaction, which no consumer reads, or one record"
         assert (lag.summary().verdict, lag.summary().lag_ms) == (V.UNKNOWN, 0)
 
+    @pytest.mark.slow
     def test_its_time_does_not_grow_after_hours_nor_once_the_rhythm_is_known(self) -> None:
         refreshes = [(at, 99, 99) for at in range(0, 60, 30)] + [(at, 100, 101) for at in range(60, 10_800, 60)]
         summary = lag_of(refreshes).summary()
@@ -265,6 +267,7 @@ class TestRhythm:
     def test_what_waits_since_the_first_refresh_has_not(self) -> None:
         assert partition([(at, 1, 50) for at in range(0, 301, 30)]).verdict is V.STALLED
 
+    @pytest.mark.slow
     def test_a_job_that_runs_each_hour_has_not_stopped_in_between(self) -> None:
         refreshes = [of_one_partition(*refresh) for refresh in every(3_600, 9_000)]
         assert group_lag(*refreshes, owners={}).summary().verdict is V.OK

@@ -123,6 +123,7 @@ class TestOpenTransaction:
         watched.reader.stable_now = None if stable is None else {"t": [stable]}
         return [watched.refresh(committed, end) for _ in range(refreshes)][-1], watched
 
+    @pytest.mark.slow
     def test_it_is_named_where_the_group_has_read_all_before_it(self) -> None:
         lag, _ = self.last(200, 1_663, 200)
         assert lag.summary().verdict is LagVerdict.STALLED

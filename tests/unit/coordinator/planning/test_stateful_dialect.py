@@ -183,6 +183,7 @@ async def test_a_member_that_cannot_be_read_gets_no_task_but_bytes_that_it_can_r
     assert read(sent["odd"]) == ((), StatefulAssignment())
 
 
+@pytest.mark.slow
 async def test_claims_of_tasks_that_do_not_exist_or_run_elsewhere_mean_nothing() -> None:
     group = Group()
     (a,) = await group.settle(Member("a", 1))

@@ -75,6 +75,7 @@ async def test_a_rebalance_that_cannot_be_planned_is_a_failure_and_takes_nothing
         assert steps[2].moved > 0, "it continues from the first plan"
 
 
+@pytest.mark.slow
 async def test_an_unreadable_record_between_equal_rebalances_counts_none_of_them_twice() -> None:
     broken = {"group": "shop", "generation": 2, "decided_at_ms": 2_000, "inputs": b"no inputs"}
     first, again = await recorded((A, B), (A, B))

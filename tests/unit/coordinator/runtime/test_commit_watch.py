@@ -108,6 +108,7 @@ def test_a_group_is_joined_once_its_offsets_have_rested_for_longer_than_a_mirror
     assert "Join" in group.described("Empty")
 
 
+@pytest.mark.slow
 def test_a_mirror_that_copies_every_minute_is_never_refused() -> None:
     group = Watcher(subscribes=True)
     watched = Watched(orders=group)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from bellwether_kafka.assignors.shared import Weights
@@ -218,6 +219,7 @@ def test_a_period_of_records_has_what_the_rebalances_have_cost() -> None:
     assert rows["rack-first"].cross_rack == 0
 
 
+@pytest.mark.slow
 def test_a_period_of_an_application_has_the_costs_of_every_policy() -> None:
     seen = observed_application()
     history = recorded(rebalancing(10, seen), at(20, seen))

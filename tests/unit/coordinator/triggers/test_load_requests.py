@@ -89,6 +89,7 @@ def test_uneven_load_that_a_rebalance_leaves_as_it_was_asks_less_and_less_often(
     run(scenario())
 
 
+@pytest.mark.slow
 def test_a_request_that_led_to_no_rebalance_is_repeated_after_the_same_interval() -> None:
     async def scenario() -> None:
         led = Weighed()
