@@ -249,10 +249,9 @@ docs: setup  ## the pages as a site in .cache/site; a broken link or anchor, or 
 	@echo .cache/site/index.html
 
 SAMPLE ?= 300
-SEED ?= 1
 
 mutants: setup  ## do the tests of rings 0 and 1 notice small changes to the product? PARTS=folders for some of it; fails below 85 %
-	$(BIN)/python -m tests.lab.mutants --sample $(SAMPLE) --seed $(SEED) $(PARTS)
+	$(BIN)/python -m tests.lab.mutants --sample $(SAMPLE) --seed $(or $(SEED),1) $(PARTS)
 
 .PHONY: package
 package: setup  ## the source archive, and the wheel made from it, into dist/
