@@ -27,7 +27,6 @@ pytestmark = pytest.mark.embedded
 ON_A_TERMINAL = """
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import main
-from tests.interop.test_init import TwoGroups
 kafka.Transport = TwoGroups
 main()
 """

@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.telemetry import ObservedRebalances, ObservedS
 from bellwether_kafka.pipeline.tables import TABLES, Options
 from tests.pipeline.spark import NOW_MS, SCHEMAS, as_dicts, kafka_rows, local_spark
 from tests.support.lags import group_lag, sample
-from tests.unit.coordinator.web.test_observed import SKEWED, member, observed_group
+from tests.support.observed_groups import SKEWED, member, observed_group
 
 pytestmark = pytest.mark.timeout(600)
 

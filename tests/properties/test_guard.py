@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bellwether_kafka.coordinator.guard.members import SETTLED_S, Identity, SeenMembers, belonging, updated
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, subscribed, thread_id
+from tests.support.described_members import GROUP, P1, P2, subscribed, thread_id
 
 HOSTS = ("/10.0.0.1", "/10.0.0.2")
 OWN, THEIRS = "own", "theirs"

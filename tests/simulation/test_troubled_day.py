@@ -17,7 +17,7 @@ from tests.simulation import SEEDS
 from tests.simulation.applications import INPUT, RECORDS
 from tests.simulation.checks import ViolationError
 from tests.simulation.hand_back_checks import BEGINNING as HANDED_BACK
-from tests.simulation.scenes.test_rolling import dynamic
+from tests.simulation.scenes.chosen_seeds import dynamic
 from tests.simulation.streams import Process
 from tests.simulation.working import COMMIT_S, Pace, Work
 from tests.simulation.world import World

@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.membership import Code, MembershipConfig, core
 from bellwether_kafka.coordinator.planning import Planner
 from bellwether_kafka.coordinator.triggers import StreamsWatch
 from tests.simulation.checks import ViolationError
-from tests.simulation.scenes.test_absences import applications
+from tests.simulation.scenes.chosen_seeds import applications
 from tests.simulation.self_assigned import Mirror, to_lead
 from tests.simulation.villains import VILLAINS, approached_slowly, changed, led, lived_through, suitable
 from tests.simulation.world import World

@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from subprocess import CompletedProcess
 from typing import Any
 
+import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -16,9 +18,10 @@ from bellwether_kafka.coordinator import control, kafka
 from bellwether_kafka.coordinator.control import Record
 from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Failure, Node, Request, RequestFailed
-from bellwether_kafka.coordinator.observation import GroupObserver, Observation
+from bellwether_kafka.coordinator.observation import GroupObserver, Observation, Shadow
 from bellwether_kafka.coordinator.planning import Application
 from tests.support.commands import bellwether
+from tests.support.decided_groups import decided, member
 
 NOWHERE, CONTROL_TOPIC = "127.0.0.1:1", "bellwether-control"
 NODE = Node(1, "127.0.0.1", 1)
@@ -138,3 +141,11 @@ def page(*texts: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join(10)
+
+
+SEEN = Observation("g", "classic", "Stable", "range", 0)
+
+
+def consumers(*owner: int, name: str = "g") -> Observation:
+    shadow = Shadow.of(decided(member("a-1", None), member("b-1", None)), np.array(owner, dtype=np.int32))
+    return replace(SEEN, group_id=name, shadow=shadow)

@@ -29,7 +29,7 @@ from tests.command_lines import bare, understood
 from tests.get_started_pages import FOLDER, PAGES, fenced
 from tests.paths import DOCS, ROOT
 from tests.support.commands import bellwether
-from tests.unit.coordinator.cli.test_readme import SHOWN
+from tests.support.readme_group import SHOWN
 
 BROKERS = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "broker-1:9092"}
 TOOLS = {"export", "bellwether", "curl", "grep", "java", "sh"}

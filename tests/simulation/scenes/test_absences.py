@@ -12,15 +12,10 @@ from tests.simulation.checks import ViolationError
 from tests.simulation.run import must_lead, must_settle
 from tests.simulation.scenes import absences
 from tests.simulation.scenes.absences import chaos, guarded, restarted
+from tests.simulation.scenes.chosen_seeds import applications
 from tests.simulation.world import World
 
 CHAOTIC = SEEDS // 2
-
-
-def applications(count: int) -> list[int]:
-    """The first seeds of applications with several processes."""
-    several = (seed for seed in range(1_000) if (w := World(seed)).streams and len(w.processes) > 1)
-    return [seed for seed, _ in zip(several, range(count), strict=False)]
 
 
 @contextmanager

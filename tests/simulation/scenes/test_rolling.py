@@ -6,18 +6,13 @@ import pytest
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from tests.simulation import SEEDS
+from tests.simulation.scenes.chosen_seeds import dynamic
 from tests.simulation.scenes.rolling import led_by_a_member, rolled
-from tests.simulation.scenes.test_absences import applications
 from tests.simulation.world import World
 
 # Each member has an id before which none can come, once in sixteen, and then leads after a leader that is restarted.
 # Of 115 applications 114 were led within three rolling restarts, and one, of six threads, within five.
 CYCLES_MAX = 8
-
-
-def dynamic(count: int) -> list[int]:
-    """Seeds of applications whose members have no instance ids."""
-    return [seed for seed in applications(count) if not any(m.instance_id for m in World(seed).members)]
 
 
 def cycles_until_led(seed: int) -> int:

@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.consumer import POLICIES, broker_side, changed, 
 from bellwether_kafka.assignors.java import computed_map_order, hash_map_order, string_hash
 from bellwether_kafka.assignors.shared import Change, Memory
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES
-from tests.unit.assignors.consumer.test_whatif import CLUSTER, group, settled
+from tests.support.settled_group import CLUSTER, group, settled
 
 
 def member(

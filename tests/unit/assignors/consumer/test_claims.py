@@ -18,8 +18,8 @@ from bellwether_kafka.assignors.shared import (
     RawGroup,
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.support.decisions import settle
 from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.consumer.test_decide import settle
 from tests.unit.assignors.consumer.wire import (
     LiveMember,
     given,

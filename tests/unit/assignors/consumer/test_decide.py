@@ -1,17 +1,16 @@
 """A rebalance from bytes to bytes: groups of many languages, bad members, frozen topics, pending partitions, memory."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.consumer import Policy, decide
-from bellwether_kafka.assignors.consumer.validate import validate
-from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory
+from bellwether_kafka.assignors.shared import Decision, Memory
 from bellwether_kafka.protocol.bulk import owner_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.support.decisions import settle
 from tests.unit.assignors.consumer.scenes import KAFKA, T6, claimed_by, cluster_of, tps
 from tests.unit.assignors.consumer.wire import (
     EMPTY_ASSIGNMENT,
@@ -26,24 +25,6 @@ from tests.unit.assignors.consumer.wire import (
     sticky_v1,
     subscription,
 )
-
-
-def settle(
-    members: Sequence[LiveMember], cluster: ClusterView, memory: Memory, policy: Policy = KAFKA, generation: int = 1
-) -> tuple[Sequence[LiveMember], Decision, list[Decision]]:
-    """Rebalances until nothing is pending; checks on the way that no partition has two consumers."""
-    rebalances: list[Decision] = []
-    while not rebalances or rebalances[-1].followup:
-        assert len(rebalances) < 4
-        decision = decide(live_group(members, generation + len(rebalances)), cluster, memory, policy, now_ms=0)
-        assert validate(decision.plan.group, decision.cluster, decision.plan.target) == ()
-        consumer = {tp: m.member_id for m in members if m.cooperative for tp in m.owned}
-        for member, partitions in given(decision).items():
-            assert all(consumer.get(tp, member) == member for tp in partitions)
-        members = [m.after(decision) for m in members]
-        memory = decision.plan.memory
-        rebalances.append(decision)
-    return members, rebalances[-1], rebalances
 
 
 def test_every_member_id_has_an_assignment_and_bellwethers_own_is_empty() -> None:

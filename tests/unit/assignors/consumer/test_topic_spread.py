@@ -8,8 +8,8 @@ import pytest
 from bellwether_kafka.assignors.consumer import TOPIC_BALANCE, Policy
 from bellwether_kafka.assignors.consumer.topic_spread import spread_topics, unevenness
 from bellwether_kafka.assignors.shared import NOBODY, GroupView, Memory
+from tests.support.decisions import settle
 from tests.unit.assignors.consumer.scenes import cluster_of, members_of
-from tests.unit.assignors.consumer.test_decide import settle
 from tests.unit.assignors.consumer.wire import LiveMember
 
 CLUSTER = cluster_of({"busy": 4, "quiet": 4})

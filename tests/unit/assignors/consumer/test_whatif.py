@@ -3,21 +3,10 @@
 import pytest
 
 from bellwether_kafka.assignors.consumer import Policy, changed, rebalances, score, whatif
-from bellwether_kafka.assignors.shared import NOBODY, Change, ClusterView, Memory, RawGroup, RawMember, WhatIfError
+from bellwether_kafka.assignors.shared import NOBODY, Change, Memory, RawGroup, RawMember, WhatIfError
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from tests.support.settled_group import CLUSTER, POLICY, group, settled
 from tests.unit.assignors.consumer.scenes import cluster_of
-
-CLUSTER = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"]] * 4, "users": [["az1"], ["az2"]]})
-POLICY = Policy("kafka")
-
-
-def group(*racks: str, protocol: str = "cooperative-sticky") -> RawGroup:
-    blobs = [ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode() for rack in racks]
-    return RawGroup("g", 1, protocol, tuple(RawMember(f"m{i}", None, b) for i, b in enumerate(blobs)), frozenset())
-
-
-def settled(raw: RawGroup) -> Memory:
-    return rebalances(raw, CLUSTER, Memory.empty(), POLICY, 0)[-1].plan.memory
 
 
 @pytest.mark.parametrize("protocol", ["cooperative-sticky", "sticky", "range"])

@@ -14,9 +14,7 @@ from bellwether_kafka.assignors.consumer import Policy, decide
 from bellwether_kafka.assignors.shared import ClusterView, Memory, Weights
 from bellwether_kafka.coordinator.assessment import (
     Assessment,
-    GhostRefreshes,
     Prices,
-    assess_refreshes,
     configuration_to_lead,
     grids,
     lines,
@@ -37,26 +35,9 @@ from bellwether_kafka.coordinator.observation import (
 )
 from bellwether_kafka.coordinator.settings import load
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.support.assessed import PRICES, crossed, reported
+from tests.support.restored_application import application
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
-from tests.unit.assignors.streams.test_whatif import application
-
-CLUSTER = ClusterView.of({"t": [["az1"], ["az1"], ["az2"], ["az2"]]})
-MEGABYTE = Weights({TopicPartition("t", p): 1e6 for p in range(4)})
-SEEN = (("a", ("t",), "az1"), ("b", ("t",), "az2"))
-PRICES = Prices(MEGABYTE, per_gb=0.02, currency="EUR", near=False)
-
-
-def crossed(group: str = "g") -> Observation:
-    """Two members, each of which reads the partitions of the other's rack."""
-    members = [LiveMember(*fields) for fields in SEEN]
-    now = decide(live_group(members, 2, "range"), CLUSTER, Memory.empty(), Policy(), 0)
-    owner = np.array([1, 1, 0, 0], dtype=np.int32)
-    seen = tuple(ObservedMember(name, None, name, "/h", rack, topics) for name, topics, rack in SEEN)
-    return Observation(group, "classic", "Stable", "range", 0, seen, shadow=Shadow.of(now, owner))
-
-
-def reported(seen: Observation, prices: Prices) -> Assessment:
-    return assess_refreshes([seen], prices, GhostRefreshes(seen.group_id))
 
 
 def row(rows: tuple[PolicyRow, ...], policy: str) -> PolicyRow:

@@ -6,23 +6,15 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from bellwether_kafka.coordinator.assessment import ConversionFacts, ConversionPlan, plan_conversion
+from bellwether_kafka.coordinator.assessment import ConversionPlan, plan_conversion
 from bellwether_kafka.coordinator.assessment.model import PolicyRow
 from bellwether_kafka.coordinator.observation import Observation, Shadow
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
-from tests.unit.assignors.streams.test_whatif import application
-from tests.unit.coordinator.assessment.test_assess import PRICES, crossed
+from tests.support.assessed import PRICES, READY, crossed
+from tests.support.restored_application import application
 
 STOP_FIRST = "Stop all members first, and start them with the protocol."
 
-READY = ConversionFacts(
-    seen=crossed(),
-    obstacles=(),
-    led=True,
-    broker_version=(4, 3),
-    features={"group.version": 1, "streams.version": 1},
-    migration={1: "BIDIRECTIONAL", 2: "bidirectional"},
-)
 DENIED = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 

@@ -13,8 +13,7 @@ from bellwether_kafka.coordinator.assessment import (
 )
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Unknown
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.coordinator.assessment.test_assess import crossed
-from tests.unit.coordinator.assessment.test_conversion import READY
+from tests.support.assessed import READY, crossed
 
 SETTLED_REFRESHES = 3
 

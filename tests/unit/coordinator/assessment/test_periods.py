@@ -11,9 +11,9 @@ from bellwether_kafka.coordinator.assessment.periods import period_of_refreshes,
 from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.replay import History
-from tests.unit.coordinator.observation.test_rebalances import observed_member, refresh
-from tests.unit.coordinator.replay.test_policy_replay import LOADS, recorded, traffic
-from tests.unit.coordinator.replay.test_rebalance_replay import recorded as led
+from tests.support.observed import observed_member, refresh
+from tests.support.recorded_consumers import LOADS, recorded, traffic
+from tests.support.recorded_leads import recorded as led
 
 STORM_MS = 600_000
 

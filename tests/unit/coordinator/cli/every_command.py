@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.cli import Exit, app, read_groups
 from bellwether_kafka.coordinator.replay import write_history
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.support.commands import bellwether
-from tests.unit.coordinator.replay.test_rebalance_replay import recorded
+from tests.support.recorded_leads import recorded
 
 FORMAT = 1
 

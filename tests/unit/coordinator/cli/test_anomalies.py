@@ -11,8 +11,8 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMem
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.observed import tp
 from tests.unit.coordinator.cli.described import GROUPS, Described
-from tests.unit.coordinator.observation.test_observation import tp
 
 pytestmark = pytest.mark.embedded
 

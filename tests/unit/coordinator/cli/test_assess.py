@@ -20,9 +20,9 @@ from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, Consu
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.recorded_consumers import LOADS, traffic
+from tests.support.recorded_leads import recorded
 from tests.unit.coordinator.cli.described import Described
-from tests.unit.coordinator.replay.test_policy_replay import LOADS, traffic
-from tests.unit.coordinator.replay.test_rebalance_replay import recorded
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from bellwether_kafka.coordinator.cli import app, replay
 from bellwether_kafka.coordinator.replay import write_history
-from tests.unit.coordinator.replay.test_policy_replay import LOADS, recorded, traffic
+from tests.support.recorded_consumers import LOADS, recorded, traffic
 
 RUNNER = CliRunner()
 

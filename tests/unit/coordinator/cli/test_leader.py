@@ -23,10 +23,9 @@ from bellwether_kafka.coordinator.settings import Settings, load
 from bellwether_kafka.coordinator.topology import write_topology
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.support.commands import bellwether
-from tests.support.shown_groups import ShownGroups
+from tests.support.decided_groups import CLUSTER, decided, member
+from tests.support.shown_groups import ShownGroups, consumers
 from tests.unit.assignors.streams.world import SHOP, Thread, group, led
-from tests.unit.coordinator.cli.test_plan import consumers
-from tests.unit.coordinator.web.test_picture import CLUSTER, decided, member
 
 NOW_MS = 1_000
 PAIR = (member("a-1", None), member("b-1", None))

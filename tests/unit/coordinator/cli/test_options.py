@@ -6,8 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator.cli import Exit
 from tests.support.commands import bellwether
-from tests.support.shown_groups import ShownGroups
-from tests.unit.coordinator.cli.test_plan import consumers
+from tests.support.shown_groups import ShownGroups, consumers
 
 ENTRIES = """
 [kafka]

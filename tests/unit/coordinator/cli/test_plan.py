@@ -2,25 +2,17 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from bellwether_kafka.coordinator.observation import Observation, Shadow
-from tests.support.shown_groups import ShownGroups, page
-from tests.unit.coordinator.observation.test_absence_cost import application
-from tests.unit.coordinator.web.test_picture import decided, member
+from tests.support.absent_copies import application
+from tests.support.shown_groups import SEEN, ShownGroups, consumers, page
 
-SEEN = Observation("g", "classic", "Stable", "range", 0)
 METRICS = """# HELP bellwether_streams_restore_records_per_second Median rate.
 # TYPE bellwether_streams_restore_records_per_second gauge
 bellwether_streams_restore_records_per_second{group="g"} 1500.0
 bellwether_streams_restore_records_per_second{group="new"} NaN
 """
-
-
-def consumers(*owner: int, name: str = "g") -> Observation:
-    shadow = Shadow.of(decided(member("a-1", None), member("b-1", None)), np.array(owner, dtype=np.int32))
-    return replace(SEEN, group_id=name, shadow=shadow)
 
 
 def tasks(name: str = "g") -> Observation:

@@ -16,10 +16,10 @@ import pytest
 from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.control import AppliedPlan, InstanceHeartbeat, decode
 from bellwether_kafka.coordinator.observation import Observation, Shadow
+from tests.support.absent_copies import application
 from tests.support.documented import undocumented
+from tests.support.observed_groups import SKEWED
 from tests.support.shown_groups import ShownGroups
-from tests.unit.coordinator.observation.test_absence_cost import application
-from tests.unit.coordinator.web.test_observed import SKEWED
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator.cli import topic_weights
 from bellwether_kafka.coordinator.cli.topic_weights import TopicWeights
 from bellwether_kafka.coordinator.settings import WeightSettings
+from bellwether_kafka.coordinator.telemetry.weight_reader import key_of
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.support.embedded_brokers import EmbeddedCluster
-from tests.unit.coordinator.telemetry.test_weights import key_of, record
+from tests.support.weight_records import record
 
 pytestmark = pytest.mark.embedded
 

@@ -19,23 +19,16 @@ from bellwether_kafka.coordinator.control.absence import AbsenceUpdate, left_beh
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import (
     PROTOCOL,
-    ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     StatefulSubscription,
 )
 from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
-from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread
-
-WORK = ConsumerProtocolAssignment(0, (TopicPartition("in", 0), TopicPartition("in", 1))).encode()
-OTHER = plain("other", "app-2")
+from tests.support.controlled import OTHER, named, working
+from tests.support.described_members import GROUP, P1, P2, plain, thread
 
 
 def order(where: str, until: Until = Until.BACK) -> PlacementOrder:
     return PlacementOrder(PlacementKind.EVACUATE, GROUP, "*", where, "eve", 1_000, 601_000, until=until)
-
-
-def working(member: DescribedMember) -> DescribedMember:
-    return replace(member, assignment=WORK)
 
 
 def static(member_id: str, instance_id: str) -> DescribedMember:
@@ -117,11 +110,6 @@ def test_of_several_members_with_one_name_none_is_removed_when_another_comes() -
     scenario.shows(plain("a"), plain("b"))
     update = scenario.shows(plain("a"), plain("b"), plain("c"), state="PreparingRebalance")
     assert (update.ended, update.remove) == ("it is back", ())
-
-
-def named(member_id: str, number: int) -> DescribedMember:
-    """A thread of an application with client.id=orders-1."""
-    return replace(thread(member_id, P1, number), client_id=f"orders-1-StreamThread-{number}-consumer")
 
 
 def test_each_thread_that_was_empty_and_did_not_leave_is_removed_when_its_successor_joins() -> None:

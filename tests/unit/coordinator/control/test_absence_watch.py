@@ -27,9 +27,8 @@ from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.control.absence_watch import MOVING_POLL_S, POLL_S
 from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure
-from tests.unit.coordinator.control.test_absence import OTHER, named, working
-from tests.unit.coordinator.control.test_controller import Group
-from tests.unit.coordinator.ghosts.test_proof import plain
+from tests.support.controlled import OTHER, Group, named, working
+from tests.support.described_members import plain
 
 ORDER = PlacementOrder(
     PlacementKind.EVACUATE, "orders", "*", "member:app-1", "eve", 1_000, 601_000, "new disks", until=Until.BACK

@@ -19,8 +19,7 @@ from bellwether_kafka.coordinator.control import (
     decode,
     encode,
 )
-from tests.unit.coordinator.control.test_controller import Group
-from tests.unit.coordinator.control.test_release import Kept
+from tests.support.controlled import Group, Kept
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 
 NOW_MS = 1_000_000_000

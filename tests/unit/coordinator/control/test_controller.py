@@ -13,17 +13,14 @@ from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import (
     EVERYBODY,
-    NO_ORDERS,
     Absence,
     Controller,
     ControlReport,
     ControlSettings,
     ControlTopic,
     ControlTopicError,
-    GroupOrders,
     InstanceHeartbeat,
     Order,
     OrderKind,
@@ -40,24 +37,16 @@ from bellwether_kafka.coordinator.control.active_role import HEARTBEATS_MISSED, 
 from bellwether_kafka.coordinator.control.records import heartbeat_key
 from bellwether_kafka.coordinator.control.topic import ensure_topic, read_all, write_now
 from bellwether_kafka.coordinator.membership import (
-    ActiveRoleChanged,
-    Event,
     Fatal,
-    GroupMembership,
-    MembershipConfig,
-    MembershipView,
     Note,
     NoteKind,
-    OrdersInForce,
 )
 from bellwether_kafka.coordinator.telemetry import ControlMetrics
+from tests.support.controlled import LIMIT_S, Group, kafka, order, until
 from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.embedded_transport import API_VERSION
-from tests.unit.coordinator.membership.playbook import Play
 
 pytestmark = pytest.mark.embedded
 
-LIMIT_S = 30.0
 FETCH = 1  # Kafka's key of the request
 HEARTBEAT_S = 0.5  # three silent heartbeats must not pass on a busy machine
 
@@ -75,79 +64,14 @@ def topic(brokers: EmbeddedCluster, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def kafka(brokers: EmbeddedCluster) -> dict[str, str]:
-    return {"bootstrap.servers": brokers.bootstrap, **API_VERSION}
-
-
-def order(kind: OrderKind = OrderKind.LEAVE, seconds: float = 600, target: str = "orders") -> Order:
-    now_ms = int(time.time() * 1000)
-    return Order(kind, target, "eve", now_ms, now_ms + int(seconds * 1000))
-
-
 def read_now(brokers: EmbeddedCluster, topic: str) -> dict[str, Record]:
     """As a command, which has no event loop of its own."""
     with ThreadPoolExecutor(1) as command:
         return command.submit(read_all, kafka(brokers), topic, LIMIT_S).result()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in other threads and on brokers
-            await asyncio.sleep(0.01)
-
-
 EVACUATION = PlacementOrder(PlacementKind.EVACUATE, "g8", "*", "member:a/b", "eve", 0, 10**15, until=Until.BACK)
 EMPTIED = Absence("g8", "member:a/b", 0, 10**15, Stage.EMPTY, 0)
-
-
-class Group:
-    """One group of an instance: a membership that gets what the controller posts."""
-
-    def __init__(self, *, standby: bool) -> None:
-        self.machine = GroupMembership(
-            MembershipConfig("orders", instance_id="bellwether", standby=standby, subscribes=True)
-        )
-        self.posted: list[Event] = []
-        self.orders = NO_ORDERS
-        self.ordered: list[str] = []
-        self.fatal: Fatal | None = None
-
-    @property
-    def membership(self) -> MembershipView:
-        return self.machine.view
-
-    def post(self, event: Event) -> None:
-        self.posted.append(event)
-        self.machine.handle(event, 0.0)
-
-    policy = "rack-first"
-    rules_refused = ""
-    digest = ""
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        return self.orders.rules
-
-    def follow(self, orders: GroupOrders, news: str) -> None:
-        if orders.on_membership != self.orders.on_membership:
-            self.post(OrdersInForce(**orders.on_membership))
-        if not orders.places_as(self.orders):
-            self.ordered.append(news)
-        self.orders = orders
-
-    def begin_rebalance(self, order: str) -> None:
-        self.ordered.append(order)
-
-    def lead(self) -> None:
-        """As if the broker had said so."""
-        play = Play(instance_id="bellwether").deciding().planned().synced()
-        self.machine = play.machine
-
-    def given(self) -> OrdersInForce | None:
-        return next((event for event in reversed(self.posted) if isinstance(event, OrdersInForce)), None)
-
-    def turn(self) -> str:
-        return next((e.reason for e in reversed(self.posted) if isinstance(e, ActiveRoleChanged) and e.active), "")
 
 
 class Instance:

@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.control.controlled_groups import ControlledGroup
 from bellwether_kafka.coordinator.control.group_roles import HAND_OVER_S, GroupRoles
 from bellwether_kafka.coordinator.membership import ActiveRoleChanged
-from tests.unit.coordinator.control.test_controller import Group
+from tests.support.controlled import Group
 
 
 class Roles:

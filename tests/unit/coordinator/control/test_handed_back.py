@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.control.handed_back import LIMIT_MS, HandedBac
 from bellwether_kafka.coordinator.control.local import HandBackFile, state_folder
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import HandBackRemembered, State, StepAsideWanted
-from tests.unit.coordinator.control.test_controller import Group, until
+from tests.support.controlled import Group, until
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 
 NOW_MS = 1_800_000_000_000

@@ -1,43 +1,18 @@
 """When a release ends: members have joined, and are not those that were there when it was ordered."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import pytest
 
-from bellwether_kafka.coordinator.control import NO_END_MS, Controller, ControlSettings, Order, OrderKind, Record
+from bellwether_kafka.coordinator.control import NO_END_MS, Controller, ControlSettings, Order, OrderKind
 from bellwether_kafka.coordinator.control.controller import RELEASE_MS_MIN
-from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import NotLeading, OrdersInForce
-from tests.unit.coordinator.control.test_controller import Group
+from tests.support.controlled import Group, Kept
 from tests.unit.coordinator.membership.playbook import Play, seen
 
 ORDERED_MS = 1_000_000_000
 RELEASE = Order(OrderKind.RELEASE, "orders", "eve", ORDERED_MS, NO_END_MS, "reset")
 DAY_MS = 86_400_000
-
-
-@dataclass
-class Kept:
-    """Records in memory: what is written can be read at once."""
-
-    records: dict[str, Record] = field(default_factory=dict)
-    topic: str = "control"
-
-    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
-        for key, record in self.records.items():
-            on_record(key, record)
-        on_caught_up()
-
-    def write(self, record: Record) -> None:
-        self.records[record.key] = record
-
-    def withdraw(self, key: str) -> None:
-        self.records.pop(key, None)
-
-    async def close(self) -> None:
-        """Nothing is open."""
 
 
 class Released:

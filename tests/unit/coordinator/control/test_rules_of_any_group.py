@@ -6,7 +6,7 @@ from collections.abc import Callable
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import Controller, ControlSettings, PlacementKind, PlacementOrder, Record
 from bellwether_kafka.coordinator.control.controller import UNOBSERVED_S, UNREAD_S
-from tests.unit.coordinator.control.test_controller import Group
+from tests.support.controlled import Group
 
 NOW_S = 1_000.0
 EVACUATE = PlacementOrder(

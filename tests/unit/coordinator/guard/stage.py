@@ -9,10 +9,11 @@ from typing import Any
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard.attend import Attendance
 from bellwether_kafka.coordinator.guard.guard_options import GuardOptions
+from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.coordinator.ghosts.test_proof import GROUP
+from tests.support.described_members import GROUP
 from tests.unit.coordinator.guard.world import Brokers, Process
 
 NAMED = GuardOptions(GROUP, {}, "bellwether-control", client_ids=("app-1",), grace_s=5.0)
@@ -91,3 +92,11 @@ def orders(brokers: Brokers) -> list[tuple[str, bool]]:
     """What was written to the control topic beside heartbeats: the key, and whether it is an order or its
     withdrawal."""
     return [(key.decode(), value is not None) for key, value in brokers.log if not key.startswith(b"beat/")]
+
+
+def of_consumer_protocol(*client_ids: str, state: str = "Stable", host: str = "/10.0.0.1") -> BrokerGroup:
+    members = [
+        BrokerMember(f"m-{number}", None, None, client_id, host, ("orders",), (("orders", (number,)),))
+        for number, client_id in enumerate(client_ids)
+    ]
+    return BrokerGroup(GROUP, "consumer", 0, state=state, epoch=3, assignor="uniform", members=tuple(members))

@@ -6,10 +6,10 @@ import pytest
 
 from bellwether_kafka.coordinator.guard import attend
 from bellwether_kafka.coordinator.guard.member_removal import BETWEEN_FROM_S, BETWEEN_TO_S, until_between_heartbeats_s
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, RemoveMembers, RemoveStreamsMember
+from bellwether_kafka.coordinator.kafka import RemoveMembers, RemoveStreamsMember
 from bellwether_kafka.coordinator.membership import DescribeAnswer
-from tests.unit.coordinator.ghosts.test_proof import GROUP, plain
-from tests.unit.coordinator.guard.stage import NAMED, Stage, killed, stage
+from tests.support.described_members import GROUP, plain
+from tests.unit.coordinator.guard.stage import NAMED, Stage, killed, of_consumer_protocol, stage
 from tests.unit.coordinator.guard.world import Process
 
 
@@ -18,14 +18,6 @@ def test_members_of_a_killed_process_are_removed_and_no_others() -> None:
     message = on.play(killed)
     assert on.brokers.removed == ["a"]
     assert message[-1].startswith("Removed 1 of its 1 members, ")
-
-
-def of_consumer_protocol(*client_ids: str, state: str = "Stable", host: str = "/10.0.0.1") -> BrokerGroup:
-    members = [
-        BrokerMember(f"m-{number}", None, None, client_id, host, ("orders",), (("orders", (number,)),))
-        for number, client_id in enumerate(client_ids)
-    ]
-    return BrokerGroup(GROUP, "consumer", 0, state=state, epoch=3, assignor="uniform", members=tuple(members))
 
 
 def test_members_of_a_group_whose_broker_assigns_are_removed_too() -> None:

@@ -8,7 +8,7 @@ import pytest
 from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
 from bellwether_kafka.coordinator.guard.member_removal import BETWEEN_FROM_S
 from bellwether_kafka.coordinator.kafka import FenceProducer, RemoveMembers
-from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, thread
+from tests.support.described_members import GROUP, P1, P2, thread
 from tests.unit.coordinator.guard.stage import (
     HOLDER,
     WORK,

@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.guard.members import (
     updated,
 )
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, P2, plain, thread, thread_id
+from tests.support.described_members import GROUP, P1, P2, plain, thread, thread_id
 
 LONG_S = 60.0
 STREAMS = Identity(GROUP, process_id=P1)

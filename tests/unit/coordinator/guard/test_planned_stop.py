@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.guard.evacuation import REASON
 from bellwether_kafka.coordinator.kafka import BrokerProtocol, FindLeader
 from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from tests.unit.coordinator.ghosts.test_proof import GROUP, P1, plain, thread
+from tests.support.described_members import GROUP, P1, plain, thread
 from tests.unit.coordinator.guard.stage import (
     NAMED,
     WORK,
@@ -19,12 +19,12 @@ from tests.unit.coordinator.guard.stage import (
     Stage,
     crash,
     heartbeat,
+    of_consumer_protocol,
     ordered,
     orders,
     stage,
     stopped,
 )
-from tests.unit.coordinator.guard.test_attend import of_consumer_protocol
 from tests.unit.coordinator.guard.world import Brokers, Process
 
 LEADER_NOT_AVAILABLE, NOT_LEADER = 5, 6  # the second: NOT_LEADER_OR_FOLLOWER

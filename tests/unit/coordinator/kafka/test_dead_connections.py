@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.coordinator.kafka import Transport, librdkafka_properties
 from bellwether_kafka.coordinator.membership import Join, Node, RequestFailed
 from tests.support.embedded_brokers import EmbeddedCluster
-from tests.unit.coordinator.kafka.test_transport import Mute
+from tests.support.silent_brokers import Mute
 
 ALONE = ("unshare", "--map-root-user", "--net")
 LOOPBACK = "127.0.0.1"

@@ -11,8 +11,10 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import (
     INTERNAL_ERROR,
     Edge,
+    Fatal,
     GroupMembership,
     MembershipConfig,
+    NoteKind,
     SearchTurns,
     State,
 )
@@ -192,3 +194,15 @@ class Play:
             if isinstance(command, membership.Request):
                 self.requests[type(command)] = command.request_id
         return commands
+
+
+UNKNOWN_SERVER_ERROR, UNNAMED_ERROR = -1, 99
+
+
+def fatal_of(play: Play) -> Fatal:
+    (fatal,) = [command for command in play.seen if isinstance(command, Fatal)]
+    return fatal
+
+
+def alerts(play: Play) -> list[str]:
+    return [reason for kind, reason in play.notes() if kind is NoteKind.ALERT]

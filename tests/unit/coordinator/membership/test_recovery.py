@@ -7,7 +7,6 @@ from bellwether_kafka.coordinator.membership import (
     Code,
     Describe,
     Failure,
-    Fatal,
     FindCoordinator,
     Heartbeat,
     HeartbeatAnswer,
@@ -23,16 +22,21 @@ from bellwether_kafka.coordinator.membership import (
     SyncAnswer,
     name_of,
 )
-from tests.unit.coordinator.membership.playbook import ME, NODE, OTHER_NODE, Play, member, seen
+from tests.unit.coordinator.membership.playbook import (
+    ME,
+    NODE,
+    OTHER_NODE,
+    UNKNOWN_SERVER_ERROR,
+    UNNAMED_ERROR,
+    Play,
+    alerts,
+    fatal_of,
+    member,
+    seen,
+)
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCE = 22, 25, 27
-UNKNOWN_SERVER_ERROR, UNNAMED_ERROR = -1, 99
-
-
-def fatal_of(play: Play) -> Fatal:
-    (fatal,) = [command for command in play.seen if isinstance(command, Fatal)]
-    return fatal
 
 
 # ---- finding the coordinator node ------------------------------------------------------------------------------------
@@ -220,10 +224,6 @@ def test_a_login_that_is_refused_while_bellwether_leads_is_reported_once_and_aga
     assert alerts(play) == [reported]
     play.wake().coordinator_found().wake().failed(Heartbeat, Failure.AUTHENTICATION, "SASL said no")
     assert alerts(play) == [reported, reported]
-
-
-def alerts(play: Play) -> list[str]:
-    return [reason for kind, reason in play.notes() if kind is NoteKind.ALERT]
 
 
 def test_a_broker_without_a_request_that_bellwether_needs_may_be_upgraded() -> None:

@@ -8,8 +8,9 @@ from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.health import Check, DoctorFacts, examine
 from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from tests.support.decided_groups import decided, member
 from tests.unit.assignors.streams.world import Thread, group, led
-from tests.unit.coordinator.web.test_picture import decided, member
+from tests.unit.coordinator.membership.takeover.takeover_scenes import ALWAYS_FRONT, client
 
 ROOM = SizeLimit(1_000)
 LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
@@ -51,3 +52,6 @@ def thread(member_id: str, process: int, number: int = 1, active: int = 1) -> Ob
 
 def process(number: int) -> str:
     return f"00112233-4455-6677-8899-{number:012x} (10.0.0.{number})"
+
+
+ALWAYS = client(ALWAYS_FRONT, "always")

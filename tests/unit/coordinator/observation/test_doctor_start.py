@@ -10,6 +10,7 @@ from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.health import CheckVerdict, DoctorFacts, examine
 from bellwether_kafka.coordinator.settings import GroupSettings
 from bellwether_kafka.coordinator.topology import upgrade
+from tests.support.topologies import ANOTHER_TOPIC, MORE_STORES, SWAPPED
 from tests.unit.assignors.streams.world import SHOP as SHOP_TOPOLOGY
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.membership.takeover.takeover_scenes import ids
@@ -22,7 +23,6 @@ from tests.unit.coordinator.observation.doctor_groups import (
     process,
     thread,
 )
-from tests.unit.coordinator.topology.test_upgrade import ANOTHER_TOPIC, MORE_STORES, SWAPPED
 
 
 def test_a_topology_is_as_good_as_its_source() -> None:

@@ -10,15 +10,8 @@ from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import Failure
 from bellwether_kafka.coordinator.observation import LagRefreshes, read_logs
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.coordinator.kafka.test_transport import (
-    FOLLOWER,
-    LEADER,
-    SILENT,
-    AdminOfBrokers,
-    AnsweringBrokers,
-    Sizes,
-)
-from tests.unit.coordinator.observation.test_lag_refreshes import FakeReader
+from tests.support.lag_reader import FakeReader
+from tests.support.silent_brokers import FOLLOWER, LEADER, SILENT, AdminOfBrokers, AnsweringBrokers, Sizes
 
 NO_ADMIN: Any = None
 

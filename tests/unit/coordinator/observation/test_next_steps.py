@@ -6,7 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator.observation import next_steps
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
-from tests.unit.coordinator.observation.test_doctor import consumers
+from tests.unit.coordinator.observation.doctor_groups import consumers
 
 STEPS_MAX = 3
 

@@ -29,25 +29,15 @@ from bellwether_kafka.protocol.messages import (
     ConsumerProtocolSubscription,
     SubscriptionInfo,
 )
-from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
+from bellwether_kafka.protocol.primitives import TaskId
 from tests.support.lags import group_lag, sample
+from tests.support.observed import classic, tp
 from tests.support.own_bytes import own_subscription
 from tests.support.racks import rack_rules
 from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.planning.applications import App
 
 PROCESS = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
-
-
-def tp(*names: str) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(name.rsplit("-", 1)[0], int(name.rsplit("-", 1)[1])) for name in names)
-
-
-def classic(member_id: str, *owned: str, rack: str | None = None) -> DescribedMember:
-    metadata = ConsumerProtocolSubscription(3, ("t",), None, (), 1, rack).encode()
-    return DescribedMember(
-        member_id, None, metadata, ConsumerProtocolAssignment(0, tp(*owned)).encode(), "client", "/127.0.0.1"
-    )
 
 
 def test_members_without_a_rack_have_the_configured_one() -> None:

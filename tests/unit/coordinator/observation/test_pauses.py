@@ -2,38 +2,12 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer import PartitionPlan
-from bellwether_kafka.assignors.shared import NOBODY, Decision, Moves
+from bellwether_kafka.assignors.shared import NOBODY, Moves
 from bellwether_kafka.coordinator.observation import Observation, Pause, Pauses, SeenRebalance, seen_pause
-from bellwether_kafka.coordinator.planning import Cause, CauseKind, PlannedRebalance, Timings
-from tests.unit.coordinator.web.test_picture import decided, member, planned
-
-A, B = member("a-1", None), member("b-1", None)
-COOPERATIVE = "cooperative-sticky"
-
-
-def delivered(
-    at_s: float,
-    before: list[int],
-    owner: list[int],
-    pending: tuple[int, ...] = (),
-    *,
-    why: CauseKind = CauseKind.JOINED,
-    protocol: str = COOPERATIVE,
-    first: bool = False,
-) -> PlannedRebalance[PartitionPlan]:
-    """A rebalance of four partitions that began a second before `at_s` and took half a second more to be sent."""
-    decision: Decision[PartitionPlan] = decided(A, B)
-    held_back = np.isin(np.arange(4), pending)
-    target = replace(decision.plan.target, owner=np.array(owner, dtype=np.int32), pending=held_back)
-    plan = replace(decision.plan, before=np.array(before, dtype=np.int32), target=target)
-    decision = replace(decision, plan=plan, raw=replace(decision.raw, protocol=protocol))
-    timings = Timings(joined_at=at_s, metadata_s=0.1, plan_s=0.2, sync_s=0.2, join_s=1.0)
-    previous = None if first else decision
-    return replace(planned(decision, previous), previous=previous, cause=Cause(why, ""), timings=timings)
+from bellwether_kafka.coordinator.planning import CauseKind
+from tests.support.delivered_plans import COOPERATIVE, delivered
 
 
 def seconds(pauses: tuple[Pause, ...]) -> list[tuple[float, int, CauseKind]]:

@@ -7,20 +7,9 @@ import pytest
 from bellwether_kafka.assignors.shared import Moves
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Rebalances, SeenRebalance
 from bellwether_kafka.coordinator.planning import CauseKind
-from tests.unit.coordinator.observation.test_observation import tp
+from tests.support.observed import observed_member, refresh
 
 LINES_MAX = 50
-
-
-def observed_member(
-    name: str, *owned: str, instance_id: str | None = None, topics: tuple[str, ...] = ("t",)
-) -> ObservedMember:
-    """A member, whose client id is its name up to the hyphen."""
-    return ObservedMember(name, instance_id, name.partition("-")[0], "/h", topics=topics, owned=tp(*owned))
-
-
-def refresh(at_s: int, *members: ObservedMember, state: str = "Stable") -> Observation:
-    return Observation("g", "classic", state, "range", at_s * 1000, members)
 
 
 def rebalances_between(*refreshes: Observation) -> tuple[SeenRebalance, ...]:

@@ -11,8 +11,8 @@ from bellwether_kafka.coordinator.kafka.describe_groups import described_by_brok
 from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
 from bellwether_kafka.coordinator.observation import AnomalyKind
 from bellwether_kafka.coordinator.observation.anomalies import hand_overs
-from tests.unit.coordinator.assessment.test_assess import PRICES, reported
-from tests.unit.coordinator.observation.test_observer import Shared, of_fleet, refreshed
+from tests.support.assessed import PRICES, reported
+from tests.support.observed import Shared, of_fleet, refreshed
 
 
 def member(name: str, epoch: int, has: tuple[int, ...], target: tuple[int, ...], **more: Any) -> BrokerMember:

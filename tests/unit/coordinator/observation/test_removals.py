@@ -13,11 +13,17 @@ from bellwether_kafka.coordinator.membership import (
     SizeLimit,
 )
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Removals, observation, removals
-from tests.unit.coordinator.membership.takeover.takeover_scenes import ALWAYS_FRONT, FIVE, FOUR, FRONT, GROUP, client
-from tests.unit.coordinator.membership.takeover.test_takeover_slow_broker import CROWD
+from tests.unit.coordinator.membership.takeover.takeover_scenes import (
+    ALWAYS_FRONT,
+    CROWD,
+    FIVE,
+    FOUR,
+    FRONT,
+    GROUP,
+)
+from tests.unit.coordinator.observation.doctor_groups import ALWAYS
 
 CONFIG = MembershipConfig("orders")
-ALWAYS = client(ALWAYS_FRONT, "always")
 
 
 def seen(*members: ObservedMember | object, protocol: str = "range", state: str = "Stable") -> Observation:

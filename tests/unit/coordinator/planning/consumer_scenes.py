@@ -39,3 +39,6 @@ MEMBERS = (joined(OWN), joined("a", "t"), joined("b", "t"))
 
 def order(generation: int = 1, seconds: float = 5.0, members: tuple[JoinedMember, ...] = MEMBERS) -> Decide:
     return Decide(generation, "range", members, OWN, time.monotonic() + seconds)
+
+
+UUID, OTHER_UUID = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f", "0b9d1c6e-55aa-4e0b-8c1f-7a2b3c4d5e6f"

@@ -4,39 +4,18 @@ import time
 from dataclasses import replace
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.assignors.shared import ClusterView
 from bellwether_kafka.coordinator.membership import (
-    Decide,
     DescribeAnswer,
-    DescribedMember,
-    JoinedMember,
     RebuildMemory,
     ShownGroup,
 )
 from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, RackRules, Source
-from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.support.racks import rack_rules
-from tests.unit.coordinator.planning.test_consumer_kind import OTHER_UUID, OWN, UUID, Reader
-
-# Every partition has a replica in both racks; the leaders of the first two are in az2.
-CLUSTER = ClusterView.of({"t": [["az2", "az1"]] * 2 + [["az1", "az2"]] * 2})
-V0 = ConsumerProtocolSubscription(0, ("t",)).encode()
-IN_AZ1, IN_AZ2 = f"orders-1-{UUID}", f"orders-2-{OTHER_UUID}"
-MEMBERS = (JoinedMember(OWN, None, V0), JoinedMember(IN_AZ1, None, V0), JoinedMember(IN_AZ2, None, V0))
-BY_HOST = rack_rules(hosts={"10.1.0.0/16": "az1", "10.2.0.0/16": "az2"})
-BY_CLIENT = rack_rules(client_ids={"orders-1": "az1", "orders-2": "az2"})
-SHOWN = (
-    DescribedMember(IN_AZ1, None, client_id="orders-1", client_host="/10.1.0.1"),
-    DescribedMember(IN_AZ2, None, client_id="orders-2", client_host="/10.2.0.1"),
-)
+from tests.support.racked_members import BY_CLIENT, BY_HOST, CLUSTER, IN_AZ1, IN_AZ2, MEMBERS, SHOWN, V0, decide
+from tests.unit.coordinator.planning.consumer_scenes import OWN, Reader
 
 
 def planner(rules: RackRules, policy: str = "rack-first") -> Planner:  # type: ignore[type-arg]  # of consumers
     return Planner("orders", ConsumerKind(Reader(CLUSTER), Policy(policy)), racks=rules)
-
-
-def decide(generation: int, *, dry: bool = False) -> Decide:
-    return Decide(generation, "range", MEMBERS, OWN, time.monotonic() + 5, dry=dry)
 
 
 async def delivered(planning: Planner, generation: int) -> dict[str, set[int]]:  # type: ignore[type-arg]

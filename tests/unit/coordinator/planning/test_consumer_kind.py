@@ -25,9 +25,7 @@ from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.support.rules import under
 from tests.unit.assignors.consumer.wire import LiveMember
-from tests.unit.coordinator.planning.consumer_scenes import MEMBERS, OWN, Reader, joined, order
-
-UUID, OTHER_UUID = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f", "0b9d1c6e-55aa-4e0b-8c1f-7a2b3c4d5e6f"
+from tests.unit.coordinator.planning.consumer_scenes import MEMBERS, OTHER_UUID, OWN, UUID, Reader, joined, order
 
 
 class Hanging:

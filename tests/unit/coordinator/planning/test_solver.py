@@ -17,8 +17,8 @@ from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
 from bellwether_kafka.coordinator.planning import ConsumerKind, PlannedRebalance, Planner, Solver, Source, foreign_code
 from bellwether_kafka.coordinator.planning.solver import LARGE_PARTITIONS
 from bellwether_kafka.coordinator.planning.solver_worker import Job
+from tests.unit.coordinator.planning.consumer_scenes import Reader, order
 from tests.unit.coordinator.planning.plugins_gone_wrong import Dies, Eats, Hangs, Plugin, Raises, ShowsItsProcess
-from tests.unit.coordinator.planning.test_consumer_kind import Reader, order
 
 START_S = 30.0
 
@@ -133,7 +133,6 @@ import asyncio
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.solver_worker import Job
 from bellwether_kafka.coordinator.planning.solver_worker import Job
-from tests.unit.coordinator.planning.test_solver import _slow
 
 async def run():
     solver = Solver("subject", always=True)

@@ -13,36 +13,15 @@ from bellwether_kafka.assignors.streams import TaskPlan, report
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.coordinator.planning import (
     CauseKind,
-    Chosen,
     PlannedRebalance,
-    Source,
-    Timings,
-    WatchedTopics,
     cause,
 )
 from bellwether_kafka.coordinator.telemetry import Metrics, StreamsMetrics, log_decision, logs
+from tests.support.reported_application import FIRST, GROWN, ONE_STANDBY, A, B, C, planned
 from tests.unit.assignors.streams.world import NOW_MS, Thread, always, group, led, placed
 
-A, B, C = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
 WARMUP_LAG = "bellwether_streams_warmup_lag_records"
-ONE_STANDBY = AssignmentConfigs(num_standby_replicas=1)
 WARMING = always(replace(placed([0, 1, 0, 1, 0, 1, 0, 1], [(4, 1)], probing=True), warmup=np.array([True])))
-
-FIRST = led(group(A, B), configs=ONE_STANDBY)
-GROWN = led(
-    group(A.after(FIRST), B.after(FIRST), C, generation=2),
-    configs=ONE_STANDBY,
-    memory=FIRST.plan.memory,
-    now_ms=NOW_MS + 5,
-)
-
-
-def planned(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = None) -> PlannedRebalance[TaskPlan]:
-    """As the runtime hands it to observers: the broker has it."""
-    chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004)
-    why = cause(previous, decision)
-    topics = WatchedTopics(decision.plan.topology.source_topics)
-    return PlannedRebalance(chosen, topics, timings, previous=previous, cause=why)
 
 
 def test_numbers_of_a_first_plan() -> None:

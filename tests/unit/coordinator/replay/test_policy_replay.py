@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.assignors.consumer import POLICIES, Policy, decide
-from bellwether_kafka.assignors.shared import ClusterView, Memory, Rule, Weights
-from bellwether_kafka.coordinator.events import SchemaSet
+from bellwether_kafka.assignors.consumer import POLICIES
+from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.coordinator.replay import (
     History,
     HistoryError,
@@ -18,45 +17,8 @@ from bellwether_kafka.coordinator.replay import (
     summary,
     write_history,
 )
-from bellwether_kafka.coordinator.telemetry.event_records import snapshot_record
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
-
-RACKS = ("az1", "az2", "az3")
-SCHEMAS = SchemaSet.load()
-LOADS = [900, 800, 100, 100, 100, 100, 500, 400, 100, 100, 100, 100]
-
-
-def recorded(sizes: list[int], protocol: str = "cooperative-sticky", *, racks: bool = False) -> list[bytes]:
-    """A group that has `sizes[n]` members in recorded rebalance n, led by sticky-min-churn, as events."""
-    placed = [[RACKS[p // 4]] if racks else [None] for p in range(12)]
-    cluster = ClusterView.of({"t": placed})
-    memory, values = Memory.empty(), []
-    members = [LiveMember(f"m{i}", ("t",), RACKS[i % 3] if racks else None) for i in range(max(sizes))]
-    for n, size in enumerate(sizes):
-        raw = live_group(members[:size], n + 1, protocol)
-        decision = decide(raw, cluster, memory, Policy("sticky-min-churn"), now_ms=1_000 * n)
-        memory = decision.plan.memory
-        members = [m.after(decision) if i < size else m for i, m in enumerate(members)]
-        values.append(SCHEMAS.encode("snapshot", snapshot_record(decision)))
-    return values
-
-
-def traffic(loads: list[int]) -> bytes:
-    entries = [
-        {
-            "topic": "t",
-            "partition": p,
-            "member": None,
-            "rack": None,
-            "leader_rack": None,
-            "replica_racks": [],
-            "records": 1,
-            "bytes": load,
-        }
-        for p, load in enumerate(loads)
-    ]
-    return SCHEMAS.encode("traffic", {"group": "group", "since_ms": 0, "sampled_at_ms": 1_000, "entries": entries})
+from tests.support.recorded_consumers import LOADS, SCHEMAS, recorded, traffic
 
 
 def replayed(history: History) -> list[PolicyOutcome]:

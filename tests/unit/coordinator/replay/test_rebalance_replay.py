@@ -1,7 +1,6 @@
 """Replays: the same code decides the same from what was recorded, another policy shows where it would not."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typer.testing import CliRunner
 from bellwether_kafka.assignors.consumer import Policy, decide
 from bellwether_kafka.assignors.shared import ClusterView, Memory, Rule, Weights
 from bellwether_kafka.coordinator.cli import Exit, app
-from bellwether_kafka.coordinator.events import SchemaSet, assignment_entries
+from bellwether_kafka.coordinator.events import assignment_entries
 from bellwether_kafka.coordinator.planning import Source
 from bellwether_kafka.coordinator.replay import (
     read_history,
@@ -23,28 +22,11 @@ from bellwether_kafka.coordinator.replay import (
 )
 from bellwether_kafka.coordinator.replay.rebalance_replay import RecordedRebalance
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events, snapshot_record
+from tests.support.decided_groups import decided, member, planned
+from tests.support.recorded_leads import RACKS, SCHEMAS, recorded
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
-from tests.unit.coordinator.web.test_picture import decided, member, planned
 
-RACKS = ("az1", "az2", "az3")
-SCHEMAS = SchemaSet.load()
 RUNNER = CliRunner()
-
-
-def recorded(sizes: list[int], policy: str, protocol: str = "cooperative-sticky") -> Iterator[bytes]:
-    """What a leader publishes of a group that has `sizes[n]` members in rebalance n; partitions stand in one rack
-    each."""
-    cluster = ClusterView.of({"t": [[RACKS[p // 4]] for p in range(12)]})
-    memory = Memory.empty()
-    members = [LiveMember(f"m{i}", ("t",), RACKS[(i + 1) % 3]) for i in range(max(sizes))]
-    for n, size in enumerate(sizes):
-        raw = live_group(members[:size], n + 1, protocol)
-        decision = decide(raw, cluster, memory, Policy(policy), now_ms=1_000 * n, seed=n)
-        memory = decision.plan.memory
-        members = [m.after(decision) if i < size else m for i, m in enumerate(members)]
-        head = {"group": "group", "generation": n + 1, "decided_at_ms": 1_000 * n, "part": 0}
-        yield SCHEMAS.encode("assignment", {**head, "entries": list(assignment_entries(decision.plan))})
-        yield SCHEMAS.encode("snapshot", snapshot_record(decision))
 
 
 def test_a_rebalance_with_configured_racks_is_replayed_with_them(tmp_path: Path) -> None:

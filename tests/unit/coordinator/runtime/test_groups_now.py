@@ -8,8 +8,8 @@ from bellwether_kafka.coordinator.runtime.groups_now import group_now
 from bellwether_kafka.coordinator.web import GroupNow, GroupStatus, LagTrends, overview, role_status
 from bellwether_kafka.coordinator.web.overview import values_of_row
 from tests.support.lags import group_lag, sample
+from tests.support.observed_groups import SKEWED
 from tests.unit.coordinator.web.shown import decided, example_rebalances, member, planned
-from tests.unit.coordinator.web.test_observed import SKEWED
 
 NOW_MS = 1_700_000_000_000
 LAG = group_lag(sample(0, {"orders": [1]}, {"orders": [4]}))

@@ -11,10 +11,10 @@ import pytest
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.coordinator.membership import Decide, DecisionFailed, DecisionReady, JoinedMember, State
 from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, solver
+from tests.support.run_group import CLUSTER, MEMBERS, Resting, joined
 from tests.unit.coordinator.membership.playbook import ME, Play, member
+from tests.unit.coordinator.planning.consumer_scenes import Reader
 from tests.unit.coordinator.planning.plugins_gone_wrong import Hangs, Plugin
-from tests.unit.coordinator.planning.test_consumer_kind import Reader
-from tests.unit.coordinator.runtime.test_group_runner import CLUSTER, MEMBERS, Resting, joined
 
 THREE = (*MEMBERS, joined("c", "az2"))
 START_S = 60.0

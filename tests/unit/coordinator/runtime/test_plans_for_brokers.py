@@ -25,13 +25,13 @@ from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBroke
 from bellwether_kafka.coordinator.serving import wire
 from tests.interop.support.members import wait_until
 from tests.support.answering_brokers import Size
+from tests.support.loaded_group import decided, heavy_on_one
+from tests.support.observed_groups import SKEWED
 from tests.support.observing_process import running
 from tests.unit.assignors.streams.world import SHOP, Thread, group, led
 from tests.unit.coordinator.serving.requests import Asking, owners, topic_id
 from tests.unit.coordinator.serving.task_requests import AskingForTasks
 from tests.unit.coordinator.serving.task_requests import Thread as Threads
-from tests.unit.coordinator.triggers.test_load_watch import decided, heavy_on_one
-from tests.unit.coordinator.web.test_observed import SKEWED
 
 MEMBERS = [member.member_id for member in SKEWED.members]
 ASKING = Asking([[["a"]] * 6], {member: ("a", {}) for member in MEMBERS}, assignor="bellwether")

@@ -19,9 +19,9 @@ from bellwether_kafka.coordinator.runtime.plans_in_force import (
     PlansInForce,
 )
 from bellwether_kafka.coordinator.serving import Answers, KnownGroups, KnownMember, NewestPlan, TopicNames
+from tests.support.observed_groups import SKEWED
 from tests.unit.assignors.streams.world import SHOP, Thread, group, led
 from tests.unit.coordinator.serving.requests import Asking, owners, topic_id
-from tests.unit.coordinator.web.test_observed import SKEWED
 
 PARTITIONS = 6
 IDLE = "c has no partition although others have several"

@@ -15,10 +15,10 @@ from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, RackRul
 from bellwether_kafka.coordinator.planning.racks.rack_file import REST_S
 from bellwether_kafka.coordinator.runtime import rack_watch
 from bellwether_kafka.coordinator.runtime.rack_watch import AGAIN_S, TICK_S, RackWatch
+from tests.support.racked_members import BY_CLIENT, BY_HOST, CLUSTER, MEMBERS, SHOWN, decide
 from tests.support.racks import rack_rules
 from tests.unit.coordinator.membership.playbook import ME, Play
-from tests.unit.coordinator.planning.test_configured_racks import BY_CLIENT, BY_HOST, CLUSTER, MEMBERS, SHOWN, decide
-from tests.unit.coordinator.planning.test_consumer_kind import OWN, Reader
+from tests.unit.coordinator.planning.consumer_scenes import OWN, Reader
 
 REASON = "by the racks of members that are known now, 0 partitions instead of 2 are read from another rack"
 

@@ -8,48 +8,19 @@ from collections.abc import Iterable
 import pytest
 
 from bellwether_kafka.assignors.consumer import POLICIES, Policy, policy
-from bellwether_kafka.assignors.shared import EVERYTHING, Rule, Weights
-from bellwether_kafka.coordinator.serving import Answers, KnownGroups, KnownMember, Served, TopicNames, wire
+from bellwether_kafka.assignors.shared import EVERYTHING, Rule
+from bellwether_kafka.coordinator.serving import KnownMember, wire
 from bellwether_kafka.coordinator.serving.request_views import id_text, views_of
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.seeds import seeds
+from tests.support.served_world import RACKS, TOPIC, World, six
 from tests.support.shown_plan import ObservedOwner, shown_plan
 from tests.unit.coordinator.serving.requests import Asking, owners, refusal, topic_id
-
-RACKS = ("az1", "az2", "az3")
-TOPIC = [[rack] for rack in RACKS * 4]
-
-
-def six(assignor: str = "bellwether-rack-first", kind: int = wire.CONSUMERS) -> Asking:
-    return Asking([TOPIC], {f"m{i}": (RACKS[i % 3], {}) for i in range(6)}, assignor=assignor, kind=kind)
 
 
 def nameless(members: Iterable[str]) -> dict[str, KnownMember]:
     """Members of which nothing else is known."""
     return dict.fromkeys(members, KnownMember())
-
-
-class World:
-    """Answers, with what they know and what was reported of them."""
-
-    def __init__(self, configured: Policy | None = None, *, racks_configured: bool = False) -> None:
-        self.groups, self.topics, self.served = KnownGroups(), TopicNames(), list[Served]()
-        self.rules: dict[str, tuple[Rule, ...] | None] = {}
-        self.weights = Weights({})
-        self.answers = Answers(
-            self.groups,
-            self.topics,
-            lambda _: configured,
-            self.served.append,
-            weights=lambda _: self.weights,
-            rules_of=lambda group: self.rules.get(group, ()),
-            racks_configured=racks_configured,
-        )
-
-    def answer(self, asking: Asking) -> bytes:
-        answer, done = self.answers.answer(asking.encode())
-        done(True)
-        return answer
 
 
 def test_each_member_has_what_is_in_its_rack() -> None:

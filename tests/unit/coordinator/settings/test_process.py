@@ -12,23 +12,11 @@ from bellwether_kafka.coordinator.kafka import service_links
 from bellwether_kafka.coordinator.membership import MembershipConfig, check_timing
 from bellwether_kafka.coordinator.names import without_secrets
 from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX
-from bellwether_kafka.coordinator.settings import Settings, SettingsError, load
+from bellwether_kafka.coordinator.settings import SettingsError, load
 from bellwether_kafka.coordinator.settings.group_settings import LEAD_FIELDS
+from tests.support.settings_files import BROKER, complaint, from_toml
 
-BROKER = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:9092"}
 BOTH = {**BROKER, "BELLWETHER_GROUPS": "orders"}
-
-
-def from_toml(folder: Path, text: str, environ: dict[str, str] | None = None) -> Settings:
-    file = folder / "bellwether.toml"
-    file.write_text(text)
-    return load(file, environ=environ or {})
-
-
-def complaint(folder: Path, text: str, environ: dict[str, str] | None = None) -> str:
-    with pytest.raises(SettingsError) as caught:
-        from_toml(folder, text, environ)
-    return str(caught.value)
 
 
 def test_the_least_configuration_is_a_broker_and_a_group() -> None:

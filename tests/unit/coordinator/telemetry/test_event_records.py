@@ -7,8 +7,8 @@ from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Mem
 from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics, cause
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events, membership_records, snapshot_record
+from tests.support.reported_application import FIRST, GROWN, planned
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
-from tests.unit.coordinator.planning.test_streams_report import FIRST, GROWN, planned
 
 ENTRIES_MAX = 1_000
 

@@ -11,8 +11,8 @@ from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.telemetry import Metrics, ObservedMetrics
 from tests.module_files import module_at
 from tests.paths import ROOT
-from tests.unit.coordinator.observation.test_observer import Shared, of_fleet, refreshed
-from tests.unit.coordinator.web.test_observed import RACKLESS
+from tests.support.observed import Shared, of_fleet, refreshed
+from tests.support.observed_groups import RACKLESS
 
 
 def observation(group: str) -> Observation:

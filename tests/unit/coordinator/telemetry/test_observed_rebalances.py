@@ -24,7 +24,7 @@ from bellwether_kafka.coordinator.replay import (
 from bellwether_kafka.coordinator.replay.outcome import ANOTHERS
 from bellwether_kafka.coordinator.telemetry import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.event_records import EventRecord
-from tests.unit.coordinator.web.test_observed import SKEWED, member, observed_application, observed_group
+from tests.support.observed_groups import SKEWED, member, observed_application, observed_group
 
 UNKNOWN = -1
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.telemetry import ObservedSamples
 from tests.support.lags import group_lag, sample
-from tests.unit.coordinator.telemetry.test_samples import Kept
-from tests.unit.coordinator.web.test_observed import SKEWED, member, observed_group
+from tests.support.observed_groups import SKEWED, member, observed_group
+from tests.support.published import Kept
 
 UNKNOWN = -1
 

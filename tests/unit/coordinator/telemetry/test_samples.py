@@ -1,6 +1,6 @@
 """Lag and traffic from two samples of offsets and sizes: measured, estimated, or reported as unknown."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, cast
 
@@ -9,19 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared import ClusterView
-from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.telemetry import Followed, Sampler
 from bellwether_kafka.coordinator.telemetry.samples import TrafficSample, lag_entries, traffic, traffic_entries
-from tests.unit.coordinator.kafka.test_transport import (
-    FOLLOWER,
-    LEADER,
-    SILENT,
-    AdminOfBrokers,
-    AnsweringBrokers,
-    Sizes,
-)
+from tests.support.published import Kept
+from tests.support.silent_brokers import FOLLOWER, LEADER, SILENT, AdminOfBrokers, AnsweringBrokers, Sizes
 
 UNKNOWN = -1
 
@@ -31,17 +24,6 @@ FOLLOWED = Followed("g", CLUSTER, ("a", None, "b"), ("az1", None, None), (None, 
 
 def refresh(at_ms: int, start: list[int], end: list[int], committed: list[int], size: list[int]) -> TrafficSample:
     return TrafficSample(at_ms, *(np.array(column, dtype=np.int64) for column in (start, end, committed, size)))
-
-
-class Kept:
-    """A publisher that keeps what it is offered."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, dict[str, Any]]] = []
-
-    def offer(self, event: str, record: Mapping[str, Any]) -> None:
-        schemas = SchemaSet.load()
-        self.events.append(schemas.decode(schemas.encode(event, record)))
 
 
 def test_lag_is_unknown_without_a_commit_and_never_negative() -> None:

@@ -15,7 +15,6 @@ from confluent_kafka import KafkaError, Producer
 from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.cli.cost import weights_in_words
-from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry import WeightReader, weight_reader
 from bellwether_kafka.coordinator.telemetry.weight_reader import key_of
@@ -23,10 +22,9 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.paths import DOCS
 from tests.patience import PATIENCE
 from tests.support.embedded_brokers import EmbeddedCluster
+from tests.support.weight_records import NOW_MS, SCHEMAS, record
 
 FIND_COORDINATOR, GROUP_AUTHORIZATION_FAILED = 10, 30
-NOW_MS = 1_000_000_000
-SCHEMAS = SchemaSet.load()
 PUBLISHED = DOCS / "reference" / "schemas"
 
 
@@ -42,20 +40,6 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def record(partition: TopicPartition, bytes_per_s: float, at_ms: int = NOW_MS) -> bytes:
-    return SCHEMAS.encode(
-        "weight",
-        {
-            "topic": partition.topic,
-            "partition": partition.partition,
-            "bytes_per_s": bytes_per_s,
-            "records_per_s": 1.0,
-            "estimated_at_ms": at_ms,
-            "windows": 3,
-        },
-    )
 
 
 def test_the_last_word_on_a_partition_counts_and_a_tombstone_ends_it() -> None:

@@ -1,6 +1,5 @@
 """Topology files, learning from a group, creation plans and the commands."""
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +16,7 @@ from bellwether_kafka.coordinator.topology.internal_topics import (
     TopicPlan,
     plan_internal_topics,
 )
-from tests.support.topologies import read_topology
-from tests.unit.assignors.streams.application.test_topology import SHOP_TEXT
+from tests.support.topologies import SHOP_TEXT, exported, read_topology
 from tests.unit.assignors.streams.world import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS
 
 WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
@@ -54,24 +52,6 @@ def test_a_file_reads_back() -> None:
     text = write_topology(FULL, ["learned from a group"])
     assert text.startswith("# learned from a group\nApplicationId: shop\n")
     assert read_topology(text) == FULL
-
-
-EXPORTED = """# Written by TopologyExporter.
-ApplicationId: shop
-StreamsVersion: "4.3.0"
-InMemoryStores: [totals]
-Digest: "DIGEST"
-Subtopologies:
-  - SubtopologyId: "0"
-    SourceTopics: [orders]
-  - SubtopologyId: "1"
-    SourceTopics: [users]
-"""
-
-
-def exported() -> str:
-    kept = [line for line in EXPORTED.splitlines() if not line.startswith(("#", "Digest:"))]
-    return EXPORTED.replace("DIGEST", hashlib.sha256("\n".join(kept).encode()).hexdigest()[:32])
 
 
 @pytest.mark.parametrize("text", [exported(), exported().replace("\n", "\r\n"), f"# Ours.\n\n{exported()}"])

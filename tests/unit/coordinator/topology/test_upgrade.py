@@ -11,21 +11,22 @@ from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade, write_topology
 from bellwether_kafka.coordinator.topology.upgrade import TopologyChange
 from tests.support.commands import bellwether
+from tests.support.topologies import (
+    ANOTHER_TOPIC,
+    FIRST,
+    MORE_STORES,
+    RENAMED,
+    SECOND,
+    SUMS,
+    SWAPPED,
+    TOTALS,
+    with_parts,
+)
 from tests.unit.assignors.streams.world import SHOP
 
-FIRST, SECOND = SHOP.subtopologies
 REPARTITION = SHOP.repartition_topics[0]
-TOTALS, SUMS = "shop-totals-changelog", "shop-sums-changelog"
 
 
-def with_parts(*subtopologies: Subtopology, patterns: tuple[tuple[int, str], ...] = ()) -> Topology:
-    return Topology("shop", subtopologies, "file", patterns=patterns)
-
-
-MORE_STORES = with_parts(FIRST, replace(SECOND, changelogs=(TOTALS, SUMS)))
-RENAMED = with_parts(FIRST, replace(SECOND, changelogs=(SUMS,)))
-ANOTHER_TOPIC = with_parts(replace(FIRST, sources=(*FIRST.sources, "returns")), SECOND)
-SWAPPED = with_parts(replace(SECOND, id=0), replace(FIRST, id=1))
 A_PART_MORE = with_parts(FIRST, SECOND, Subtopology(2, ("users",), changelogs=("users",)))
 BY_PATTERN = with_parts(FIRST, SECOND, patterns=((0, "orders-.*"),))
 IN_FRONT = with_parts(Subtopology(0, ("users",)), replace(FIRST, id=1), replace(SECOND, id=2))

@@ -18,9 +18,9 @@ from bellwether_kafka.coordinator.planning import (
 )
 from bellwether_kafka.coordinator.triggers.load_requests import LOAD_INTERVAL_MAX_S, LOAD_INTERVAL_S, LoadRequests
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.support.led_application import A, B, Led, run
 from tests.unit.assignors.streams.world import sent
 from tests.unit.coordinator.planning.applications import App
-from tests.unit.coordinator.triggers.test_streams_watch import A, B, Led, run
 
 LOAD = "load-aware"
 REPARTITION = "shop-by-user-repartition"

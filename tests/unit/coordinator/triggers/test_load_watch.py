@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer import LOAD_AWARE, LoadAware, PartitionPlan, Policy, decide
+from bellwether_kafka.assignors.consumer import LOAD_AWARE, LoadAware, PartitionPlan, decide
 from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Plan, RawMember, Rule, Weights
 from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
@@ -16,23 +16,11 @@ from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Sour
 from bellwether_kafka.coordinator.triggers import LoadWatch
 from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move, would_move
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.support.loaded_group import EVEN, POLICY, decided, heavy_on_one
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.assignors.streams.world import NOW_MS, SHOP_COUNTS, Thread, group, led, sent
 
-POLICY = Policy(LOAD_AWARE)
 SOURCES = "orders", "shop-by-user-repartition"  # of the subtopologies 0 and 1
-EVEN = Weights({TopicPartition("t", p): 10.0 for p in range(8)})
-
-
-def decided(policy: Policy = POLICY) -> Decision[PartitionPlan]:
-    members = [LiveMember("a", ("t",)), LiveMember("b", ("t",))]
-    cluster = ClusterView.of({"t": [[None]] * 8})
-    return decide(live_group(members, 1, "range"), cluster, Memory.empty(), policy, now_ms=0)
-
-
-def heavy_on_one(decision: Decision[PartitionPlan]) -> Weights:
-    mine = set((decision.plan.owner == 0).nonzero()[0].tolist())
-    return Weights({TopicPartition("t", p): 100.0 if p in mine else 10.0 for p in range(8)})
 
 
 async def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:

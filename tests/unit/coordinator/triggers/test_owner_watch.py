@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.triggers import OwnerWatch
 from bellwether_kafka.coordinator.triggers.work.owners import SETTLED_MS
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.coordinator.membership.playbook import ME, Play
-from tests.unit.coordinator.triggers.work.test_owners import member
+from tests.unit.coordinator.triggers.work.members import member
 
 REASON = "no member has a partition of u, which members subscribe to"
 

@@ -4,21 +4,15 @@ brokers."""
 import asyncio
 import io
 import json
-import time
-from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared import ClusterView
-from bellwether_kafka.assignors.streams import Assignors
 from bellwether_kafka.coordinator.kafka import OffsetsError
 from bellwether_kafka.coordinator.membership import (
-    Event,
     MembershipConfig,
-    MembershipView,
     RebalanceWanted,
     State,
     StepAsideWanted,
@@ -28,55 +22,12 @@ from bellwether_kafka.coordinator.telemetry import logs
 from bellwether_kafka.coordinator.topology import TopicCreationError
 from bellwether_kafka.coordinator.triggers import StreamsWatch
 from bellwether_kafka.coordinator.triggers.streams_watch import ENDS_INTERVAL_S
-from tests.unit.assignors.streams.world import SHOP_COUNTS, SIMPLE, Thread, always, placed
+from tests.support.led_application import A, B, Led, run
+from tests.unit.assignors.streams.world import SHOP_COUNTS, Thread, always, placed
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 from tests.unit.coordinator.planning.applications import App, Cluster, Log, TopologySource
 
-STARTED_S = 500.0  # by the monotonic clock, which has nothing in common with the wall clock
-A, B = Thread("a", 1), Thread("b", 2)
 PROBING = always(replace(placed([0, 1, 0, 1, 0, 1, 0, 1], [(4, 1)], probing=True), warmup=np.array([True])))
-
-
-class Led:
-    """An application that is led by a machine at rest, and what its watch says."""
-
-    def __init__(self, app: App | None = None, assignors: Assignors = SIMPLE) -> None:
-        self.app = app or App()
-        self.app.kind._assignors = assignors
-        self.play = Play(protocols=("stream",)).joining().joined(member(ME), member("a"), protocol="stream")
-        self.message: list[Event] = []
-        self.set_by_s = self.app.at_s - STARTED_S  # by how much the wall clock is ahead of the monotonic one
-        self.watch = StreamsWatch(
-            self.app.kind,
-            self.app.log,
-            clock=lambda: self.app.at_s - self.set_by_s,
-            wall_clock=lambda: self.app.at_s,
-        )
-
-    @property
-    def membership(self) -> MembershipView:
-        return self.play.machine.view
-
-    def post(self, event: Event) -> None:
-        self.message.append(event)
-
-    async def rebalance(self, generation: int, *threads: Thread) -> None:
-        command = self.app.order(generation, *threads, deadline=time.monotonic() + 5)
-        planned = await self.app.planner.plan(command)
-        self.app.planner.delivered(generation)
-        self.watch.on_decision(planned)
-        if self.play.state is State.DECIDING:
-            self.play.planned().synced()
-
-    async def later(self, seconds: float) -> list[Event]:
-        self.app.at_s += seconds
-        await self.watch.tick(self)
-        message, self.message[:] = list(self.message), []
-        return message
-
-
-def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(scenario)
 
 
 def test_a_probe_is_wanted_when_it_is_due_and_only_once() -> None:

@@ -17,12 +17,12 @@ from bellwether_kafka.coordinator.web.led_lags import Lags, lags_of_items, owner
 from bellwether_kafka.coordinator.web.picture import rebalance_picture
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.patience import PATIENCE
+from tests.support.decided_groups import decided, member, planned, tasks
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import EmbeddedTransport
 from tests.support.lags import group_lag, sample
+from tests.support.reported_application import ONE_STANDBY
 from tests.unit.assignors.streams.world import Thread, group, led
-from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
-from tests.unit.coordinator.web.test_picture import decided, member, planned, tasks
 
 OLD_S = 60.0
 

@@ -1,50 +1,16 @@
 """What the page shows of an observed group: who has what, how far it is behind, and what Bellwether's plan would
 move."""
 
-import asyncio
 import json
-import time
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.consumer import Policy, decide, recall
-from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawGroup, RawMember
-from bellwether_kafka.coordinator.membership import Decide, DescribeAnswer, DescribedMember, JoinedMember
-from bellwether_kafka.coordinator.observation import NEWEST, Observation, SeenRebalance, Shadow, observation
+from bellwether_kafka.coordinator.membership import DescribedMember
+from bellwether_kafka.coordinator.observation import SeenRebalance
 from bellwether_kafka.coordinator.web import Present, observed, present
-from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from tests.unit.assignors.streams.world import Thread
-from tests.unit.coordinator.observation.test_observation import tp
-from tests.unit.coordinator.planning.applications import App
-
-CLUSTER = ClusterView.of({"orders": [["az1"], ["az2"], ["az1"], ["az2"]]})
-LAGS: Mapping[str, tuple[int | None, ...]] = {"orders": (7, None, 0, 12_000)}
-
-
-def member(name: str, rack: str | None, *owned: str) -> DescribedMember:
-    subscription = ConsumerProtocolSubscription(3, ("orders",), None, (), 1, rack).encode()
-    assignment = ConsumerProtocolAssignment(0, tp(*owned)).encode()
-    return DescribedMember(name, None, subscription, assignment, name.partition("-")[0], "/10.0.0.3")
-
-
-def observed_group(*members: DescribedMember, shadow: bool = True) -> Observation:
-    answer = DescribeAnswer(0, 0, "Stable", "consumer", "range", members)
-    seen = replace(observation("g", "classic", answer, 9_000), lags=LAGS)
-    if not shadow:
-        return replace(seen, trouble="no shadow plan: the brokers are silent")
-    stored = [AssignedMember(m.member_id, None, m.metadata, m.assignment) for m in members]
-    raw = RawGroup("g", 9, "range", tuple(RawMember(m.member_id, None, m.metadata) for m in members))
-    decision = decide(raw, CLUSTER, recall(9, "range", CLUSTER, stored), Policy("rack-first"), 0, 0)
-    return replace(seen, shadow=Shadow.of(decision, decision.plan.before))
-
-
-# a reads orders-1 from another rack, and b has too much.
-SKEWED = observed_group(
-    member("a-1", "az1", "orders-1"), member("b-1", "az2", "orders-0", "orders-2", "orders-3"), member("c-1", None)
-)
+from tests.support.observed_groups import RACKLESS, SKEWED, member, observed_application, observed_group
 
 
 def items(page: Present) -> dict[str, tuple[str, str, int | None]]:
@@ -71,9 +37,6 @@ def test_moves_lead_from_what_is_to_bellwethers_plan_and_agree_with_its_counts()
     owners = SKEWED.shadow.decision.plan.owners
     for move in page.moves:
         assert items(page)[move.item][0] == move.source != move.target == owners[planned[move.item]].name
-
-
-RACKLESS = observed_group(member("a-1", None, "orders-0", "orders-1"), member("b-1", None, "orders-2", "orders-3"))
 
 
 def test_where_no_rack_is_known_nothing_is_reported_to_be_read_in_its_own_rack() -> None:
@@ -130,29 +93,6 @@ def test_a_long_list_is_cut_and_says_so(shadow: bool, monkeypatch: pytest.Monkey
     assert not present(seen).truncated
     monkeypatch.setattr(observed, "ITEMS_MAX", 2)
     assert (len(items(present(seen))), present(seen).truncated) == (2, True)
-
-
-def observed_application(*, reported: bool = False) -> Observation:
-    """Two processes as they run after a rebalance, each with a standby for the other; `reported`: they have joined
-    again since, and said how far they are."""
-    first, second = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2")
-
-    async def scenario() -> Observation:
-        app = App(attested=True, num_standby_replicas=1)
-        planned = await app.planner.plan(app.order(1, first, second, deadline=time.monotonic() + 5))
-        given = dict(planned.chosen.decision.assignments)
-        members = tuple(
-            DescribedMember(t.member_id, None, t.raw.metadata, given[t.member_id], f"shop-{t.member_id}", "/h")
-            for t in (decision.after(planned.chosen.decision) if reported else decision for decision in (first, second))
-        )
-        answer = DescribeAnswer(0, 0, "Stable", "consumer", "stream", members)
-        joined = tuple(JoinedMember(m.member_id, None, m.metadata) for m in members)
-        command = Decide(NEWEST, "stream", joined, "", time.monotonic() + 5, dry=True)
-        compared = await App(attested=True, num_standby_replicas=1).planner.shadow(command, answer)
-        shadow = Shadow.of(compared.decision, compared.present, compared.inputs)
-        return replace(observation("shop", "classic", answer, 9_000), shadow=shadow)
-
-    return asyncio.run(scenario())
 
 
 def test_standbys_are_shown_with_the_lag_that_their_process_has_reported() -> None:

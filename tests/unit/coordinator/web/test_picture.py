@@ -3,48 +3,15 @@
 import json
 from dataclasses import asdict
 
-from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
-from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, RawGroup, RawMember
-from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics, cause
 from bellwether_kafka.coordinator.web import LedRebalances, Picture, picture
 from bellwether_kafka.coordinator.web.picture import rebalance_picture
-from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from tests.support.decided_groups import decided, member, planned, tasks
+from tests.support.reported_application import ONE_STANDBY
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
-from tests.unit.coordinator.planning.test_streams_report import ONE_STANDBY
 
 LINES_MAX = 200
 
-CLUSTER = ClusterView.of({"orders": [["az1"], ["az2"], ["az3"], ["az3"]]})
 A, B, C = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
-
-
-def member(name: str, rack: str | None) -> RawMember:
-    return RawMember(name, None, ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode())
-
-
-def decided(
-    *members: RawMember, generation: int = 1, policy: str = "kafka", memory: Memory | None = None
-) -> Decision[PartitionPlan]:
-    raw = RawGroup("g", generation, "range", members, frozenset())
-    return decide(raw, CLUSTER, memory or Memory.empty(), Policy(policy), now_ms=5)
-
-
-def planned(
-    decision: Decision[PartitionPlan], previous: Decision[PartitionPlan] | None = None
-) -> PlannedRebalance[PartitionPlan]:
-    chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004, 0.01)
-    return PlannedRebalance(
-        chosen, WatchedTopics(("orders",)), timings, previous=previous, cause=cause(previous, decision)
-    )
-
-
-def tasks(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = None) -> PlannedRebalance[TaskPlan]:
-    chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004)
-    why = cause(previous, decision)
-    return PlannedRebalance(
-        chosen, WatchedTopics(decision.plan.topology.source_topics), timings, previous=previous, cause=why
-    )
 
 
 def items(picture: Picture) -> dict[str, tuple[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 from bellwether_kafka.coordinator.web import LagTrends
 from bellwether_kafka.coordinator.web.trends import Trend
 from tests.support.lags import group_lag, sample
-from tests.unit.coordinator.web.test_observed import SKEWED
+from tests.support.observed_groups import SKEWED
 
 POINTS = 68
 STEP_MS_MAX = 320_000

@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.shared import ClusterView, Decision
 from bellwether_kafka.coordinator.cli.output import ranges
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.lab.demo.decision_panel import Caption, decision_panel, partitions
-from tests.unit.coordinator.planning.test_causes import decided
+from tests.support.consumer_plans import decided
 
 
 def drawn(previous: Decision[PartitionPlan] | None, decision: Decision[PartitionPlan], width: int = 100) -> str:

@@ -19,6 +19,7 @@ from bellwether_kafka.assignors.streams.application import (
     resized,
     wanted_offsets,
 )
+from tests.support.topologies import SHOP_TEXT
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, ends_of
 
@@ -235,34 +236,6 @@ def test_racks_of_a_topic_without_racks_are_not_known() -> None:
     cluster = cluster_of(SHOP_COUNTS)
     tasks, _ = build_tasks(SHOP, cluster, ends_of(SHOP, SHOP_COUNTS))
     assert not tasks.table.racks_known
-
-
-SHOP_TEXT = """Topologies:
-   Sub-topology: 0
-    Source: KSTREAM-SOURCE-0000000000 (topics: [orders])
-      --> KSTREAM-KEY-SELECT-0000000001
-    Processor: KSTREAM-KEY-SELECT-0000000001 (stores: [])
-      --> by-user-repartition-filter
-      <-- KSTREAM-SOURCE-0000000000
-    Processor: by-user-repartition-filter (stores: [])
-      --> by-user-repartition-sink
-      <-- KSTREAM-KEY-SELECT-0000000001
-    Sink: by-user-repartition-sink (topic: by-user-repartition)
-      <-- by-user-repartition-filter
-
-  Sub-topology: 1
-    Source: by-user-repartition-source (topics: [by-user-repartition])
-      --> KSTREAM-AGGREGATE-0000000003
-    Processor: KSTREAM-AGGREGATE-0000000003 (stores: [totals])
-      --> KTABLE-TOSTREAM-0000000007
-      <-- by-user-repartition-source
-    Processor: KTABLE-TOSTREAM-0000000007 (stores: [])
-      --> KSTREAM-SINK-0000000008
-      <-- KSTREAM-AGGREGATE-0000000003
-    Sink: KSTREAM-SINK-0000000008 (topic: results)
-      <-- KTABLE-TOSTREAM-0000000007
-
-"""
 
 
 def test_a_description_gives_the_topology() -> None:

@@ -21,9 +21,9 @@ from bellwether_kafka.coordinator.control import (
 )
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
 from tests.support.commands import bellwether
+from tests.support.controlled import Group
 from tests.support.embedded_brokers import EmbeddedCluster
 from tests.support.embedded_transport import API_VERSION
-from tests.unit.coordinator.control.test_controller import Group
 
 LIMIT_S = 30.0
 

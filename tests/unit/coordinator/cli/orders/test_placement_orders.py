@@ -13,10 +13,10 @@ from bellwether_kafka.coordinator.cli.orders import follow, placement_orders, wr
 from bellwether_kafka.coordinator.cli.orders.check import left_alone
 from bellwether_kafka.coordinator.control import Absence, PlacementKind, PlacementOrder, Stage, Until
 from tests.support.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
+from tests.support.uneven_group import FIRST, SECOND, Uneven
 from tests.unit.assignors.streams.world import Thread, group, led
 from tests.unit.coordinator.cli.described import Described
 from tests.unit.coordinator.cli.orders.channel import Channel, placed
-from tests.unit.coordinator.cli.test_groups import FIRST, SECOND, Uneven
 
 
 @pytest.mark.embedded

@@ -15,8 +15,8 @@ from bellwether_kafka.coordinator.membership import CLIENT_ID
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.support.commands import bellwether
+from tests.support.controlled import Group
 from tests.unit.coordinator.cli.orders.channel import LIMIT_S, process_without_a_topic
-from tests.unit.coordinator.control.test_controller import Group
 
 SERVERS = f"release-{os.getpid()}.test:9092"  # other processes of this machine may run the same tests
 TO = ("--bootstrap", SERVERS)

@@ -5,7 +5,7 @@ from itertools import islice
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import SizeLimit, State
-from tests.support.broker_tables import spread_hash
+from tests.support.broker_tables import BrokerTable, spread_hash
 from tests.unit.coordinator.membership.playbook import DRY_RUN, Play, member
 
 BATCH = 64  # ids that are reserved at once
@@ -161,3 +161,19 @@ def before_removal(**settings: object) -> Play:
     """The leader is proven to be dead, and is to be removed once Bellwether is in front."""
     answer = membership.DescribeAnswer(0, 0, "PreparingRebalance", "consumer", members=GROUP)
     return stable(Play(**settings).coordinator_found()).send(membership.DeathsProven(answer, (LEADER,)))
+
+
+MEMBERS = 40
+
+
+TABLE = BrokerTable(buckets=64)
+
+
+def crowd() -> tuple[membership.DescribedMember, ...]:
+    """Many members, none in the first slot, as the broker lists them."""
+    names = (f"consumer-{number}" for number in range(10 * MEMBERS))
+    chosen = [name for name in names if not TABLE.unavoidable([name])][:MEMBERS]
+    return in_order(*(client(name, name) for name in chosen), buckets=TABLE.buckets)
+
+
+CROWD = crowd()

@@ -5,23 +5,10 @@ import pytest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, NotLeading, SizeLimit, State, tables
-from tests.support.broker_tables import BrokerTable
 from tests.unit.coordinator.membership.playbook import DRY_RUN, Play
-from tests.unit.coordinator.membership.takeover.takeover_scenes import client, given, in_order, paced, stable
+from tests.unit.coordinator.membership.takeover.takeover_scenes import CROWD, client, given, paced, stable
 
-MEMBERS = 40
-TABLE = BrokerTable(buckets=64)
 CONFIG = MembershipConfig("orders", instance_id="bellwether")
-
-
-def crowd() -> tuple[membership.DescribedMember, ...]:
-    """Many members, none in the first slot, as the broker lists them."""
-    names = (f"consumer-{number}" for number in range(10 * MEMBERS))
-    chosen = [name for name in names if not TABLE.unavoidable([name])][:MEMBERS]
-    return in_order(*(client(name, name) for name in chosen), buckets=TABLE.buckets)
-
-
-CROWD = crowd()
 
 
 def watching(**settings: object) -> Play:

@@ -4,17 +4,9 @@ from bellwether_kafka.assignors.shared import ClusterView
 from bellwether_kafka.coordinator.membership import DescribedMember
 from bellwether_kafka.coordinator.triggers.work import OwnerWork
 from bellwether_kafka.coordinator.triggers.work.owners import SETTLED_MS, Unserved
-from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.unit.coordinator.triggers.work.members import member
 
 CLUSTER = ClusterView.of({"t": [[None]] * 2, "u": [[None]] * 2}, unreadable=frozenset({"secret"}))
-
-
-def member(subscribed: str, owned: str = "", member_id: str = "a") -> DescribedMember:
-    """`member("t u", "t")` subscribes to both, and has partition 0 of `t`."""
-    metadata = ConsumerProtocolSubscription(3, tuple(subscribed.split()), None, (), -1, None).encode()
-    partitions = tuple(TopicPartition(topic, 0) for topic in owned.split())
-    return DescribedMember(member_id, member_id, metadata, ConsumerProtocolAssignment(3, partitions).encode())
 
 
 class Watched:
