@@ -251,6 +251,7 @@ def taken_in(world: World, seed: int, answers: AnswerTime) -> Taken:
     world.members = [Member(world, f"m{i}", draw.choice(SIMULATED[name]), None) for i in range(size)]
     world.hostile = []
     config = replace(world.config, adopt="take-over", standby=False, size_limit=SizeLimit(SIZE_MAX))
+    world.size_max = SIZE_MAX
     (bellwether, *_) = world.instances
     bellwether.config = config
     for number, member in enumerate(world.members):

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,14 +37,33 @@ LANES = 20  # of the join connections of a group
 APART = 100_000  # lanes of one transport from those of the next
 RELEASE = (4, 3)
 UNKNOWN_GROUP, NOT_COORDINATOR = 69, 16
+GROUP_SIZE_MAX = "group.max.size"
 SILENT = KafkaException(KafkaError(KafkaError._TRANSPORT))
 
 
-class Unavailable:
-    """An admin client whose requests no broker answers."""
+class Admin:
+    """An admin client, to which brokers tell their group.max.size where the world lets them, and nothing else."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def describe_cluster(self, **_: Any) -> Any:
+        if self._world.size_max is None:
+            raise SILENT
+        return _done(SimpleNamespace(nodes=[SimpleNamespace(id=number) for number in NODES]))
+
+    def describe_configs(self, resources: Sequence[Any], **_: Any) -> dict[Any, Any]:
+        setting = SimpleNamespace(value=str(self._world.size_max))
+        return {resource: _done({GROUP_SIZE_MAX: setting}) for resource in resources}
 
     def __getattr__(self, name: str) -> Any:
         raise SILENT
+
+
+def _done(result: Any) -> "Future[Any]":
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future
 
 
 class Transport(kafka.Transport):
@@ -217,7 +238,7 @@ class _OfWorld:
         self._cache = MetadataCache()
         self._batches = Batches(self._request)
         self.last_read: MetadataRead | None = None
-        self.admin = Unavailable()
+        self.admin = Admin(world)
 
     async def nodes(self) -> tuple[Node, ...]:
         if not self._world.metadata:

@@ -192,8 +192,8 @@ class World:
             takeover_attempts_max=1_000,
             takeovers_in_vain_max=1_000,
         )
-        size_max = random.Random(f"size of {self.seed}").choice((None, SIZE_MAX, SIZE_MAX))
-        made = replace(made, size_limit=SizeLimit(size_max))
+        self.size_max = random.Random(f"size of {self.seed}").choice((None, SIZE_MAX, SIZE_MAX))
+        made = replace(made, size_limit=SizeLimit(self.size_max))
         standby = not self.crowd and made.instance_id is not None and self.more.random() < 0.3
         return replace(made, standby=True) if standby else made
 
