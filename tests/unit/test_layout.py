@@ -90,6 +90,14 @@ def test_tests_import_what_packages_export() -> None:
     assert left - private == Counter(), "lower these counts"
 
 
+ANOTHER_TEST = re.compile(r"^ *from tests[.\w]*\.test_\w+ import|^ *from tests[.\w]* import .*\btest_", re.MULTILINE)
+
+
+def test_no_test_imports_another() -> None:
+    """Else one cannot move or go without the other. What they share is in tests/support, or in a helper beside them."""
+    assert not [str(path) for path in modules_of("tests") if ANOTHER_TEST.search(text_of(path))]
+
+
 @pytest.mark.parametrize("package", ["kafka", "control"])
 def test_what_is_imported_when_it_is_asked_for_is_what_is_declared(package: str) -> None:
     """Also when every module has been imported: one with the name of what it exports would stand in its place."""
