@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bellwether_kafka.coordinator.guard.settings import CONTROL_TOPIC
 from bellwether_kafka.coordinator.kafka import TEMPORARY_TOPIC
 from tests.command_lines import COMMANDS
 from tests.paths import ROOT
+
+CONTROL_TOPIC = "bellwether-control"
 
 ACL = ROOT / "deploy" / "acl"
 GUIDE = (ROOT / "docs" / "reference" / "acls.md").read_text(encoding="utf-8")

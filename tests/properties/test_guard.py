@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether_kafka.coordinator.guard.members import SETTLED_S, Identity, SeenMembers, belonging, updated
+from bellwether_kafka.coordinator.guard.members import Identity, SeenMembers, belonging, updated
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from tests.support.described_members import GROUP, P1, P2, subscribed, thread_id
+
+SETTLED_S = 10.0
 
 HOSTS = ("/10.0.0.1", "/10.0.0.2")
 OWN, THEIRS = "own", "theirs"

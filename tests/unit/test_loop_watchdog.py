@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.runtime.membership_loop import THREAD
 from tests import loop_watchdog
 from tests.paths import ROOT
 from tests.watched_process import MARK
+
+THREAD = "bellwether-membership"
 
 IO = "kafka-io-bellwether"
 BLOCKING: dict[str, Callable[[Path], object]] = {

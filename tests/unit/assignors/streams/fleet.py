@@ -20,9 +20,10 @@ from bellwether_kafka.assignors.streams.application import (
 )
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from bellwether_kafka.coordinator.triggers.probing import QUIET_MS
 from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
+
+QUIET_MS = 3000
 
 RACKS = ("az1", "az2", "az3")
 PARTITIONS = 6

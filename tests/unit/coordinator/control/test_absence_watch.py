@@ -24,11 +24,13 @@ from bellwether_kafka.coordinator.control import (
     absence_watch,
 )
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
-from bellwether_kafka.coordinator.control.absence_watch import MOVING_POLL_S, POLL_S
 from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure
 from tests.support.controlled import OTHER, Group, named, working
 from tests.support.described_members import plain
+
+MOVING_POLL_S = 0.25
+POLL_S = 1.0
 
 ORDER = PlacementOrder(
     PlacementKind.EVACUATE, "orders", "*", "member:app-1", "eve", 1_000, 601_000, "new disks", until=Until.BACK

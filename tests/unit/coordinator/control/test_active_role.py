@@ -5,7 +5,10 @@ import random
 import pytest
 
 from bellwether_kafka.coordinator.control import InstanceHeartbeat
-from bellwether_kafka.coordinator.control.active_role import HEARTBEATS_MISSED, HEARTBEATS_TO_FORGET, Instances
+from bellwether_kafka.coordinator.control.active_role import Instances
+
+HEARTBEATS_MISSED = 3
+HEARTBEATS_TO_FORGET = 600
 
 GROUP = "orders"
 

@@ -22,7 +22,8 @@ from bellwether_kafka.coordinator.control import (
     policy_of,
     unfollowed,
 )
-from bellwether_kafka.coordinator.control.feasibility import HEARTBEAT_AGE_MS_MAX
+
+HEARTBEAT_AGE_MS_MAX = 10_000
 
 NOW_MS = 1_000_000
 LEADER = InstanceHeartbeat(

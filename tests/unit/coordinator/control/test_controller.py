@@ -33,7 +33,7 @@ from bellwether_kafka.coordinator.control import (
     encode,
 )
 from bellwether_kafka.coordinator.control import topic as control_topic
-from bellwether_kafka.coordinator.control.active_role import HEARTBEATS_MISSED, Instances
+from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.control.records import heartbeat_key
 from bellwether_kafka.coordinator.control.topic import ensure_topic, read_all, write_now
 from bellwether_kafka.coordinator.membership import (
@@ -44,6 +44,8 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.telemetry import ControlMetrics
 from tests.support.controlled import LIMIT_S, Group, kafka, order, until
 from tests.support.embedded_brokers import EmbeddedCluster
+
+HEARTBEATS_MISSED = 3
 
 pytestmark = pytest.mark.embedded
 

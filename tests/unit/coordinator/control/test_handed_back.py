@@ -21,12 +21,14 @@ from bellwether_kafka.coordinator.control import (
     decode,
     encode,
 )
-from bellwether_kafka.coordinator.control.handed_back import LIMIT_MS, HandedBack, renewed
+from bellwether_kafka.coordinator.control.handed_back import HandedBack, renewed
 from bellwether_kafka.coordinator.control.local import HandBackFile, state_folder
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import HandBackRemembered, State, StepAsideWanted
 from tests.support.controlled import Group, until
 from tests.unit.coordinator.membership.playbook import ME, Play, member
+
+LIMIT_MS = 86_400_000
 
 NOW_MS = 1_800_000_000_000
 BROKERS = "a.test:9092,b.test:9092"

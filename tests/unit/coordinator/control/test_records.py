@@ -23,7 +23,8 @@ from bellwether_kafka.coordinator.control import (
     decode,
     encode,
 )
-from bellwether_kafka.coordinator.control.fields import MS_MAX
+
+MS_MAX = 253_402_300_799_999
 
 ORDER = Order(OrderKind.LEAVE, "orders/of/today", "eve@desk", 1_000, 5_000, "offset reset")
 HEARTBEAT = InstanceHeartbeat("pod-1", leads=("a",), claims=("b",), standby_for=("c",), hands_over=("a",), at_ms=7)

@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from bellwether_kafka.coordinator.control import NO_END_MS, Controller, ControlSettings, Order, OrderKind
-from bellwether_kafka.coordinator.control.controller import RELEASE_MS_MIN
 from bellwether_kafka.coordinator.membership import NotLeading, OrdersInForce
 from tests.support.controlled import Group, Kept
 from tests.unit.coordinator.membership.playbook import Play, seen
+
+RELEASE_MS_MIN = 30_000
 
 ORDERED_MS = 1_000_000_000
 RELEASE = Order(OrderKind.RELEASE, "orders", "eve", ORDERED_MS, NO_END_MS, "reset")

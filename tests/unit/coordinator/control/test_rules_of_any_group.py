@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import Controller, ControlSettings, PlacementKind, PlacementOrder, Record
-from bellwether_kafka.coordinator.control.controller import UNOBSERVED_S, UNREAD_S
 from tests.support.controlled import Group
+
+UNOBSERVED_S = 30.0
+UNREAD_S = 10.0
 
 NOW_S = 1_000.0
 EVACUATE = PlacementOrder(

@@ -14,8 +14,11 @@ from bellwether_kafka.coordinator.control import (
     PlacementKind,
     PlacementOrder,
 )
-from bellwether_kafka.coordinator.control.active_role import HEARTBEATS_MISSED, Instances
-from bellwether_kafka.coordinator.control.served_orders import CHANGED, ServedOrders
+from bellwether_kafka.coordinator.control.active_role import Instances
+from bellwether_kafka.coordinator.control.served_orders import ServedOrders
+
+HEARTBEATS_MISSED = 3
+CHANGED = "the orders in force have changed since the newest plan"
 
 GROUP = "orders"
 NOW_MS = int(time.time() * 1000)

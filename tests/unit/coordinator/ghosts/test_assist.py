@@ -9,12 +9,14 @@ import pytest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch
-from bellwether_kafka.coordinator.ghosts.assist import RESTING_INTERVAL_S, TROUBLE_INTERVAL_S
 from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import ProcessId
 from tests.support.virtual_time import run_in_virtual_time
+
+RESTING_INTERVAL_S = 0.5
+TROUBLE_INTERVAL_S = 1.0
 
 PROCESS = "00112233-4455-6677-8899-aabbccddeeff"
 CLIENT = f"shop-{PROCESS}-StreamThread-1-consumer"

@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.ghosts import Conversion, ConversionWatch, conversion
-from bellwether_kafka.coordinator.ghosts.coexistence import WEDGED_S, WedgeFinder
+from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
+
+WEDGED_S = 4.0
 
 SUBSCRIBED = ConsumerProtocolSubscription(topics=("orders",)).encode()
 

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from bellwether_kafka.coordinator.ghosts.shared_descriptions import GROUPS_MAX, LARGE_BYTES, SharedDescriptions
+from bellwether_kafka.coordinator.ghosts.shared_descriptions import SharedDescriptions
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure, Node
+
+GROUPS_MAX = 50
+LARGE_BYTES = 100_000
 
 HERE, THERE = Node(1, "a", 9092), Node(2, "b", 9092)
 UNREADABLE, LEFT_OUT, LARGE = "unreadable", "left-out", "large"

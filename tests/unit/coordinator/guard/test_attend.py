@@ -5,12 +5,15 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.guard import attend
-from bellwether_kafka.coordinator.guard.member_removal import BETWEEN_FROM_S, BETWEEN_TO_S, until_between_heartbeats_s
+from bellwether_kafka.coordinator.guard.member_removal import until_between_heartbeats_s
 from bellwether_kafka.coordinator.kafka import RemoveMembers, RemoveStreamsMember
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from tests.support.described_members import GROUP, plain
 from tests.unit.coordinator.guard.stage import NAMED, Stage, killed, of_consumer_protocol, stage
 from tests.unit.coordinator.guard.world import Process
+
+BETWEEN_FROM_S = 0.5
+BETWEEN_TO_S = 0.75
 
 
 def test_members_of_a_killed_process_are_removed_and_no_others() -> None:

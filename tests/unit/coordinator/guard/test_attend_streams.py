@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
-from bellwether_kafka.coordinator.guard.member_removal import BETWEEN_FROM_S
 from bellwether_kafka.coordinator.kafka import FenceProducer, RemoveMembers
 from tests.support.described_members import GROUP, P1, P2, thread
 from tests.unit.coordinator.guard.stage import (
@@ -22,6 +20,9 @@ from tests.unit.coordinator.guard.stage import (
     stage,
 )
 from tests.unit.coordinator.guard.world import Process
+
+CONCURRENT_TRANSACTIONS = 51
+BETWEEN_FROM_S = 0.5
 
 
 def test_threads_of_the_process_that_held_the_directory_are_removed_and_fenced(guarded: GuardedDirectory) -> None:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.guard.fencing import CONCURRENT_TRANSACTIONS
 from bellwether_kafka.coordinator.kafka import (
     DescribeTransaction,
     FenceProducer,
@@ -19,6 +18,8 @@ from tests.unit.coordinator.guard.stage import (
     killed,
     stage,
 )
+
+CONCURRENT_TRANSACTIONS = 51
 
 DENIED, NO_SUCH_ID = 53, 105
 

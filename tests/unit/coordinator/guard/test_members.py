@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.guard.members import (
-    SETTLED_S,
     Belonging,
     Identity,
     SeenMembers,
@@ -15,6 +14,8 @@ from bellwether_kafka.coordinator.guard.members import (
 )
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from tests.support.described_members import GROUP, P1, P2, plain, thread, thread_id
+
+SETTLED_S = 10.0
 
 LONG_S = 60.0
 STREAMS = Identity(GROUP, process_id=P1)

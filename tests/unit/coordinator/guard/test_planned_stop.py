@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.guard.evacuation import REASON
 from bellwether_kafka.coordinator.kafka import BrokerProtocol, FindLeader
 from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
@@ -26,6 +25,8 @@ from tests.unit.coordinator.guard.stage import (
     stopped,
 )
 from tests.unit.coordinator.guard.world import Brokers, Process
+
+REASON = "it stops"
 
 LEADER_NOT_AVAILABLE, NOT_LEADER = 5, 6  # the second: NOT_LEADER_OR_FOLLOWER
 

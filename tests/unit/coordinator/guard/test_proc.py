@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.guard import proc
-from bellwether_kafka.coordinator.guard.proc import HEARTBEAT_THREAD, descends, sends_heartbeats
+from bellwether_kafka.coordinator.guard.proc import descends, sends_heartbeats
+
+HEARTBEAT_THREAD = "kafka-coordinat"
 
 NOBODY = 2**22 + 1
 # A thread as the JVM names it: Linux keeps 15 characters. Python's join returns when the thread has run its last line,

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from bellwether_kafka.coordinator.kafka import Batches
-from bellwether_kafka.coordinator.kafka.many_groups import WAIT_S
+
+WAIT_S = 0.2
 
 pytestmark = pytest.mark.virtual_time
 

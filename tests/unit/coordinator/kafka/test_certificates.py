@@ -8,7 +8,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from bellwether_kafka.coordinator.kafka import Renewed
-from bellwether_kafka.coordinator.kafka.certificates import GRACE_S, CertificateFiles, Delegate
+from bellwether_kafka.coordinator.kafka.certificates import CertificateFiles, Delegate
+
+GRACE_S = 0.1
 
 
 @pytest.fixture

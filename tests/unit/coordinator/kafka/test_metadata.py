@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared import NO_RACK, ClusterView
-from bellwether_kafka.coordinator.kafka.metadata import (
-    ABSENT,
-    MetadataCache,
-    ReplicaSet,
-    cluster_view,
-    distinct_placements,
-)
+from bellwether_kafka.coordinator.kafka.metadata import MetadataCache, ReplicaSet, cluster_view, distinct_placements
+
+ABSENT = "absent"
 
 RACKS = {1: "az1", 2: "az2", 3: "az3"}
 

@@ -5,13 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.kafka import MetadataRead
-from bellwether_kafka.coordinator.kafka.metadata import (
-    ABSENT,
-    MetadataCache,
-    ReplicaSet,
-    cluster_view,
-    distinct_placements,
-)
+from bellwether_kafka.coordinator.kafka.metadata import MetadataCache, ReplicaSet, cluster_view, distinct_placements
 from bellwether_kafka.coordinator.kafka.metadata_watch import (
     WatchRules,
     WatchState,
@@ -21,6 +15,8 @@ from bellwether_kafka.coordinator.kafka.metadata_watch import (
     topics_with_new_racks,
 )
 from bellwether_kafka.coordinator.membership import UNREAD
+
+ABSENT = "absent"
 
 RULES = WatchRules(hold_down_ms=30_000, repeat_ms=60_000)
 RACKS: dict[int, str | None] = {1: "az1", 2: "az2", 3: "az3", 4: "az1"}

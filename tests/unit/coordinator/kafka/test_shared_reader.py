@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, SharedReader
-from bellwether_kafka.coordinator.kafka.cluster import FAILED_AGAIN_S, SHARED_AGE_MS
 from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
+
+FAILED_AGAIN_S = 5.0
+SHARED_AGE_MS = 30_000
 
 
 class Reader(SharedReader):

@@ -9,8 +9,10 @@ from bellwether_kafka.coordinator.kafka.describe_groups import (
     StreamsGroupDescribeResponse,
     StreamsGroupHeartbeatRequest,
 )
-from bellwether_kafka.coordinator.kafka.temporary_members import TOPOLOGIES_MAX, TemporaryStreamsMember
+from bellwether_kafka.coordinator.kafka.temporary_members import TemporaryStreamsMember
 from bellwether_kafka.coordinator.membership import Node
+
+TOPOLOGIES_MAX = 64
 
 NODE = Node(1, "b", 9092)
 DELETED, COMPACTED = (("cleanup.policy", "delete"),), (("cleanup.policy", "compact"), ("retention.ms", "7"))

@@ -17,9 +17,12 @@ from bellwether_kafka.coordinator.kafka import (
     librdkafka_properties,
     tokens,
 )
-from bellwether_kafka.coordinator.kafka.client_properties import KEEPER, KEYTAB, LIBRDKAFKA_DEFAULTS
+from bellwether_kafka.coordinator.kafka.client_properties import LIBRDKAFKA_DEFAULTS
 from bellwether_kafka.coordinator.kafka.tokens import Token, TokenError, TokenKeeper
 from tests.unit.coordinator.kafka.token_endpoint import LOGIN, SECRET, Endpoint
+
+KEEPER = "_tokens"
+KEYTAB = "_keytab"
 
 UNSECURED = {**LOGIN, "enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": "principal=bell"}
 

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from bellwether_kafka.coordinator.names import HIDDEN, keep_secret, without_kept_secrets, without_secrets
-from bellwether_kafka.coordinator.names.secrets import RENEWED_MAX
+
+RENEWED_MAX = 64
 
 HARD = "pl\"ant\\e'd &/é#1"
 BODY = [base64.b64encode(bytes(range(number, number + 48))).decode() for number in (0, 48)]

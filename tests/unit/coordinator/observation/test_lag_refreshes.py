@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import ClusterView
 from bellwether_kafka.coordinator.kafka import NO_END, AnyCommitted, Ends, MetadataRead, OffsetsError
-from bellwether_kafka.coordinator.kafka.metadata import ABSENT, MetadataCache, cluster_view, distinct_placements
+from bellwether_kafka.coordinator.kafka.metadata import MetadataCache, cluster_view, distinct_placements
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, MembershipConfig
 from bellwether_kafka.coordinator.observation import (
     SELF_ASSIGNED,
@@ -29,6 +29,8 @@ from bellwether_kafka.coordinator.observation import (
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.support.lag_reader import FakeReader
 from tests.support.observed import classic
+
+ABSENT = "absent"
 
 ASK_AGAIN_MS = 600_000
 

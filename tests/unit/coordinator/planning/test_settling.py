@@ -11,9 +11,10 @@ from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.membership import Decide, JoinedMember
 from bellwether_kafka.coordinator.planning import CauseKind, ConsumerKind, Planner, Source
-from bellwether_kafka.coordinator.planning.settling import CHANGES_MAX
 from tests.unit.assignors.consumer.wire import LiveMember
 from tests.unit.coordinator.planning.consumer_scenes import Reader
+
+CHANGES_MAX = 6
 
 REBALANCES = 4 * CHANGES_MAX
 

@@ -15,10 +15,11 @@ import pytest
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
 from bellwether_kafka.coordinator.planning import ConsumerKind, PlannedRebalance, Planner, Solver, Source, foreign_code
-from bellwether_kafka.coordinator.planning.solver import LARGE_PARTITIONS
 from bellwether_kafka.coordinator.planning.solver_worker import Job
 from tests.unit.coordinator.planning.consumer_scenes import Reader, order
 from tests.unit.coordinator.planning.plugins_gone_wrong import Dies, Eats, Hangs, Plugin, Raises, ShowsItsProcess
+
+LARGE_PARTITIONS = 200_000
 
 START_S = 30.0
 
@@ -130,9 +131,9 @@ async def test_a_plan_given_up_half_way_leaves_no_answer_for_the_next() -> None:
 
 PARENT = """
 import asyncio
-from bellwether_kafka.coordinator.planning.solver import Solver
-from bellwether_kafka.coordinator.planning.solver_worker import Job
-from bellwether_kafka.coordinator.planning.solver_worker import Job
+from bellwether_kafka.coordinator.planning.solver import (Solver)
+from bellwether_kafka.coordinator.planning.solver_worker import (Job)
+from bellwether_kafka.coordinator.planning.solver_worker import (Job)
 
 async def run():
     solver = Solver("subject", always=True)

@@ -10,9 +10,7 @@ from bellwether_kafka.assignors.shared import RefusalError
 from bellwether_kafka.assignors.streams import STOCK, Assignors, TaskPlan
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, RebuildMemory, shown
 from bellwether_kafka.coordinator.planning import PlannedRebalance, Solver, Source, record_bytes
-from bellwether_kafka.coordinator.planning.inspection import RECORD_SHARE
 from bellwether_kafka.coordinator.planning.solver_worker import Job
-from bellwether_kafka.coordinator.planning.streams_kind import OFFSETS_FAILURES_MAX
 from tests.unit.assignors.consumer.scenes import cluster_of
 from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
 from tests.unit.coordinator.planning.applications import (
@@ -27,6 +25,9 @@ from tests.unit.coordinator.planning.applications import (
     lead,
     order,
 )
+
+RECORD_SHARE = 0.8
+OFFSETS_FAILURES_MAX = 3
 
 CHANGELOG = "shop-totals-changelog"
 

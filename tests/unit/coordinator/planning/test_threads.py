@@ -7,7 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from bellwether_kafka.coordinator.planning import Turns
-from bellwether_kafka.coordinator.planning.threads import COMPARISONS, TURNS, PlanThreads, Urgency
+from bellwether_kafka.coordinator.planning.threads import PlanThreads, Urgency
+
+COMPARISONS = 2
+TURNS = 8
 
 GROUPS, LIMIT_S = 100, 30.0
 

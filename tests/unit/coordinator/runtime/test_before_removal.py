@@ -9,11 +9,13 @@ from typing import Any, cast
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Failure, NotLeading, Obstacle
-from bellwether_kafka.coordinator.runtime.group_runner import BEFORE_REMOVAL_S, GroupRunner
+from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from tests.patience import PATIENCE
 from tests.unit.coordinator.membership.takeover.takeover_scenes import BAD, GOOD, GROUP, LEADER, client
 from tests.unit.coordinator.runtime.alone import BrokersOfOne
+
+BEFORE_REMOVAL_S = 1.0
 
 GUARD = Obstacle(NotLeading.MEMBER_LEADS, "it is exactly once")
 CONFIG = membership.MembershipConfig("orders", takeover_obstacle=GUARD, roll_ms_max=300)

@@ -17,8 +17,11 @@ from bellwether_kafka.coordinator.membership import (
     OffsetsRead,
     OrdersInForce,
 )
-from bellwether_kafka.coordinator.runtime.commit_watch import GROUPS_AT_ONCE, INTERVAL_S, CommitWatch
+from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
 from tests.unit.coordinator.membership.playbook import Play, seen
+
+GROUPS_AT_ONCE = 20
+INTERVAL_S = 10.0
 
 EMPTY = DescribeAnswer(0, 0, "Empty", "")
 LEAVE = "ada has ordered leave of 'orders'"

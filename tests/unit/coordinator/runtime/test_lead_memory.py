@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.membership import Event, LeadRemembered, MembershipView
-from bellwether_kafka.coordinator.runtime.lead_memory import KEPT_S, WRITTEN_S, LeadMemory
+from bellwether_kafka.coordinator.runtime.lead_memory import LeadMemory
 from tests.unit.coordinator.membership.playbook import Play
+
+KEPT_S = 3600.0
+WRITTEN_S = 60.0
 
 
 class Group:

@@ -11,8 +11,10 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Code, State
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver
-from bellwether_kafka.coordinator.runtime.membership_loop import THREAD, membership_loop
+from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
 from tests.unit.coordinator.runtime.alone import BrokersOfOne, remembering
+
+THREAD = "bellwether-membership"
 
 CONFIG = membership.MembershipConfig("orders", heartbeat_interval_ms=10, subscribes=True)
 BLOCKED_S = 1.0

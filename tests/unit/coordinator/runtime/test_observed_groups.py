@@ -19,16 +19,13 @@ from bellwether_kafka.coordinator.kafka import (
 )
 from bellwether_kafka.coordinator.membership import Failure, Node
 from bellwether_kafka.coordinator.observation import SharedGroups
-from bellwether_kafka.coordinator.runtime.observed_groups import (
-    INTERVAL_S,
-    TOGETHER_MIN,
-    FoundGroups,
-    ObservedGroups,
-    lister,
-)
+from bellwether_kafka.coordinator.runtime.observed_groups import FoundGroups, ObservedGroups, lister
 from bellwether_kafka.coordinator.runtime.process import statuses
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, Selected
 from bellwether_kafka.coordinator.settings import GroupSettings, load
+
+INTERVAL_S = 10.0
+TOGETHER_MIN = 25
 
 NODE = Node(1, "b", 9092)
 

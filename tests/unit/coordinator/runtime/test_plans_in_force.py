@@ -10,18 +10,17 @@ import pytest
 from bellwether_kafka.assignors.shared import NOBODY, Rule
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow
-from bellwether_kafka.coordinator.runtime.plans_in_force import (
-    ATTEMPTS_MAX,
-    DISREGARDED,
-    LATE,
-    PLAN_AGE_S_MAX,
-    WAIT_S,
-    PlansInForce,
-)
+from bellwether_kafka.coordinator.runtime.plans_in_force import PlansInForce
 from bellwether_kafka.coordinator.serving import Answers, KnownGroups, KnownMember, NewestPlan, TopicNames
 from tests.support.observed_groups import SKEWED
 from tests.unit.assignors.streams.world import SHOP, Thread, group, led
 from tests.unit.coordinator.serving.requests import Asking, owners, topic_id
+
+ATTEMPTS_MAX = 3
+DISREGARDED = "an order is not followed"
+LATE = "the newest plan did not reach the broker in time"
+PLAN_AGE_S_MAX = 300.0
+WAIT_S = 60.0
 
 PARTITIONS = 6
 IDLE = "c has no partition although others have several"

@@ -12,13 +12,16 @@ from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure, MembershipView, State
 from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, RackRules
-from bellwether_kafka.coordinator.planning.racks.rack_file import REST_S
 from bellwether_kafka.coordinator.runtime import rack_watch
-from bellwether_kafka.coordinator.runtime.rack_watch import AGAIN_S, TICK_S, RackWatch
+from bellwether_kafka.coordinator.runtime.rack_watch import RackWatch
 from tests.support.racked_members import BY_CLIENT, BY_HOST, CLUSTER, MEMBERS, SHOWN, decide
 from tests.support.racks import rack_rules
 from tests.unit.coordinator.membership.playbook import ME, Play
 from tests.unit.coordinator.planning.consumer_scenes import OWN, Reader
+
+REST_S = 1.0
+AGAIN_S = 10.0
+TICK_S = 1.0
 
 REASON = "by the racks of members that are known now, 0 partitions instead of 2 are read from another rack"
 

@@ -14,10 +14,12 @@ from bellwether_kafka.coordinator.membership import (
     RebalanceWanted,
     WorkSuspected,
 )
-from bellwether_kafka.coordinator.runtime.rest_watch import INTERVAL_S, RestWatch
+from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.support.describing_brokers import DescribingBrokers
 from tests.unit.coordinator.membership.playbook import ME, Play
+
+INTERVAL_S = 5.0
 
 
 def message(*topics: str, generation: int = -1) -> bytes:

@@ -13,13 +13,15 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.membership import Failure, NotLeading, Role
 from bellwether_kafka.coordinator.runtime import Service, recollection
-from bellwether_kafka.coordinator.runtime.group_runner import EXIT_BUG, GroupRunner
+from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
 from bellwether_kafka.coordinator.runtime.process import kept_out, not_ready
 from bellwether_kafka.coordinator.runtime.role_reports import QUIET, log_role, remind
 from tests.unit.coordinator.runtime.alone import BrokersOfOne, remembering
+
+EXIT_BUG = 1
 
 EXIT_FENCED = 3
 

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 
 from bellwether_kafka.coordinator.membership import SizeLimit
-from bellwether_kafka.coordinator.runtime.size_limit_watch import AGAIN_S, AGAIN_S_MAX, SizeLimitWatch
+from bellwether_kafka.coordinator.runtime.size_limit_watch import SizeLimitWatch
+
+AGAIN_S = 5.0
+AGAIN_S_MAX = 300.0
 
 SILENT = SizeLimit(unknown="broker 2 is silent", remedy="wait")
 DENIED = SizeLimit(unknown="a right is missing", remedy="grant it")

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from bellwether_kafka.assignors.shared import NOBODY
 from bellwether_kafka.coordinator.serving import wire
-from bellwether_kafka.coordinator.serving.wire_tasks import UNKNOWN
+
+UNKNOWN = -1
 
 Task = tuple[str, int]
 

@@ -6,9 +6,11 @@ import struct
 import pytest
 
 from bellwether_kafka.coordinator.serving import wire
-from bellwether_kafka.coordinator.serving.wire_tasks import UNKNOWN, TaskGroup
+from bellwether_kafka.coordinator.serving.wire_tasks import TaskGroup
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 from tests.unit.coordinator.serving.task_requests import AskingForTasks, Thread
+
+UNKNOWN = -1
 
 ASKING = AskingForTasks(
     subtopologies={"0": (2, True), "1": (1, False)},

@@ -21,10 +21,11 @@ from bellwether_kafka.coordinator.replay import (
     replay_tasks,
     write_history,
 )
-from bellwether_kafka.coordinator.replay.outcome import ANOTHERS
 from bellwether_kafka.coordinator.telemetry import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.event_records import EventRecord
 from tests.support.observed_groups import SKEWED, member, observed_application, observed_group
+
+ANOTHERS = "the group was only observed"
 
 UNKNOWN = -1
 

@@ -16,11 +16,14 @@ from bellwether_kafka.coordinator.planning import (
     WatchedTopics,
     load_application,
 )
-from bellwether_kafka.coordinator.triggers.load_requests import LOAD_INTERVAL_MAX_S, LOAD_INTERVAL_S, LoadRequests
+from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.support.led_application import A, B, Led, run
 from tests.unit.assignors.streams.world import sent
 from tests.unit.coordinator.planning.applications import App
+
+LOAD_INTERVAL_MAX_S = 3600.0
+LOAD_INTERVAL_S = 60.0
 
 LOAD = "load-aware"
 REPARTITION = "shop-by-user-repartition"

@@ -14,10 +14,11 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics
 from bellwether_kafka.coordinator.triggers import OwnerWatch
-from bellwether_kafka.coordinator.triggers.work.owners import SETTLED_MS
 from tests.unit.assignors.consumer.wire import LiveMember, live_group
 from tests.unit.coordinator.membership.playbook import ME, Play
 from tests.unit.coordinator.triggers.work.members import member
+
+SETTLED_MS = 15_000
 
 REASON = "no member has a partition of u, which members subscribe to"
 

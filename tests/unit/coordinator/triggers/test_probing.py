@@ -4,18 +4,16 @@ from dataclasses import replace
 
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.coordinator.triggers import ProbingFacts
-from bellwether_kafka.coordinator.triggers.probing import (
-    EARLY_MAX,
-    EXPECTED,
-    MEASURE_MS,
-    QUIET_MS,
-    RETRY_MS,
-    TOGETHER_MS,
-    Prober,
-    ReportedCopy,
-)
+from bellwether_kafka.coordinator.triggers.probing import Prober, ReportedCopy
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+
+EARLY_MAX = 4
+EXPECTED = "probe: see which processes have come back, or still run"
+MEASURE_MS = 5000
+QUIET_MS = 3000
+RETRY_MS = 30_000
+TOGETHER_MS = 6000
 
 T0 = 1_000_000
 TICK = 600_000

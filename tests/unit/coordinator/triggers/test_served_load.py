@@ -5,8 +5,9 @@ from dataclasses import replace
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator.triggers import Assigned, ServedLoad
-from bellwether_kafka.coordinator.triggers.load_requests import LOAD_INTERVAL_S
 from tests.support.loaded_group import EVEN, decided
+
+LOAD_INTERVAL_S = 60.0
 
 SEEN = Assigned(group="orders", epoch=5, owners="these", decision=decided(), moved=3, saved=0)
 CAUSE = "the load of members is uneven, 3 partitions would move"

@@ -21,11 +21,12 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.telemetry import logs
 from bellwether_kafka.coordinator.topology import TopicCreationError
 from bellwether_kafka.coordinator.triggers import StreamsWatch
-from bellwether_kafka.coordinator.triggers.streams_watch import ENDS_INTERVAL_S
 from tests.support.led_application import A, B, Led, run
 from tests.unit.assignors.streams.world import SHOP_COUNTS, Thread, always, placed
 from tests.unit.coordinator.membership.playbook import ME, Play, member
 from tests.unit.coordinator.planning.applications import App, Cluster, Log, TopologySource
+
+ENDS_INTERVAL_S = 30.0
 
 PROBING = always(replace(placed([0, 1, 0, 1, 0, 1, 0, 1], [(4, 1)], probing=True), warmup=np.array([True])))
 

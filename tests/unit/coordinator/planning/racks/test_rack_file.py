@@ -8,7 +8,9 @@ from structlog.testing import capture_logs
 from bellwether_kafka.bounded import OutsideTextError
 from bellwether_kafka.coordinator.planning import RackFile, RackFileError
 from bellwether_kafka.coordinator.planning.racks import rack_file
-from bellwether_kafka.coordinator.planning.racks.rack_file import REST_S, networks_of
+from bellwether_kafka.coordinator.planning.racks.rack_file import networks_of
+
+REST_S = 1.0
 
 # What `kubectl get nodes -o custom-columns=...` writes: a column for each value, `<none>` where a node has none.
 OF_KUBECTL = b"""\

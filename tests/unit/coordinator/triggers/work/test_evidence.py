@@ -5,16 +5,13 @@ from dataclasses import replace
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets
-from bellwether_kafka.coordinator.triggers.work.evidence import (
-    AGAIN_MS,
-    HAD_MS,
-    RETRIES_MS,
-    Doing,
-    Evidence,
-    Fact,
-)
+from bellwether_kafka.coordinator.triggers.work.evidence import Doing, Evidence, Fact
 from bellwether_kafka.protocol.primitives import TaskId
 from tests.unit.assignors.streams.world import NOW_MS, SHOP, SHOP_COUNTS, Thread, ends_of, group, led
+
+AGAIN_MS = 12_000
+HAD_MS = 5000
+RETRIES_MS = 120_000
 
 A = Thread("a", 1)
 STATELESS, STATEFUL = TaskId(0, 1), TaskId(1, 1)

@@ -3,8 +3,10 @@
 from bellwether_kafka.assignors.shared import ClusterView
 from bellwether_kafka.coordinator.membership import DescribedMember
 from bellwether_kafka.coordinator.triggers.work import OwnerWork
-from bellwether_kafka.coordinator.triggers.work.owners import SETTLED_MS, Unserved
+from bellwether_kafka.coordinator.triggers.work.owners import Unserved
 from tests.unit.coordinator.triggers.work.members import member
+
+SETTLED_MS = 15_000
 
 CLUSTER = ClusterView.of({"t": [[None]] * 2, "u": [[None]] * 2}, unreadable=frozenset({"secret"}))
 

@@ -11,10 +11,11 @@ from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.triggers.work import HandBack, Verdict, WorkWatch
-from bellwether_kafka.coordinator.triggers.work.suspicion import ASKED_MAX
 from bellwether_kafka.coordinator.triggers.work.verdict import Alert
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from tests.unit.assignors.streams.world import NOW_MS, SHOP, Thread, ends_of, group, led, sent
+
+ASKED_MAX = 3
 
 POLL_MS, STALL_MS, END = 5_000, 600_000, 1_000
 STATELESS = Topology("shop", (Subtopology(0, ("orders",)),), "file")
