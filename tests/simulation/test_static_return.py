@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.world import World
 
 OWNED_WITHIN_S = 30.0  # an interval of the watch, and a rebalance in which members answer at their heartbeats
-SEEDS, RUNS = 400, 4
+SEEDS, RUNS = 400, 3
 
 
 def led_statically(seed: int) -> World | None:
