@@ -33,6 +33,8 @@ class Approach:
     leading: Leading
     _takeover: Takeover = field(init=False)  # always set in APPROACHING
     _attempt: TakeoverAttempt = field(init=False)
+    _pending: tuple[str, ...] = ()  # ids of an attempt that ended at rest
+    _pending_until: float = float("-inf")  # when the broker forgets them
 
     def begin(self, attempt: TakeoverAttempt) -> None:
         core, config = self.core, self.core.config
@@ -80,7 +82,11 @@ class Approach:
             self.core.takeovers.came_to_nothing(self._attempt, takeover.evicted, failed.reason)
         self.core.timers.clear(Timer.TAKEOVER)
         self.core.requests.abandon(Kind.GIVE_BACK)
-        self._give_back(failed.reason)
+        if takeover.disturbs:
+            self._give_back(failed.reason)
+        else:
+            self._pending = (*self._pending, *takeover.ids_to_give_back)
+            self._pending_until = self.core.now + self.core.config.session_timeout_ms / 1000
         self.core.requests.abandon(Kind.TEMPORARY)
         if failed.code and action_for(failed.code) is Action.END:
             self.leaving.fail_code(failed.code)
@@ -123,6 +129,13 @@ class Approach:
         core.go(State.JOINING)
         self.leading.joined(led.answer)
 
+    def group_seen(self, state: str) -> None:
+        """Gives ids back that a rebalance waits for. In a stable group this would begin a rebalance, so there they are
+        left to the broker, which forgets them."""
+        if self._pending and state == events.GroupState.PREPARING and self.core.now < self._pending_until:
+            self.core.requests.evict(self._pending, "not needed", kind=Kind.GIVE_BACK)
+            self._pending = ()
+
     def _give_back(self, reason: str) -> None:
         if self._takeover.ids_to_give_back:
             self.core.requests.evict(self._takeover.ids_to_give_back, reason, kind=Kind.GIVE_BACK)
@@ -156,6 +169,7 @@ class Adoption:
         core.takeovers.answered_in((core.now - core.session.describe_sent_at) * 1000)
         state = events.GroupState.DEAD if lead_rules.is_missing(answer) else answer.state
         core.sighting.seen(state, answer.protocol_type, others=lead_rules.others_in(answer, config))
+        self.approach.group_seen(state)
         if answer.members:
             core.sighting.peopled(core.now)
         if state == events.GroupState.EMPTY and not (core.permission.may_lead or config.subscribes):

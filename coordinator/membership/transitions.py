@@ -46,7 +46,7 @@ class State(Enum):
 class Step(Enum):
     """Steps of a take-over; the values are their descriptions."""
 
-    PACING = "measures how fast ids can be tried, with ids that are given back, while the group is Stable"
+    PACING = "measures how fast ids can be tried, while the group is Stable"
     GATHERING = "reserves ids for temporary members, while the group is Stable"
     GROWING = "temporary members join the rebalance, so that the broker's table of members grows"
     SHRINKING = "temporary members leave; the table does not shrink"
@@ -277,10 +277,11 @@ GROW = "Bellwether has the id that holds the rebalance open"
 
 TAKEOVER: Transitions[Step] = {
     Step.PACING: {
-        events.LeaveAnswer: {
+        event: {
             Step.GATHERING: "ids can be tried fast enough; the broker's table of members has to grow",
             Step.BARRING: "ids can be tried fast enough; Bellwether needs a blocker",
         }
+        for event in (events.JoinAnswer, events.DescribeAnswer)
     },
     Step.GATHERING: {
         events.JoinAnswer: {
@@ -310,7 +311,6 @@ TAKEOVER: Transitions[Step] = {
         events.LeaveAnswer: {
             Step.GROWING: GROW,
             Step.PARKED: "Bellwether has an id that sorts first",
-            Step.ROLLING: "no id sorts first yet",
         }
     },
     Step.BARRING: {events.JoinAnswer: {Step.GROWING: GROW, Step.PARKING: "the blocker is reserved"}},

@@ -10,8 +10,6 @@ from bellwether_kafka.coordinator.membership.takeover.growth import TableGrowing
 from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState, refused
 from bellwether_kafka.coordinator.membership.transitions import Step
 
-BATCH = 64  # how many ids are given back together
-
 
 @dataclass(slots=True)
 class OwnId:
@@ -50,7 +48,7 @@ class OwnId:
                 return self._not_found()
         if listing.own and state.reopens:
             pending.keep_spare()
-        if pending.unfit and (listing.own or len(pending.unfit) >= BATCH):
+        if listing.own and pending.unfit:
             state.go(Step.CLEARING)
             state.requests.evict(tuple(pending.unfit), "not needed", kind=Kind.GIVE_BACK)
         elif listing.own:
@@ -61,11 +59,7 @@ class OwnId:
 
     def cleared(self) -> None:
         self.state.pending.unfit.clear()
-        if self.state.listing.own:
-            self._grow_or_park()
-        else:
-            self.state.go(Step.ROLLING)
-            self.state.joins.ask()
+        self._grow_or_park()
 
     def _park_named(self) -> None:
         state = self.state

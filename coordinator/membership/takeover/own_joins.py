@@ -9,6 +9,7 @@ from bellwether_kafka.coordinator.membership.requests import Kind, Requests
 
 LANES = (Kind.JOIN, Kind.JOIN_AGAIN)
 REASON = "take the lead"
+NO_MEMBER = "bellwether-measures-the-pace"
 GROWTH_REASON = "make the table of members grow"
 
 
@@ -63,8 +64,9 @@ class OwnJoins:
         self._requests.join(self._metadata, REASON, member_id="", static=False)
 
     def ask_for_pace(self) -> None:
-        """Requests an id that is given back, as `ask` does, to see how long that takes."""
-        self._requests.join(self._metadata, REASON, member_id="", static=False)
+        """Joins under an id that no broker has given, to see how long the refusal takes: that leaves nothing behind,
+        while giving an id back begins a rebalance (4.3)."""
+        self._requests.join(self._metadata, REASON, member_id=NO_MEMBER, static=False)
 
     def reserve(self) -> None:
         """Requests an id for the blocker or the opener."""

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.membership.events import DescribeAnswer, GroupState, JoinAnswer
-from bellwether_kafka.coordinator.membership.requests import Kind
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, GroupState
 from bellwether_kafka.coordinator.membership.table_growth import Forecast
 from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState
 from bellwether_kafka.coordinator.membership.takeover_policy import blocked
@@ -19,6 +18,7 @@ class PaceMeasuring:
     foreseen: Forecast
     tries: int = -1
     took_s: float = 0.0
+    done: bool = False
     _asked_at: float = 0.0
     _answers: int = 0  # to the present try
 
@@ -26,8 +26,7 @@ class PaceMeasuring:
         self.state.limit_ms(self.state.config.roll_ms_max)
         self._ask()
 
-    def given(self, answer: JoinAnswer) -> Outcome:
-        self.state.pending.unfit.append(answer.member_id)
+    def refused(self) -> Outcome:
         return self._answered()
 
     def described(self, answer: DescribeAnswer) -> Outcome:
@@ -37,7 +36,7 @@ class PaceMeasuring:
         return self._answered()
 
     def _answered(self) -> Outcome:
-        """After the last try, gives the ids back. Returns Failed if too few could be tried while members wait."""
+        """Returns Failed after the last try if too few could be tried while members wait."""
         state = self.state
         self._answers += 1
         if self._answers < 2:
@@ -51,7 +50,7 @@ class PaceMeasuring:
         paced = self.foreseen.paced(state.config.tries_max(answer_time_ms))
         if not paced.begins:
             return Failed(f"no member was disturbed, because {blocked(paced, state.config.size_limit, answer_time_ms)}")
-        state.requests.evict(tuple(state.pending.unfit), "not needed", kind=Kind.GIVE_BACK)
+        self.done = True
         return None
 
     def _ask(self) -> None:

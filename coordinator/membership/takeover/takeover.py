@@ -7,10 +7,10 @@ When a group's leader leaves, the broker elects the first member in the order of
 0. Makes the table grow if existing members would sort before any new id (`table_growth`). Temporary members reserve
    their ids while the group is stable. When a pending id of Bellwether's holds the rebalance open (step 1), they join
    it and leave at once.
-1. Gets a member id that sorts first. Without an instance id: requests ids and gives unsuitable ones back, which members
-   of a stable group do not notice. With one: reserves a pending id that holds the rebalance open (the blocker), joins,
-   and joins again under the same instance id until the id is good; each id replaces the one before. Then releases the
-   blocker.
+1. Gets a member id that sorts first. Without an instance id: requests ids, which members of a stable group do not
+   notice, and gives unsuitable ones back once it has a good one. With one: reserves a pending id that holds the
+   rebalance open (the blocker), joins, and joins again under the same instance id until the id is good; each id
+   replaces the one before. Then releases the blocker.
 2. Reads from the answer to that JoinGroup which member leads. If it is Bellwether: done. If Bellwether may not remove
    another member: leaves.
 3. Removes the leader by LeaveGroup, and with it the members that would lead before Bellwether, but never while a
@@ -32,7 +32,8 @@ When a group's leader leaves, the broker elects the first member in the order of
 4. Checks the answer. If it names another leader, removes that too if the limit allows it; otherwise the attempt failed.
 
 `pace` implements the measurement, `growth` step 0, `own_id` step 1, `removal` the others. `transitions` declares the
-steps and edges. The caller must give back the pending ids in `ids_to_give_back`.
+steps and edges. The caller must give back the pending ids in `ids_to_give_back` as soon as a rebalance waits for them,
+but not in a stable group, where that begins one (4.3).
 """
 
 from bellwether_kafka.coordinator.membership import events
@@ -142,10 +143,11 @@ class Takeover:
         else:
             self._own_id.begin()
 
-    def _paced(self) -> None:
-        self._state.pending.unfit.clear()
-        self._state.go(self._after_pacing)
-        self._begin_search()
+    def _paced(self, outcome: Outcome) -> Outcome:
+        if self._pace is not None and self._pace.done:
+            self._state.go(self._after_pacing)
+            self._begin_search()
+        return outcome
 
     def answered(self, kind: Kind, event: events.Answer, now: float) -> Outcome:
         state = self._state
@@ -199,8 +201,8 @@ class Takeover:
 
     def _join_answered(self, kind: Kind, answer: events.JoinAnswer) -> Outcome:
         state = self._state
-        if answer.error == Code.MEMBER_ID_REQUIRED and state.step is Step.PACING and self._pace is not None:
-            return self._pace.given(answer)
+        if answer.error == Code.UNKNOWN_MEMBER_ID and state.step is Step.PACING and self._pace is not None:
+            return self._paced(self._pace.refused())
         if answer.error == Code.MEMBER_ID_REQUIRED and state.step is Step.ROLLING:
             return self._own_id.given(answer.member_id)
         if answer.error == Code.FENCED_INSTANCE_ID and not state.joins.is_current(kind):
@@ -213,8 +215,6 @@ class Takeover:
         match kind:
             case Kind.OPEN:
                 state.pending.opener = ""
-            case Kind.GIVE_BACK if state.step is Step.PACING:
-                self._paced()
             case Kind.GIVE_BACK if state.step is Step.CLEARING:
                 self._own_id.cleared()
             case Kind.GIVE_BACK:
@@ -231,7 +231,7 @@ class Takeover:
     def _described(self, answer: events.DescribeAnswer) -> Outcome:
         match self._state.step:
             case Step.PACING if self._pace is not None:
-                return self._pace.described(answer)
+                return self._paced(self._pace.described(answer))
             case Step.GROWING:
                 self._growth.described(answer.members)
             case Step.PARKING | Step.REPLACING:

@@ -8,7 +8,6 @@ from bellwether_kafka.coordinator.membership import State, Step
 from tests.unit.coordinator.membership.playbook import DRY_RUN, ME, Play, member
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     BAD,
-    BATCH,
     COOPERATIVE,
     FENCED,
     FIVE,
@@ -23,7 +22,6 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     evicted,
     given,
     growing,
-    ids,
     joins,
     paced,
     parked,
@@ -131,13 +129,6 @@ def replacing() -> tuple[Play, int]:
 def replaced() -> Play:
     play, first = replacing()
     return play.send(membership.JoinAnswer(first, FENCED, member_id=BAD))
-
-
-def a_bad_batch() -> Play:
-    play = dry_run_done()
-    for bad in ids(15, BATCH, prefix="no-good"):
-        given(play, bad)
-    return evicted(play)
 
 
 def refused_temporary() -> Play:

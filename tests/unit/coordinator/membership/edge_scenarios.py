@@ -19,7 +19,6 @@ from tests.unit.coordinator.membership.beginnings import (
     STOP,
     UNEXPECTED,
     UNSUPPORTED,
-    a_bad_batch,
     coalescing,
     follower,
     heartbeat,
@@ -48,6 +47,7 @@ from tests.unit.coordinator.membership.playbook import ME, OTHER_NODE, Play, mem
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     BAD,
     FENCED,
+    FOUR,
     GOOD,
     LEADER,
     UNKNOWN,
@@ -61,6 +61,8 @@ from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     given,
     growing,
     has_waited,
+    paced,
+    pacing,
     parked,
     shrinking,
     with_bellwether,
@@ -289,9 +291,15 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         },
     },
     Step.PACING: {
-        membership.LeaveAnswer: {
+        membership.DescribeAnswer: {
             Step.BARRING: lambda: dry_run_done(**STATIC),
             Step.GATHERING: lambda: gathering(**STATIC),
+        },
+        membership.JoinAnswer: {
+            Step.BARRING: lambda: paced(pacing(**STATIC), described_first=True),
+            Step.GATHERING: lambda: paced(
+                pacing(members=FOUR, size_limit=membership.SizeLimit(1_000), **STATIC), FOUR, described_first=True
+            ),
         },
     },
     Step.GATHERING: {
@@ -319,7 +327,6 @@ SCENARIOS: dict[Any, dict[Any, dict[Any, Callable[[], Play]]]] = {
         membership.LeaveAnswer: {
             Step.GROWING: lambda: evicted(given(given(gathered(), BAD), GOOD)),
             Step.PARKED: lambda: evicted(given(given(dry_run_done(), BAD), GOOD)),
-            Step.ROLLING: a_bad_batch,
         },
     },
     Step.BARRING: {membership.JoinAnswer: {Step.PARKING: parked, Step.GROWING: lambda: growing(**STATIC)}},

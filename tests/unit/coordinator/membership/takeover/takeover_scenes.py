@@ -8,8 +8,7 @@ from bellwether_kafka.coordinator.membership import SizeLimit, State
 from tests.support.broker_tables import BrokerTable, spread_hash
 from tests.unit.coordinator.membership.playbook import DRY_RUN, Play, member
 
-BATCH = 64  # ids that are reserved at once
-
+PACE_ID = "bellwether-measures-the-pace"  # under which no member has ever joined
 REQUIRED, UNKNOWN, FENCED, IN_PROGRESS = 79, 25, 82, 27
 GROUP_MAX_SIZE_REACHED = 81
 
@@ -54,12 +53,25 @@ def pacing(
     return seeing(protocol, members, **settings).send(membership.ComparisonReady(DRY_RUN, worth_moving=False))
 
 
-def paced(play: Play, members: tuple[membership.DescribedMember, ...] = GROUP, answer_s: float = 0.001) -> Play:
-    """Each answer takes this long; the ids have been given back."""
-    while not any(isinstance(command, membership.Evict) for command in play.last) and play.state is State.APPROACHING:
-        given(play.later(answer_s), f"try-{play.now}")
-        stable(play, *members)
-    return evicted(play) if play.state is State.APPROACHING else play
+def paced(
+    play: Play,
+    members: tuple[membership.DescribedMember, ...] = GROUP,
+    answer_s: float = 0.001,
+    *,
+    described_first: bool = False,
+) -> Play:
+    """Each answer takes this long; a try has two."""
+    while play.state is State.APPROACHING and asks_for_pace(play):
+        play.later(answer_s)
+        if described_first:
+            stable(play, *members).refused(UNKNOWN)
+        else:
+            stable(play.refused(UNKNOWN), *members)
+    return play
+
+
+def asks_for_pace(play: Play) -> bool:
+    return any(isinstance(command, membership.Join) and command.member_id == PACE_ID for command in play.last)
 
 
 def dry_run_done(

@@ -8,7 +8,6 @@ from tests.unit.coordinator.membership.playbook import DRY_RUN, Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     ALSO_BAD,
     BAD,
-    BATCH,
     COOPERATIVE,
     FENCED,
     FIVE,
@@ -78,13 +77,24 @@ def test_only_unsuitable_ids_until_time_is_up_end_the_attempt() -> None:
     assert play.state is not State.APPROACHING or "Evict" in play.kinds()
 
 
-def test_a_batch_without_a_good_id_is_given_back_before_it_asks_on() -> None:
+def test_a_search_at_rest_that_finds_no_id_leaves_its_ids_to_the_broker_until_a_rebalance_waits_for_them() -> None:
+    """LeaveGroup of a pending id begins a rebalance in a stable group (4.3): 50 members had one every few seconds."""
+    bad = ids(15, 3, prefix="no-good")
     play = dry_run_done()
-    for bad in ids(15, BATCH, prefix="no-good"):
-        given(play, bad)
-    assert len(play.sent(membership.Evict).member_ids) == BATCH
-    assert play.kinds() == ["Evict"], "not more than a batch of pending ids at a time"
-    assert evicted(play).kinds() == ["Join"]
+    for member_id in bad[:2]:
+        given(play, member_id)
+    play = given(play.later(60.0), bad[2])
+    assert play.state is State.WATCHING
+    play.wake()
+    assert stable(play).kinds().count("Evict") == 0
+    assert play.wake().described("PreparingRebalance", *GROUP).sent(membership.Evict).member_ids == tuple(bad)
+    play.wake()
+    assert "Evict" not in play.described("PreparingRebalance", *GROUP).kinds(), "once"
+
+
+def test_ids_that_the_broker_has_forgotten_are_not_given_back() -> None:
+    play = given(dry_run_done().later(60.0), BAD).later(10.1).wake()
+    assert "Evict" not in play.described("PreparingRebalance", *GROUP).kinds()
 
 
 # ---- with an instance id ---------------------------------------------------------------------------------------------
