@@ -91,6 +91,7 @@ def test_orders_of_others_and_those_that_ended_do_not_count(groups: ShownGroups,
     assert leader(groups, file, 'name = "g"').rules == (Rule("pin", "orders-0", "rack:az1"),)
 
 
+@pytest.mark.slow
 def test_orders_that_cannot_be_read_are_named_if_a_topic_is(groups: ShownGroups, file: Path) -> None:
     """Where nobody has ever ordered anything, nothing is left out."""
     for before, said in (("", ""), ('control_topic = "other"\n', "left out: There is no control topic 'other'.")):

@@ -35,6 +35,7 @@ def test_the_costliest_crash_is_one_line(groups: ShownGroups) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_crash_of_an_application_restores_at_a_rate_that_is_given_or_unknown(groups: ShownGroups) -> None:
     groups.show(tasks())
     (line,) = crash(groups)
@@ -49,6 +50,7 @@ def test_a_group_in_which_nobody_has_anything_has_none(groups: ShownGroups) -> N
     assert crash(groups) == []
 
 
+@pytest.mark.slow
 def test_the_rate_of_restoring_comes_from_a_running_bellwether(groups: ShownGroups) -> None:
     """It is NaN until two reports of a copy have shown it."""
     groups.show(tasks("g"), tasks("new"), tasks("other"))

@@ -154,6 +154,7 @@ def refuses(groups: ShownGroups, file: Path, *reasons: str) -> None:
     assert all(reason in said for reason in reasons), said
 
 
+@pytest.mark.slow
 def test_members_are_named_by_what_survives_a_restart_and_threads_by_their_ids(
     led: ShownGroups, tmp_path: Path
 ) -> None:
@@ -169,6 +170,7 @@ def test_members_are_named_by_what_survives_a_restart_and_threads_by_their_ids(
         assert {*order.members} == ({"s-a", "s-b", "s-c"} if seen is static else {"a-1", "b-1", "c-1"})
 
 
+@pytest.mark.slow
 def test_a_static_member_that_has_restarted_is_the_same_and_another_is_not(led: ShownGroups, tmp_path: Path) -> None:
     first, *others = SKEWED.members
     for instance, returncode in (("static", Exit.DONE), (None, Exit.INPUT)):

@@ -90,6 +90,7 @@ def status_page(status: object) -> AbstractContextManager[str]:
         "where only Bellwether is nobody leads",
     ],
 )
+@pytest.mark.slow
 def test_the_line_of_a_group(
     shown: Observation, statuses: list[object], expected: dict[str, object], groups: ShownGroups
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_page_that_does_not_answer_is_named(groups: ShownGroups) -> None:
         (("--filter", "c"), "c"),
     ],
 )
+@pytest.mark.slow
 def test_rows_are_in_order_and_those_that_are_wanted(
     options: tuple[str, ...], expected: str, groups: ShownGroups
 ) -> None:

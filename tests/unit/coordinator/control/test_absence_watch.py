@@ -407,6 +407,7 @@ async def test_a_broker_that_is_silent_delays_the_watch_over_no_other_group(monk
 
 
 @pytest.mark.virtual_time
+@pytest.mark.slow
 async def test_many_groups_whose_broker_falls_silent_hold_up_the_others_for_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Failure, NotLeading, Obstacle
@@ -101,6 +103,7 @@ async def test_the_dead_are_removed_when_the_broker_lists_bellwether_in_front() 
     assert took_s < WAITED_S + BUSY_S
 
 
+@pytest.mark.slow
 async def test_where_no_id_is_found_in_time_the_removal_goes_on() -> None:
     took_s, in_front = await waited(Brokers(BAD))
     assert in_front == ""

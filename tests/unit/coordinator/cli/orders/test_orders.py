@@ -294,6 +294,7 @@ def test_a_group_that_has_just_come_is_waited_for_until_it_is_reported(
     assert "Not asked. Nothing was ordered" in given(after=float("inf"))
 
 
+@pytest.mark.slow
 def test_a_command_that_waits_refreshes_again_where_no_broker_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
