@@ -55,7 +55,7 @@ def test_the_service_refuses_no_copy_of_a_mirror() -> None:
 
 
 @contextmanager
-def crowd(seed: int = 7) -> Iterator[World]:
+def crowd(seed: int = 5) -> Iterator[World]:
     with World(seed, crowd=20) as world:
         yield world
 
