@@ -56,3 +56,8 @@ class ShowsItsProcess(Plugin):
 
     def mischief(self) -> None:
         raise RuntimeError(f"process {os.getpid()} request {self.asked} {sorted(k for k in os.environ if 'BELL' in k)}")
+
+
+def slow_answer(_subject: object, _request: None) -> str:
+    time.sleep(60)
+    return "too late"

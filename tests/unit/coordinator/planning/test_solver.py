@@ -17,7 +17,15 @@ from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
 from bellwether_kafka.coordinator.planning import ConsumerKind, PlannedRebalance, Planner, Solver, Source, foreign_code
 from bellwether_kafka.coordinator.planning.solver_worker import Job
 from tests.unit.coordinator.planning.consumer_scenes import Reader, order
-from tests.unit.coordinator.planning.plugins_gone_wrong import Dies, Eats, Hangs, Plugin, Raises, ShowsItsProcess
+from tests.unit.coordinator.planning.plugins_gone_wrong import (
+    Dies,
+    Eats,
+    Hangs,
+    Plugin,
+    Raises,
+    ShowsItsProcess,
+    slow_answer,
+)
 
 LARGE_PARTITIONS = 200_000
 
@@ -118,7 +126,7 @@ def test_it_is_another_process_that_remembers_and_knows_no_settings(monkeypatch:
 async def test_a_plan_given_up_half_way_leaves_no_answer_for_the_next() -> None:
     solver = Solver("subject", always=True)
     try:
-        slow = asyncio.create_task(solver.solve(Job(_slow, None), 30))
+        slow = asyncio.create_task(solver.solve(Job(slow_answer, None), 30))
         await asyncio.sleep(0)
         await until(lambda: solver.ready)
         await asyncio.sleep(0.2)
@@ -131,13 +139,13 @@ async def test_a_plan_given_up_half_way_leaves_no_answer_for_the_next() -> None:
 
 PARENT = """
 import asyncio
-from bellwether_kafka.coordinator.planning.solver import (Solver)
-from bellwether_kafka.coordinator.planning.solver_worker import (Job)
-from bellwether_kafka.coordinator.planning.solver_worker import (Job)
+from bellwether_kafka.coordinator.planning.solver import Solver
+from bellwether_kafka.coordinator.planning.solver_worker import Job
+from tests.unit.coordinator.planning.plugins_gone_wrong import slow_answer
 
 async def run():
     solver = Solver("subject", always=True)
-    job = asyncio.create_task(solver.solve(Job(_slow, None), 60))
+    job = asyncio.create_task(solver.solve(Job(slow_answer, None), 60))
     while not solver.ready:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.2)
@@ -199,11 +207,6 @@ async def test_errors_of_bellwether_keep_their_class() -> None:
 def test_foreign_code_is_reported_by_its_class() -> None:
     assert foreign_code(Plugin("any"))
     assert not foreign_code(*Policy().assignors.values(), *Policy("rack-first").chain("range"))
-
-
-def _slow(_subject: object, _request: None) -> str:
-    time.sleep(60)
-    return "too late"
 
 
 def _echo(subject: object, value: int) -> tuple[object, int]:
