@@ -5,61 +5,29 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup
-from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Node
 from bellwether_kafka.coordinator.settings import Settings, load
-from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.interop.support.two_groups import TwoGroups
 from tests.paths import ROOT
 from tests.support.commands import bellwether
 from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.embedded_transport import EmbeddedTransport
-from tests.unit.assignors.streams.world import Thread
 
 pytestmark = pytest.mark.embedded
 
 ON_A_TERMINAL = """
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import main
+from tests.interop.support.two_groups import TwoGroups
+
 kafka.Transport = TwoGroups
 main()
 """
 RACKS = ("az1", "az2", "az3")
-
-
-def consumer(name: str, rack: str, *owned: int) -> DescribedMember:
-    message = ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode()
-    has = ConsumerProtocolAssignment(0, tuple(TopicPartition("orders", p) for p in owned)).encode()
-    return DescribedMember(name, None, message, has, "app", "/h")
-
-
-def groups() -> dict[str, DescribeAnswer]:
-    """Consumers that read from each other's racks, and an application whose leader has assigned nothing yet."""
-    crossed = (consumer("m1", "az1", 1), consumer("m2", "az2", 2), consumer("m3", "az3", 0))
-    thread = Thread("shop-1-StreamThread-1").raw
-    member = DescribedMember(thread.member_id, None, thread.metadata, b"", "shop-1-StreamThread-1-consumer", "/h")
-    return {
-        "billing": DescribeAnswer(0, 0, "Stable", "consumer", "range", crossed),
-        "shop": DescribeAnswer(0, 0, "Stable", "consumer", "stream", (member,)),
-    }
-
-
-class TwoGroups(EmbeddedTransport):
-    async def describe_group(self, group_id: str) -> DescribeAnswer:
-        return groups()[group_id]
-
-    async def describe_groups(self, _node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
-        return {group_id: groups()[group_id] for group_id in group_ids}
-
-    async def list_groups(self, _node: Node) -> GroupList:
-        listed = (ListedGroup(name, "consumer", answer.state, "classic") for name, answer in groups().items())
-        return GroupList(0, tuple(listed))
 
 
 @pytest.fixture(scope="module")
