@@ -125,6 +125,13 @@ class Forecast:
         return self._fails(self.chosen)
 
     @property
+    def fails_as_it_is(self) -> float:
+        """The probability that no id that sorts first is found in time if nothing is removed and no table grows."""
+        if self.tries is None:
+            return 0.0
+        return float(sum(odds.likely * (1 - odds.first) ** self.tries for odds in self.growths[0].chances))
+
+    @property
     def begins(self) -> bool:
         return self._suffices(self.chosen)
 

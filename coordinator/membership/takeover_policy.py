@@ -27,6 +27,8 @@ PROVEN_FROM = (3, 9)  # see tests/interop/lead/test_succession.py
 # A rebalance that has been open this long waits for a lost member: live members notice it at their next heartbeat,
 # which Java and librdkafka send every 3 s by default.
 WAITING_S = 4.0
+# That one is not joined if the search for a member id is more likely to fail than not: it costs the others its time.
+FAILS_WAITING_MAX = 0.5
 ATTEMPTS_WITHIN_S = 3_600.0
 ANSWERS = 5  # the last answers whose median says how fast the broker is
 # How many groups of one process may search for a member id at the same time: each search makes the brokers' answers to
@@ -148,7 +150,8 @@ class TakeoverPolicy:
             own_topics = subscription(self._config.topics, streams=self._config.streams)
             self._failures.seen(m for m in answer.members if m.metadata != own_topics)
         if answer.state == GroupState.PREPARING and self._fragile is None and waited_s >= WAITING_S:
-            return TakeoverAttempt(0, answer.members, possible)
+            may_find = self._forecast(answer, possible).fails_as_it_is <= FAILS_WAITING_MAX
+            return TakeoverAttempt(0, answer.members, possible) if may_find else None
         if answer.state != GroupState.STABLE or self._config.adopt != "take-over":
             return None
         if self._may_only_have_connected(answer, possible):

@@ -143,3 +143,15 @@ def test_a_group_that_changes_before_the_search_is_left_alone(change: str) -> No
     assert play.state is State.WATCHING
     assert not joined_static(play)
     assert "the group has changed" in play.machine.role.detail
+
+
+@pytest.mark.parametrize(("answer_s", "tries"), [(0.001, True), (0.2, False)])
+def test_a_rebalance_that_waits_for_a_member_is_joined_only_where_an_id_is_likely_to_be_found(
+    answer_s: float, *, tries: bool
+) -> None:
+    """Groups of slow brokers rebalance slowly: each rebalance was held open for two more seconds, and left again."""
+    play = watching(takeover_obstacle=None)
+    for _ in range(8):
+        if play.later(answer_s).described("PreparingRebalance", *CROWD).state is State.WATCHING:
+            play.wake()
+    assert (play.state is State.APPROACHING) == tries
