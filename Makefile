@@ -66,11 +66,15 @@ FAST := $(PYTEST) --budgets -m "not embedded and not slow"
 FAST_PARTS := fast-tests-coordinator fast-tests-rest
 .PHONY: fast-tests $(FAST_PARTS)
 
+# As long as each other: the guard and the client are half of the coordinator's time.
+BESIDE := tests/unit/coordinator/guard tests/unit/coordinator/kafka
+OTHERS := $(filter-out tests/unit/coordinator/ tests/unit/__pycache__/,$(wildcard tests/unit/*/)) $(wildcard tests/unit/test_*.py)
+
 fast-tests-coordinator: setup
-	$(FAST) tests/unit/coordinator
+	$(FAST) tests/unit/coordinator $(addprefix --ignore ,$(BESIDE))
 
 fast-tests-rest: setup
-	$(FAST) tests/unit tests/vectors --ignore tests/unit/coordinator
+	$(FAST) $(BESIDE) $(OTHERS) tests/vectors
 
 .PHONY: budgets
 budgets: setup  ## which tests of ring 1 use more than 2 s of CPU time (tests/rings.py); those of ring 0 are told by make quick
