@@ -83,9 +83,9 @@ class Approach:
         self.core.timers.clear(Timer.TAKEOVER)
         self.core.requests.abandon(Kind.GIVE_BACK)
         if takeover.disturbs:
-            self._give_back(failed.reason)
+            self._give_back(takeover.ids_to_give_back, failed.reason)
         else:
-            self._pending = (*self._pending, *takeover.ids_to_give_back)
+            self._pending = (*self._still_pending, *takeover.ids_to_give_back)
             self._pending_until = self.core.now + self.core.config.session_timeout_ms / 1000
         self.core.requests.abandon(Kind.TEMPORARY)
         if failed.code and action_for(failed.code) is Action.END:
@@ -122,7 +122,7 @@ class Approach:
         self.joining.listed = core.config.topics
         core.leadership.removed = takeover.evicted
         core.requests.abandon(Kind.DESCRIBE)  # sent for the take-over; its answer is no longer needed
-        self._give_back("the lead has been taken")
+        self._give_back(takeover.ids_to_give_back, "the lead has been taken")
         removed = ", ".join(takeover.evicted) or "a leader that had gone"
         took_s = core.now - takeover.began
         core.note(NoteKind.ADOPTED, f"after {removed}, in {took_s:.2f} s, with member id number {takeover.tries}")
@@ -132,13 +132,17 @@ class Approach:
     def group_seen(self, state: str) -> None:
         """Gives ids back that a rebalance waits for. In a stable group this would begin a rebalance, so there they are
         left to the broker, which forgets them."""
-        if self._pending and state == events.GroupState.PREPARING and self.core.now < self._pending_until:
-            self.core.requests.evict(self._pending, "not needed", kind=Kind.GIVE_BACK)
+        if state == events.GroupState.PREPARING:
+            self._give_back(self._still_pending, "not needed")
             self._pending = ()
 
-    def _give_back(self, reason: str) -> None:
-        if self._takeover.ids_to_give_back:
-            self.core.requests.evict(self._takeover.ids_to_give_back, reason, kind=Kind.GIVE_BACK)
+    @property
+    def _still_pending(self) -> tuple[str, ...]:
+        return self._pending if self.core.now < self._pending_until else ()
+
+    def _give_back(self, ids: tuple[str, ...], reason: str) -> None:
+        if ids:
+            self.core.requests.evict(ids, reason, kind=Kind.GIVE_BACK)
 
 
 @dataclass(slots=True)

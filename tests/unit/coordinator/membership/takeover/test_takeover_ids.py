@@ -97,6 +97,15 @@ def test_ids_that_the_broker_has_forgotten_are_not_given_back() -> None:
     assert "Evict" not in play.described("PreparingRebalance", *GROUP).kinds()
 
 
+def test_only_the_ids_of_the_last_session_are_kept() -> None:
+    """A search that fails for weeks would keep all that it ever got."""
+    play = given(dry_run_done().later(60.0), BAD).later(60.0).wake()
+    stable(play).send(membership.ComparisonReady(DRY_RUN, worth_moving=False))
+    assert play.state is State.APPROACHING
+    given(play.later(60.0), ALSO_BAD).wake()
+    assert play.described("PreparingRebalance", *GROUP).sent(membership.Evict).member_ids == (ALSO_BAD,)
+
+
 # ---- with an instance id ---------------------------------------------------------------------------------------------
 
 
