@@ -83,7 +83,7 @@ budgets: setup  ## which tests of ring 1 use more than 2 s of CPU time (tests/ri
 fast-tests: setup  ## ring 0: unit tests and vectors, but for embedded brokers, processes and real time
 	$(SIDE_BY_SIDE) $(FAST_PARTS)
 
-quick: setup  ## after each change: lint, format, types, import contracts, unit tests and vectors; half a minute on two cores
+quick: setup  ## after each change: lint, format, types, import contracts, unit tests and vectors; a minute on two cores
 	$(SIDE_BY_SIDE) $(FAST_PARTS) types contracts lint
 
 check: setup  ## lint, format, types, import contracts

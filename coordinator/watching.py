@@ -2,10 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn
+from typing import NoReturn
+
+from structlog.typing import FilteringBoundLogger
+
+Write = Callable[..., object]  # such as `log.warning`: gets an event, and fields
 
 
-async def every(pause_s: float, turn: Callable[[], Awaitable[object]], log: Any, failed: str) -> NoReturn:
+async def every(
+    pause_s: float, turn: Callable[[], Awaitable[object]], log: FilteringBoundLogger, failed: str
+) -> NoReturn:
     """Takes a turn after each pause, until cancelled. One that raises is logged under the event `failed`."""
     while True:
         await asyncio.sleep(pause_s)
@@ -16,7 +22,7 @@ async def every(pause_s: float, turn: Callable[[], Awaitable[object]], log: Any,
 
 
 class Troubles:
-    """The present trouble of each subject, such as a group. `write` gets what to log, by `log.warning` for example."""
+    """The present trouble of each subject, such as a group."""
 
     def __init__(self) -> None:
         self._reasons: dict[str, str] = {}
@@ -24,11 +30,14 @@ class Troubles:
     def __contains__(self, subject: str) -> bool:
         return subject in self._reasons
 
-    def report(self, write: Callable[..., object], event: str, reason: str, *, of: str = "", **fields: object) -> None:
+    def report(self, write: Write, event: str, reason: str, *, of: str = "", **fields: object) -> None:
         """Logs a reason that is not the last one of its subject. "": there is no trouble any more."""
-        if reason and self._reasons.get(of) != reason:
+        if not reason:
+            self.over(of)
+        elif self._reasons.get(of) != reason:
             write(event, reason=reason, **fields)
-        if reason:
             self._reasons[of] = reason
-        else:
-            self._reasons.pop(of, None)
+
+    def over(self, of: str = "") -> None:
+        """The subject has no trouble any more."""
+        self._reasons.pop(of, None)

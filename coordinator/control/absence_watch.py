@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -110,22 +110,14 @@ class AbsenceWatch:
         return max(poll_s, sum(each.size_bytes for each in shown) / BYTES_PER_SECOND_MAX)
 
     async def _poll(self, group: str) -> _Shown:
-        in_trouble, over = group in self._troubles, asyncio.Event()
+        in_trouble = group in self._troubles
         turns = self._turns[in_trouble]
-
-        def end() -> None:
-            if not over.is_set():
-                over.set()
-                turns.release()
-
         await turns.acquire()
-        slow = asyncio.get_running_loop().call_later(SLOW_S, end) if not in_trouble else None
-        try:
+        with ExitStack() as turn:
+            turn.callback(turns.release)
+            if not in_trouble:
+                turn.callback(asyncio.get_running_loop().call_later(SLOW_S, turn.close).cancel)
             return await self._polled(group)
-        finally:
-            if slow is not None:
-                slow.cancel()
-            end()
 
     async def _polled(self, group: str) -> _Shown:
         by_broker = self._orders.is_served(group)

@@ -286,7 +286,7 @@ class GhostWatch:
             self._lost(_why(answer, self.group_id))
             return None
         if not membership.assigned_by_broker(answer):
-            self._warn_once("")
+            self._troubles.over()
         return answer
 
     def _lost(self, why: str) -> None:

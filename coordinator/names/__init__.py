@@ -11,8 +11,8 @@ from bellwether_kafka.coordinator.names.languages import (
     for_terminal,
     for_toml,
     is_visible,
+    listed,
 )
-from bellwether_kafka.coordinator.names.lists import listed
 from bellwether_kafka.coordinator.names.secrets import (
     HIDDEN,
     SECRETS,

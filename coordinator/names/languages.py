@@ -3,6 +3,9 @@
 import html
 import re
 import shlex
+from collections.abc import Sequence
+
+NAMES_SHOWN = 4  # of a list
 
 # Characters that show nothing although they count as printable: fillers, joiners, variation selectors.
 _INVISIBLE = re.compile(
@@ -64,3 +67,9 @@ def _in_ansi_c(char: str) -> str:
 
 def _unicode(code: int) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def listed(names: Sequence[str], shown: int = NAMES_SHOWN) -> str:
+    """Returns the first names as a sentence has them, and how many more there are."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(map(for_sentence, names[:shown])) + more

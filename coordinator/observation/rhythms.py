@@ -63,7 +63,7 @@ class Rhythms:
         changed, self._changed = {group: self._waits[group] for group in self._changed}, set()
         try:
             await asyncio.to_thread(self._write, self._path, changed)
-            self._troubles.report(log.warning, "", "")
+            self._troubles.over()
         except OSError as error:
             self._troubles.report(log.warning, "rhythms_not_kept", str(error), remedy=KEPT_FOLDER)
 

@@ -194,7 +194,7 @@ class ObservedGroups:
         log.info("group_dropped", group=group_id)
         for by_group in (self._selected, self.observers, self._missed):
             by_group.pop(group_id, None)
-        self._log_change(group_id, "", "")
+        self._troubles.over(group_id)
         refreshing = self._refreshing.pop(group_id, None)
         if refreshing is not None:
             refreshing.cancel()

@@ -52,7 +52,7 @@ class AssignorServer:
         self._answer = answer
         self._listening: socket.socket | None = None
         self._file: tuple[int, int] | None = None  # the socket's own
-        self._troubles = Troubles()
+        self._troubles = Troubles()  # why a removed file cannot be made again
         self._connections: dict[socket.socket, None] = {}  # the last one was used last
         self._changing = threading.Lock()
         self._stopping = threading.Event()
@@ -120,7 +120,7 @@ class AssignorServer:
                 self._troubles.report(log.warning, "assignor_socket_removed", str(error), address=self._address)
                 return
             removed, self._listening, self._file = self._listening, again, _file_at(self._path)
-            self._troubles.report(log.warning, "", "")
+            self._troubles.over()
         if removed is not None:
             _end(removed)
         log.warning("assignor_socket_made_again", address=self._address, reason="its file was removed")

@@ -60,7 +60,7 @@ def refused(kafka: KafkaCluster, group: str, for_s: float) -> int:
 
 
 def begin(kafka: KafkaCluster, beginning: Beginning) -> int:
-    """Makes the group what it is to be. Returns how many commits were refused."""
+    """Brings the group into its first state. Returns how many commits were refused."""
     group = beginning.group
     kafka.create_topic(group, 3)
     if beginning.members:

@@ -76,7 +76,8 @@ class Scene:
 def test_a_policy_that_does_not_settle_is_damped_and_named_until_something_changes(
     wanted: str, kind: CauseKind
 ) -> None:
-    """Whoever asks for the rebalances: what Bellwether's watches asked for set the counts back, for ever."""
+    """Members or Bellwether's watches may ask for the rebalances. Those of a watch once reset the counts each
+    time, so that nothing was damped."""
     scene = Scene(wanted)
     scene.rebalance(REBALANCES)
     assert set(scene.causes[1:]) == {kind, CauseKind.PENDING}
