@@ -1,4 +1,4 @@
-"""Writes five pages of docs/reference from the code and rules, alerts, metrics, configuration, commands and states:
+"""Writes five pages from the code and rules, alerts, metrics, configuration, commands and states:
 `python docs/generate.py`.
 
 A test compares. docs/settings.yml says what a setting is for; names, types and defaults come from the settings
@@ -371,14 +371,14 @@ def _expression(rule: Mapping[str, Any]) -> list[str]:
 
 
 PAGES = {
-    "alerts.md": alerts_page,
-    "metrics.md": metrics_page,
-    "configuration.md": configuration_page,
-    "commands.md": commands_page,
-    "states.md": states_page,
+    "reference/alerts.md": alerts_page,
+    "reference/metrics.md": metrics_page,
+    "reference/configuration.md": configuration_page,
+    "reference/commands.md": commands_page,
+    "internals/states.md": states_page,
 }
 
 
 if __name__ == "__main__":
     for page, written in PAGES.items():
-        (HERE / "reference" / page).write_text(written(), encoding="utf-8")
+        (HERE / page).write_text(written(), encoding="utf-8")

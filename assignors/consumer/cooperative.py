@@ -3,7 +3,7 @@
 
 The JVM's general path believes a stale claim and hands a partition over while a newer owner still consumes it. Here a
 claim with a newer claim against it does not make its member the owner, but every claim counts as consumption that must
-be revoked first (docs/reference/assignors.md#cooperative-rebalancing).
+be revoked first (docs/internals/assignors.md#cooperative-rebalancing).
 """
 
 import numpy as np

@@ -23,7 +23,7 @@ from bellwether_kafka.protocol.bulk import write_assignments
 from bellwether_kafka.protocol.messages import STICKY, encode_sticky_user_data
 
 ASSIGNMENT_VERSION = 1
-# sarama never writes a subscription above this version (docs/reference/client-quirks.md#what-each-client-writes).
+# sarama never writes a subscription above this version (docs/internals/client-quirks.md#what-each-client-writes).
 _HIGHEST_SARAMA_VERSION = 2
 _LISTED = 5
 UNRELEASED = f"has not given up partitions that {shared.REPEATS_MAX + 1} plans in a row took from it"
@@ -112,7 +112,7 @@ def _tried(
     plan = Plan.of(shared.freeze(cluster, problem.before, planned.owner))
     # A list of owned partitions is what a member consumes now, under any protocol (members that revoke first send an
     # empty one). The userData of the eager "sticky" is only history
-    # (docs/reference/wire-formats.md#claims-of-a-member).
+    # (docs/internals/wire-formats.md#claims-of-a-member).
     holds_claims = group.protocol != STICKY
     if holds_claims and len(group.claims):
         plan = replace(plan, pending=pending_partitions(group, plan.owner))
@@ -136,7 +136,7 @@ def _echoes(
     decoded: DecodedGroup, group: GroupView, cluster: ClusterView, sent: IntArray, memory: Memory
 ) -> dict[int, bytes]:
     """Returns userData by member, only for the "sticky" of sarama, which has no other source for its last assignment
-    (docs/reference/client-quirks.md#sarama)."""
+    (docs/internals/client-quirks.md#sarama)."""
     columns = decoded.columns
     if group.protocol != STICKY or (columns.version > _HIGHEST_SARAMA_VERSION).all():
         return {}

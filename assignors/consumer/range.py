@@ -1,7 +1,7 @@
 """The range assignor: contiguous shares per topic, equal for co-partitioned topics, with rack locality where it costs
 nothing.
 
-It behaves like Java's RangeAssignor (KIP-881, docs/reference/assignors.md#range). Topics with the same subscribers and
+It behaves like Java's RangeAssignor (KIP-881, docs/internals/assignors.md#range). Topics with the same subscribers and
 partition count get the same pattern, which is computed once.
 """
 

@@ -1,4 +1,4 @@
-"""The round robin assignor: one cursor over all members (docs/reference/assignors.md#round-robin)."""
+"""The round robin assignor: one cursor over all members (docs/internals/assignors.md#round-robin)."""
 
 import numpy as np
 

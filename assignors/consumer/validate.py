@@ -53,7 +53,7 @@ def contested(group: GroupView, owner: IntArray) -> tuple[BoolArray, BoolArray]:
     """Returns (partitions that the owner must not get yet, partitions that a member other than the owner claims).
 
     A claim of the owner counts only if it is newer than every other claim: a stale claim is not ownership
-    (docs/reference/assignors.md#cooperative-rebalancing), and two claims of the same generation mean two consumers.
+    (docs/internals/assignors.md#cooperative-rebalancing), and two claims of the same generation mean two consumers.
     """
     claimant, flats = claimants(group), group.claims
     other = owner[flats] != claimant

@@ -64,7 +64,7 @@ def group_view(
     `cluster` must be `with_leaders` if a member is `leader_only`.
 
     `cooperative`: members of this protocol keep consuming during a rebalance. Then a member that did not itself rejoin
-    (static, same id, same bytes as before; docs/reference/broker-behaviour.md#states) or whose bytes are unreadable is
+    (static, same id, same bytes as before; docs/internals/broker-behaviour.md#states) or whose bytes are unreadable is
     assumed to consume what was last delivered to it, whatever its bytes are.
     """
     raw, columns = decoded.raw, decoded.columns
@@ -108,7 +108,7 @@ def group_view(
 
 def recall(generation: int, protocol: str, cluster: ClusterView, described: Sequence[shared.AssignedMember]) -> Memory:
     """Rebuilds memory from DescribeGroups of a stable group, for a leader that just took over
-    (docs/reference/wire-formats.md#claims-of-a-member). Its cluster also has assigned partitions that no longer exist:
+    (docs/internals/wire-formats.md#claims-of-a-member). Its cluster also has assigned partitions that no longer exist:
     members consume them until a rebalance takes them away."""
     members = tuple(shared.RawMember(d.member_id, d.instance_id, d.metadata) for d in described)
     decoded = decode_group(shared.RawGroup("", generation, protocol, members))
@@ -182,7 +182,7 @@ def _topic_sets(
 
 def _clean(claims: ClaimColumns, cluster: ClusterView) -> tuple[LongArray, LongArray]:
     """Returns (member, flat partition) of the plausible claims, sorted and without duplicates (rule 3 of
-    docs/reference/wire-formats.md#claims-of-a-member). Claims to topics that the member no longer subscribes to are
+    docs/internals/wire-formats.md#claims-of-a-member). Claims to topics that the member no longer subscribes to are
     included."""
     nothing: LongArray = np.zeros(0, dtype=np.int64)
     if not len(claims.member) or not len(cluster.topics):

@@ -2,7 +2,7 @@
 
 A false claim would withhold partitions from other members for as long as it is repeated, because a partition that a
 member still consumes stays pending for its new owner. So claims are checked against the group's generation and against
-what the leader delivered (docs/reference/assignors.md#claims-that-are-not-believed).
+what the leader delivered (docs/internals/assignors.md#claims-that-are-not-believed).
 """
 
 from collections.abc import Sequence

@@ -171,7 +171,7 @@ class ClusterView:
 class MemberView(NamedTuple):
     """One member as the leader knows it.
 
-    `generation` is the one generation of its claims (docs/reference/wire-formats.md#claims-of-a-member), NO_GENERATION
+    `generation` is the one generation of its claims (docs/internals/wire-formats.md#claims-of-a-member), NO_GENERATION
     if unknown. `degraded` is why its bytes could not be used (None: they could). `leader_only`: its rack comes from the
     configuration, and it fetches from leaders only. `client_id` is set where the member id does not begin with it.
     """

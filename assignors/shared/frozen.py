@@ -1,5 +1,5 @@
 """Freezes the assignment of topics whose metadata could not be read: such topics still exist
-(docs/reference/reliability.md#duties-of-a-leader).
+(docs/internals/reliability.md#duties-of-a-leader).
 
 A refused or failed read (an ACL, a broker that is down) must never take a topic from its owners, and must never reduce
 its known partition count.

@@ -2,7 +2,7 @@
 
 Memory is the only history of members that claim nothing (range and round robin members, restarted static members, most
 Python clients). It overrides claims of its own generation and older ones
-(docs/reference/wire-formats.md#claims-of-a-member).
+(docs/internals/wire-formats.md#claims-of-a-member).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Every thread gets the map of all hosts, with the same bytes, and a broker stores them all in one record of the group.
 The maps only serve interactive queries, so they are left out before Bellwether gives up the group
-(docs/reference/reliability.md#oversized-group-records).
+(docs/internals/reliability.md#oversized-group-records).
 """
 
 from dataclasses import replace

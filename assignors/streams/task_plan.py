@@ -169,7 +169,7 @@ class TaskPlan:
 
     def findings(self, raw: shared.RawGroup, assignments: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
         """Decodes the JoinGroup response again instead of relying on anything computed before, because one wrong byte
-        stops a whole instance (docs/reference/client-quirks.md#java-streams-threads)."""
+        stops a whole instance (docs/internals/client-quirks.md#java-streams-threads)."""
         decoded, blobs = decode_streams(raw), dict(assignments)
         own = [m.member_id for m in raw.members if m.member_id in raw.own_member_ids]
         findings = [finding for member_id in own for finding in validate_own(blobs[member_id])]

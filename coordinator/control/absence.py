@@ -9,7 +9,7 @@ they stop. This counts only if the member was empty or away before, or has no wo
 under the new id, its session expired in between, and the evacuation continues.
 
 Threads of Kafka Streams, and cooperative consumers of librdkafka without partitions, do not leave when they stop
-(docs/reference/client-quirks.md). The rebalance in which their successors join would wait until their sessions time
+(docs/internals/client-quirks.md). The rebalance in which their successors join would wait until their sessions time
 out, so Bellwether removes those that were empty. This is justified because the operator announced the stop and a
 successor joined under the same client id, which no other member had. If such a member is alive after all, it rejoins
 and has lost nothing.

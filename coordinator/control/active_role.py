@@ -6,7 +6,7 @@ take-over, a paused process first reads what it missed, and all readers of the l
 of rank r among the living, by id, waits r heartbeats longer, so that one of them is first.
 
 A needless take-over is harmless: joining under the same instance id only fences the older process, in the same
-generation and without a rebalance (docs/reference/broker-behaviour.md#static-membership).
+generation and without a rebalance (docs/internals/broker-behaviour.md#static-membership).
 """
 
 from collections.abc import Iterator

@@ -8,7 +8,7 @@ type (group coordinator 4.3, `ConsumerGroup.fromClassicGroup`, `addPartitionEpoc
 
 The wedge, KAFKA-20570. Brokers up to 4.3 throw when they complete a join with a subscription that does not parse: all
 members get UNKNOWN_SERVER_ERROR or no answer to JoinGroup until that member is gone
-(docs/reference/broker-behaviour.md#malformed-subscriptions). DescribeGroups shows no subscriptions meanwhile, so the
+(docs/internals/broker-behaviour.md#malformed-subscriptions). DescribeGroups shows no subscriptions meanwhile, so the
 suspects are the members that have joined since the group was last stable.
 """
 

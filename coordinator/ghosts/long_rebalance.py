@@ -2,7 +2,7 @@
 
 Streams commits nothing during a rebalance. If one lasts longer than transaction.timeout.ms, 10 s for Streams, the
 transactions of all instances are aborted, and each restores its state
-(docs/reference/client-quirks.md#java-streams-threads). Brokers do not report which members have not rejoined.
+(docs/internals/client-quirks.md#java-streams-threads). Brokers do not report which members have not rejoined.
 Bellwether knows only which members the group had when it was last stable, and which have joined since.
 """
 

@@ -202,7 +202,7 @@ class Attendance:
         self, own: members.Belonging, since: float, proof: EndProof, is_over: Callable[[], bool]
     ) -> members.Belonging:
         """Removes `own`, then the Streams members that joined after the last poll, and returns the latter: a fenced
-        stream thread leaves and joins again (docs/reference/client-quirks.md#java-streams-threads). They are removed
+        stream thread leaves and joins again (docs/internals/client-quirks.md#java-streams-threads). They are removed
         only if `is_over()` is true after the answer that lists them, that is, if no live process holds the state
         directory."""
         await self._announcement.make(own)

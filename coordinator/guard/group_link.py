@@ -1,7 +1,7 @@
 """Requests about one group: describes it and removes members. Finds the coordinator node again when it has moved. An
 error that a retry cannot fix is reported as a sentence. LeaveGroup removes members of classic groups and of groups of
 the consumer protocol, the heartbeat of their own protocol those of the streams protocol
-(docs/reference/broker-behaviour.md#kip-848-conversion)."""
+(docs/internals/broker-behaviour.md#kip-848-conversion)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -56,7 +56,7 @@ class SeenMembers:
     members had in one finished generation. `copied`: those of them whose members also had one process id.
 
     A member that died while it waited for a generation is listed in it, beside its successor
-    (docs/reference/broker-behaviour.md#parked-requests). The two share a client id without being copies: they have
+    (docs/internals/broker-behaviour.md#parked-requests). The two share a client id without being copies: they have
     different process ids, or the dead one was listed before. Once a client id was shared, any further member with it
     may belong to a copy.
     """

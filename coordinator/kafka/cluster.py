@@ -225,7 +225,7 @@ class SharedReader(ClusterReader):
 
 class MetadataWatch:
     """Polls the topics of every followed group and reports when a group should rebalance
-    (docs/reference/reliability.md#duties-of-a-leader).
+    (docs/internals/reliability.md#duties-of-a-leader).
 
     `on_change(group_id, reason, subject)` runs on the event loop; see `Change`. The interval is `interval_ms` with a
     jitter of a tenth either way, so that instances do not poll in step (`seed` makes it repeatable).

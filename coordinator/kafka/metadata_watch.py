@@ -1,5 +1,5 @@
 """Decides when new metadata is worth a rebalance, as a pure function
-(docs/reference/reliability.md#duties-of-a-leader).
+(docs/internals/reliability.md#duties-of-a-leader).
 
 Growth and new topics count at once. A topic that is gone or has fewer partitions counts when two consecutive reads show
 it, because one stale broker may answer so. Replica racks are compared by the rule of Kafka 4.4 (KAFKA-20778) and count

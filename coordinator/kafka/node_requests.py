@@ -116,7 +116,7 @@ class RemovedMembers:
 class RemoveMembers:
     """LeaveGroup on behalf of other members: removes these, static ones too, each with a reason for the broker's log.
 
-    Brokers require only READ on the group (docs/reference/broker-behaviour.md#leavegroup), so Bellwether removes
+    Brokers require only READ on the group (docs/internals/broker-behaviour.md#leavegroup), so Bellwether removes
     members only with proof.
     """
 

@@ -3,7 +3,7 @@
 The library has its own coroutine loop. One IO thread runs it for all groups; asyncio callers hand a request over and
 get a frozen answer back. There is one connection for each broker for short requests, shared by all groups, and one for
 each group for JoinGroup and SyncGroup, because brokers park these together with all requests that follow on the
-connection (docs/reference/broker-behaviour.md#parked-requests). The library's bootstrap list is used only at the start.
+connection (docs/internals/broker-behaviour.md#parked-requests). The library's bootstrap list is used only at the start.
 """
 
 import asyncio

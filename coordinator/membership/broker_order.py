@@ -8,7 +8,7 @@ SCALA  scala.collection.mutable.HashMap, the coordinator of 3.9 and before: by b
        table doubles at 3/4.
 
 Both begin with 16 buckets, never shrink, and use the low bits of h ^ h >>> 16 as the bucket, h being String.hashCode
-(docs/reference/broker-behaviour.md#leader-succession). DescribeGroups lists members in the same order. So a listing
+(docs/internals/broker-behaviour.md#leader-succession). DescribeGroups lists members in the same order. So a listing
 shows whether an order is possible, how large the table is, and which member is next.
 """
 

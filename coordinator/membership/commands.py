@@ -2,7 +2,7 @@
 
 A broker that parks a JoinGroup or SyncGroup also holds up everything queued behind it on the same connection. So these
 two use a connection of the group's own, and short requests share another
-(docs/reference/broker-behaviour.md#parked-requests).
+(docs/internals/broker-behaviour.md#parked-requests).
 """
 
 from dataclasses import dataclass

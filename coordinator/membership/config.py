@@ -1,5 +1,5 @@
 """Settings of one group's membership, and the check of promise P2: no failure of Bellwether stalls a rebalance for
-longer than its session timeout (docs/reference/reliability.md#promises)."""
+longer than its session timeout (docs/internals/reliability.md#promises)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,7 +7,7 @@ from typing import Literal
 from bellwether_kafka.coordinator.membership.role import Obstacle
 
 # Every name that members may use must be on this list: a name missing here locks those members out of the group, while
-# a name too many costs nothing. The order is Bellwether's vote (docs/reference/broker-behaviour.md#protocol-choice).
+# a name too many costs nothing. The order is Bellwether's vote (docs/internals/broker-behaviour.md#protocol-choice).
 STREAMS_PROTOCOL = "stream"
 CLIENT_ID = "bellwether"  # Bellwether's, unless "client.id" is set
 STREAMS_SESSION_MS_MIN, STREAMS_SESSION_MS_MAX = 6_000, 10_000  # commits may wait for Bellwether this long
@@ -44,10 +44,10 @@ class MembershipConfig:
     """Settings of one group's membership. All times are milliseconds.
 
     `topics` is what Bellwether's own subscription lists while other members are in the group: nothing, or one control
-    topic to which no other member subscribes (docs/reference/client-quirks.md#a-foreign-member-under-other-leaders).
+    topic to which no other member subscribes (docs/internals/client-quirks.md#a-foreign-member-under-other-leaders).
 
     While any member is in a group, brokers refuse the commits of consumers that assign themselves partitions
-    (docs/reference/broker-behaviour.md#commits-without-a-member). Hence `linger_ms` None means: stay without a limit
+    (docs/internals/broker-behaviour.md#commits-without-a-member). Hence `linger_ms` None means: stay without a limit
     where members subscribe; elsewhere leave as soon as an answer shows that Bellwether is alone.
     """
 

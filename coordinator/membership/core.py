@@ -47,7 +47,7 @@ class Leadership:
 
 # Others may write offsets into a group without members: consumers that assign themselves partitions, or a mirror of
 # another cluster (MirrorMaker: every 60 s). Beside any member they are refused, a mirror's silently
-# (docs/reference/broker-behaviour.md#commits-without-a-member).
+# (docs/internals/broker-behaviour.md#commits-without-a-member).
 OFFSETS_REST_S = 90.0  # how long offsets have to rest before Bellwether joins
 MOVED_REST_S = 300.0  # the same once they have moved: whoever wrote them may be slower than that
 IN_USE_S = 300.0  # for so long after its last member went the group is taken for one of members

@@ -1,5 +1,5 @@
 """What each Kafka error code means for a leader that owns no partitions
-(docs/reference/broker-behaviour.md#error-codes)."""
+(docs/internals/broker-behaviour.md#error-codes)."""
 
 from enum import Enum, IntEnum, auto
 from typing import NamedTuple

@@ -53,7 +53,7 @@ class Joining:
 
     def admitted(self, answer: JoinAnswer) -> None:
         """Measures the broker's wait for first members: in the first rebalance of a formerly empty group, a Bellwether
-        that is alone is answered when that wait is over (docs/reference/broker-behaviour.md#states)."""
+        that is alone is answered when that wait is over (docs/internals/broker-behaviour.md#states)."""
         alone = {member.member_id for member in answer.members} <= {answer.member_id}
         if self._into_empty and alone and not answer.skip_assignment:
             self.core.session.broker_wait_ms = (self.core.now - self._sent_at) * 1000
@@ -71,7 +71,7 @@ class Joining:
         It may be lost on a connection that died silently. Heartbeats on the other connection would then keep the
         membership, and the rebalance would wait for Bellwether as long as its slowest member may take. If the first
         JoinGroup has arrived, the second replaces it and changes nothing: only in Stable does it open a rebalance
-        (docs/reference/broker-behaviour.md#joingroup-by-state).
+        (docs/internals/broker-behaviour.md#joingroup-by-state).
         """
         core = self.core
         waited_ms = (core.now - self._sent_at) * 1000
@@ -159,7 +159,7 @@ class Leaving:
 
     def stop(self) -> None:
         """Shuts down (SIGTERM). A static leader in Stable may stop without LeaveGroup: its successor takes over within
-        the session (docs/reference/broker-behaviour.md#static-membership)."""
+        the session (docs/internals/broker-behaviour.md#static-membership)."""
         core, config = self.core, self.core.config
         self.stopping = True
         if core.state is State.SYNCING:

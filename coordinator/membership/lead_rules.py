@@ -30,10 +30,10 @@ NOT_TO_BE_CONVERTED = b"bellwether"
 
 def subscription(topics: tuple[str, ...], *, streams: bool = False) -> bytes:
     """Returns Bellwether's own metadata: version 0 with empty userData, the only form that every foreign leader can
-    read (docs/reference/wire-formats.md#version-rules).
+    read (docs/internals/wire-formats.md#version-rules).
 
     In a Streams group userData is a valid SubscriptionInfo, because a Java leader dies of anything else
-    (docs/reference/client-quirks.md#a-foreign-member-under-a-java-streams-leader).
+    (docs/internals/client-quirks.md#a-foreign-member-under-a-java-streams-leader).
     """
     user_data = SubscriptionInfo().encode() if streams else b""
     return ConsumerProtocolSubscription(version=0, topics=topics, user_data=user_data).encode()
@@ -205,7 +205,7 @@ def is_own(member: DescribedMember, config: MembershipConfig) -> bool:
 def was_own(leader: str, config: MembershipConfig) -> bool:
     """Returns whether `leader` is a former member id of Bellwether, which are the instance id, a dash and a UUID.
     Brokers that know JoinGroup only up to v8 name the former id of a returned static leader as the leader
-    (docs/reference/broker-behaviour.md#static-membership)."""
+    (docs/internals/broker-behaviour.md#static-membership)."""
     if config.instance_id is None:
         return False
     prefix = f"{config.instance_id}-"

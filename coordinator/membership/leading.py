@@ -85,7 +85,7 @@ class GroupRebalances:
     def plan_followup(self) -> None:
         """Sets the timer for the rebalance that hands out pending partitions: no member starts it if the member that
         has to revoke them is absent. The wait doubles for each such rebalance in a row, because that member may never
-        come back (docs/reference/assignors.md#cooperative-rebalancing)."""
+        come back (docs/internals/assignors.md#cooperative-rebalancing)."""
         core, config, leadership = self.core, self.core.config, self.core.leadership
         if not leadership.pending:
             leadership.followups = 0
@@ -151,7 +151,7 @@ class Leading:
 
     def _returned_as_leader(self) -> None:
         """Keeps everything unchanged after a static leader returned to a Stable group
-        (docs/reference/broker-behaviour.md#static-membership)."""
+        (docs/internals/broker-behaviour.md#static-membership)."""
         core = self.core
         if not core.alone:
             core.send(RebuildMemory(core.requests.generation, core.requests.protocol, core.leadership.members))

@@ -4,7 +4,7 @@
 to its part.
 
 In case of an inconsistency Bellwether leaves the group: LeaveGroup hands the group to a member within milliseconds,
-whereas a silent leader stalls it (docs/reference/broker-behaviour.md#leavegroup). The lead returns only by the rules of
+whereas a silent leader stalls it (docs/internals/broker-behaviour.md#leavegroup). The lead returns only by the rules of
 WATCHING.
 """
 

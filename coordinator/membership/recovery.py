@@ -43,7 +43,7 @@ class Recovery:
 
     def rejoin(self, reason: str) -> None:
         """Joins the next generation. In Stable, the leader's JoinGroup starts one
-        (docs/reference/broker-behaviour.md#joingroup-by-state)."""
+        (docs/internals/broker-behaviour.md#joingroup-by-state)."""
         if self.leaving.stopping:
             self.leaving.leave("Bellwether is shutting down", NotLeading.STOPPED)
             return
@@ -78,7 +78,7 @@ class Recovery:
             self.leaving.left()
 
     def failed(self, kind: Kind, code: int) -> None:
-        """Handles an answer with an error code (table: docs/reference/broker-behaviour.md#error-codes)."""
+        """Handles an answer with an error code (table: docs/internals/broker-behaviour.md#error-codes)."""
         match action_for(code):
             case Action.RETRY:
                 self._again(kind)
@@ -142,7 +142,7 @@ class Recovery:
             self.core.go(State.JOINING)
 
     def _back_off_or_leave(self, kind: Kind, code: int) -> None:
-        """Retries for a bounded time, then leaves (docs/reference/broker-behaviour.md#limits). A membership without
+        """Retries for a bounded time, then leaves (docs/internals/broker-behaviour.md#limits). A membership without
         heartbeats ends by itself, so a refusal that a moment ends costs no rebalance."""
         core = self.core
         core.refused(refusal(code, core.config))

@@ -1,7 +1,7 @@
 """Whether Bellwether can win the lead by joining a rebalance before dead members are removed from it. Pure.
 
 When the leader is removed, the broker elects the first member in the order of its table, whether it has rejoined or not
-(docs/reference/broker-behaviour.md#leader-succession). A member that joins later has to wait until that leader goes. So
+(docs/internals/broker-behaviour.md#leader-succession). A member that joins later has to wait until that leader goes. So
 Bellwether joins with an id that sorts first, waits until it is listed in the group, and only then are the dead members
 removed. The group loses the time of the search for the id, while it waits for live members anyway.
 """

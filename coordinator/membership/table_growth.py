@@ -1,7 +1,7 @@
 """Which members a take-over has to remove, and how large the broker's table of members has to be for it. Pure.
 
 In Java's table no new member id sorts before a member of the first bucket
-(docs/reference/broker-behaviour.md#leader-succession). Such a member would lead once the leader is gone, so it has to
+(docs/internals/broker-behaviour.md#leader-succession). Such a member would lead once the leader is gone, so it has to
 be removed as well. The larger the table, the fewer such members, and a table never shrinks. So temporary members of
 Bellwether's, which leave before the rebalance ends, make it large enough.
 """

@@ -1,7 +1,7 @@
 """The states of a membership, the steps of a take-over, and every edge between them.
 
 The machines follow these tables: `Position.go` is the only statement that changes a state, and it takes only edges that
-are declared here. docs/reference/states.md is generated from them. An event that is not listed under a state does not
+are declared here. docs/internals/states.md is generated from them. An event that is not listed under a state does not
 change it.
 
 An edge that is not declared is a bug in this program. `GroupMembership` never raises for it: it leaves the group with

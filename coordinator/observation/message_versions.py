@@ -65,7 +65,7 @@ CONFIGURE = "For clients that never send a rack, configure [racks] (docs/guides/
 
 def how_to_name_racks(seen: Observation) -> str:
     """Returns what to do for the subscribed members that name no rack. A subscription before v3 has no field for it, so
-    client.rack has no effect on its member (docs/reference/client-quirks.md#what-each-client-writes)."""
+    client.rack has no effect on its member (docs/internals/client-quirks.md#what-each-client-writes)."""
     raw = seen.shadow.decision.raw.others if seen.shadow is not None else ()
     version_of = {m.member_id: _version(m.metadata, streams=False) for m in raw}
     rackless = [m for m in seen.members if m.topics and not m.rack]

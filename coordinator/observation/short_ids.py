@@ -1,7 +1,7 @@
 """Short ids for display, each unique among the members and processes of its group. Pure.
 
 A member id consists of the client id, or a static member's instance id, and a UUID that the broker appends
-(docs/reference/broker-behaviour.md#leader-succession).
+(docs/internals/broker-behaviour.md#leader-succession).
 """
 
 import re

@@ -1,7 +1,7 @@
 """Checks whether the processes in a rebalance run the application whose topology is known.
 
 An upgraded application can have other stores or other subtopology numbers, which no message shows. Under the old
-topology its tasks may never run (docs/reference/streams.md#the-topology-is-not-on-the-wire). So a restarted process is
+topology its tasks may never run (docs/internals/streams.md#the-topology-is-not-on-the-wire). So a restarted process is
 trusted only if the topology is attested: by the operator's setting, or by the client tag TAG with the first characters
 of the topology's digest. Otherwise a Java member has to lead, and Bellwether learns the topology from it; a learned
 topology is valid for the members that showed it.

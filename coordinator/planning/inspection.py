@@ -1,4 +1,4 @@
-"""The guard: the last check of an assignment before it is sent (docs/reference/reliability.md#time-budget, step 4). It
+"""The guard: the last check of an assignment before it is sent (docs/internals/reliability.md#time-budget, step 4). It
 relies only on the JoinGroup answer, the cluster view and the bytes; an empty tuple means that they may be sent."""
 
 from collections import Counter
@@ -23,8 +23,8 @@ def inspect(
     """Returns the findings on a decision for the rebalance that `raw` describes.
 
     A member without an assignment would receive zero bytes, which kills Java consumers
-    (docs/reference/broker-behaviour.md#syncgroup-and-heartbeats); an oversized record fails the whole group
-    (docs/reference/broker-behaviour.md#limits).
+    (docs/internals/broker-behaviour.md#syncgroup-and-heartbeats); an oversized record fails the whole group
+    (docs/internals/broker-behaviour.md#limits).
     """
     findings = (*misdirected(raw, decision), *oversized(raw, decision.assignments, message_bytes_max))
     return findings or decision.plan.findings(raw, decision.assignments)

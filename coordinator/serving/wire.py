@@ -1,4 +1,4 @@
-"""The messages between a broker's assignor and Bellwether (docs/reference/wire-formats.md#plans-for-brokers).
+"""The messages between a broker's assignor and Bellwether (docs/internals/wire-formats.md#plans-for-brokers).
 
 A message is its size as int32, followed by that many bytes. Both sides refuse another version.
 """

@@ -1,4 +1,4 @@
-"""The request for a plan of a group of the `streams` protocol (docs/reference/wire-formats.md#plans-for-brokers)."""
+"""The request for a plan of a group of the `streams` protocol (docs/internals/wire-formats.md#plans-for-brokers)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

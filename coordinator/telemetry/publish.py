@@ -1,6 +1,6 @@
 """Publishes events to Kafka: decisions, assignments, membership changes, samples. Owns one thread and one producer.
 
-Publishing must not delay a decision (P5 of docs/reference/reliability.md#promises): observers put a reference into a
+Publishing must not delay a decision (P5 of docs/internals/reliability.md#promises): observers put a reference into a
 bounded queue and return; conversion, encoding and producing happen in the thread. Events are dropped and counted if the
 queue or the producer is full, no broker is available, or the event is too large for the topic. Each of these problems
 is logged once until it ends.

@@ -1,6 +1,6 @@
 """Reads the compacted topic of partition weights that the pipeline writes. Owns one thread and one consumer.
 
-No decision waits for it (P5 of docs/reference/reliability.md#promises): a plan uses the weights read so far. Old
+No decision waits for it (P5 of docs/internals/reliability.md#promises): a plan uses the weights read so far. Old
 weights are ignored, implausible ones refused or clamped, and other records counted. The reader commits no offsets and
 joins no group: after a restart it reads the topic from its beginning, which compaction keeps short.
 """

@@ -3,7 +3,7 @@
 The plan is pure; `create_topics` executes it. Only topics that the topology describes are planned: if the kind of a
 missing changelog is unknown (plain, windowed, versioned), a Java leader has to create it. Topics are not created with
 fewer replicas than the application's other topics, because one broken broker would then stop the application. For the
-configs and the reasons see docs/reference/streams.md#internal-topics.
+configs and the reasons see docs/internals/streams.md#internal-topics.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -3,7 +3,7 @@
 The assignments prove which source topics belong to which subtopology, and that none is missing. The offset sums show
 which subtopologies are stateful. No message says which subtopology owns a changelog: that is concluded from names,
 partition counts and end offsets. If these are not enough, the changelog is left `undecided`, and an operator has to
-place it (docs/reference/streams.md#the-topology-is-not-on-the-wire). Pure.
+place it (docs/internals/streams.md#the-topology-is-not-on-the-wire). Pure.
 """
 
 from collections import defaultdict

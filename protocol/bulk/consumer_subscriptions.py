@@ -175,7 +175,7 @@ def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
 def read_claims(protocol: str, columns: SubscriptionColumns) -> ClaimColumns:
     """Returns the claims of every member under the protocol that the broker chose.
 
-    It applies rules 1 and 2 of docs/reference/wire-formats.md#claims-of-a-member. The caller knows the existing topics;
+    It applies rules 1 and 2 of docs/internals/wire-formats.md#claims-of-a-member. The caller knows the existing topics;
     when it converts claims to its own coordinates it drops negative, unknown and unsubscribed partitions and
     duplicates.
     """

@@ -1,7 +1,7 @@
 """The two blobs of every consumer, versions 0 to 3: its subscription in JoinGroup and its assignment in SyncGroup.
 
 These versions are not negotiated: the writer chooses one, and readers must accept it
-(docs/reference/wire-formats.md#embedded-consumer-protocol). The dataclasses are the plain form; a leader of thousands
+(docs/internals/wire-formats.md#embedded-consumer-protocol). The dataclasses are the plain form; a leader of thousands
 of members uses `protocol.bulk`, which must agree with them.
 """
 
@@ -23,7 +23,7 @@ NO_GENERATION = -1
 
 @dataclass(frozen=True, slots=True)
 class ConsumerProtocolSubscription:
-    """What a member subscribes to and what it claims to own (docs/reference/wire-formats.md#subscription).
+    """What a member subscribes to and what it claims to own (docs/internals/wire-formats.md#subscription).
 
     `version` is the number on the wire, even if it is above 3. `topics` and `owned_partitions` are in wire order.
     `generation_id` is NO_GENERATION if absent or negative, `rack_id` is None if absent or "", as in Java.
@@ -39,7 +39,7 @@ class ConsumerProtocolSubscription:
     @classmethod
     def decode(cls, data: bytes, *, as_java: bool = False) -> "ConsumerProtocolSubscription":
         """Reads v0-v3, and higher versions as v3; trailing bytes are ignored
-        (docs/reference/wire-formats.md#version-rules).
+        (docs/internals/wire-formats.md#version-rules).
 
         A blob may end before any field that its version added after v0: kafka-go writes version 1 without owned
         partitions. Raises RemoteProtocolError on anything else that is short, negative or not UTF-8. `as_java` also
@@ -80,7 +80,7 @@ class ConsumerProtocolSubscription:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerProtocolAssignment:
-    """What the leader assigns to one member (docs/reference/wire-formats.md#assignment). v0-v3 have one layout."""
+    """What the leader assigns to one member (docs/internals/wire-formats.md#assignment). v0-v3 have one layout."""
 
     version: int = 0
     partitions: tuple[TopicPartition, ...] = ()

@@ -1,5 +1,5 @@
 """The userData of sticky assignors, in every dialect that clients write
-(docs/reference/wire-formats.md#userdata-of-sticky-assignors).
+(docs/internals/wire-formats.md#userdata-of-sticky-assignors).
 
 It only has hints, so reading never fails: bytes that fit no dialect mean "no history", as in Java.
 """
@@ -37,7 +37,7 @@ def read_generation(data: bytes | None) -> int:
 
 
 def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
-    """Returns V1 userData for the echo to sarama members (docs/reference/client-quirks.md#sarama), with one entry per
+    """Returns V1 userData for the echo to sarama members (docs/internals/client-quirks.md#sarama), with one entry per
     topic in the order in which they first appear."""
     writer = Writer()
     consumer.write_topic_partitions(writer, consumer.group_by_topic(partitions))

@@ -1,6 +1,6 @@
 """AssignmentInfo, versions 1 to 11: the userData that the leader sends to a Kafka Streams thread.
 
-Layout: docs/reference/wire-formats.md#assignmentinfo. Java writes it with DataOutputStream, hence modified UTF-8 and a
+Layout: docs/internals/wire-formats.md#assignmentinfo. Java writes it with DataOutputStream, hence modified UTF-8 and a
 second encoding of named topologies.
 """
 

@@ -1,6 +1,6 @@
 """SubscriptionInfo, versions 1 to 11: the userData that a Kafka Streams thread sends to the leader.
 
-Layout and rules: docs/reference/wire-formats.md#subscriptioninfo.
+Layout and rules: docs/internals/wire-formats.md#subscriptioninfo.
 """
 
 from dataclasses import dataclass

@@ -30,7 +30,7 @@ class ProcessId(NamedTuple):
     """The id of one KafkaStreams instance: a UUID as Java stores it, in two *signed* 64-bit halves.
 
     Java compares the halves as signed numbers, so 8000... sorts before 0000...
-    (docs/reference/wire-formats.md#javas-orders).
+    (docs/internals/wire-formats.md#javas-orders).
     """
 
     most_significant: int

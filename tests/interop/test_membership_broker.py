@@ -230,7 +230,7 @@ def test_an_order_without_the_right_to_write_names_the_acl(secured_kafka: KafkaC
 @pytest.mark.timeout(240)
 def test_the_death_of_the_coordinator_node_costs_neither_leadership_nor_partitions() -> None:
     """Its own brokers, because one of them dies. A group is Stable, so the next node knows all of it and there is no
-    rebalance (docs/reference/broker-behaviour.md#coordinator-restart). Members with short sessions give up what they
+    rebalance (docs/internals/broker-behaviour.md#coordinator-restart). Members with short sessions give up what they
     own while nobody answers, and come back."""
     with KafkaCluster() as kafka, Flock(kafka.bootstrap) as flock:
         kafka.create_topic("membership-orders", PARTITIONS, rf=3)

@@ -1,5 +1,5 @@
 """Promise P7: the lead is handed back once in a day, and taken again only with a proof
-(docs/reference/reliability.md#promises).
+(docs/internals/reliability.md#promises).
 
 What an instance may know is what it saw itself, or what an earlier process has written to the control topic, which is
 read a while after the start.

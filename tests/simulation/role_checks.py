@@ -1,4 +1,4 @@
-"""Promise P6: what an instance says of its role is what the broker would say (docs/reference/reliability.md#promises).
+"""Promise P6: what an instance says of its role is what the broker would say (docs/internals/reliability.md#promises).
 
 An instance knows no more than brokers have answered. So a wrong role counts once it has lasted for two heartbeats and
 an answer that was given since has arrived; an instance without an answer for a session timeout may not say that it

@@ -1,5 +1,5 @@
 """A consumer that assigns itself partitions: it commits without being a member, and the broker accepts that while the
-group is empty (docs/reference/broker-behaviour.md#commits-without-a-member)."""
+group is empty (docs/internals/broker-behaviour.md#commits-without-a-member)."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING

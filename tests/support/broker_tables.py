@@ -1,5 +1,5 @@
 """The hash table in which a broker's coordinator keeps the members of a classic group: which of them leads next
-(docs/reference/broker-behaviour.md#leader-succession). What Bellwether foretells is compared with it."""
+(docs/internals/broker-behaviour.md#leader-succession). What Bellwether foretells is compared with it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

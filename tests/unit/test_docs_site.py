@@ -22,7 +22,7 @@ def hooks() -> ModuleType:
         ("docs/guides/lag.md", "../../examples/a.py", "../project/examples/a.py"),
         ("docs/guides/lag.md", "ghosts.md#proof", "ghosts.md#proof"),
         ("CONTRIBUTING.md", "ARCHITECTURE.md", "ARCHITECTURE.md"),
-        ("CONTRIBUTING.md", "docs/style.md", "../style.md"),
+        ("CONTRIBUTING.md", "docs/internals/style.md", "../internals/style.md"),
         ("README.md", "#lead-a-group", "#lead-a-group"),
         ("README.md", "https://kafka.apache.org", "https://kafka.apache.org"),
     ],

@@ -1,6 +1,6 @@
 """Derives one current owner per partition from members' claims and the leader's memory (KIP-792).
 
-Rules (docs/reference/assignors.md#stickiness-whose-claim-counts): memory beats claims of its generation and older ones.
+Rules (docs/internals/assignors.md#stickiness-whose-claim-counts): memory beats claims of its generation and older ones.
 Among claims the highest generation wins; two claims of the same highest generation cancel each other. A stale claim
 that no other claim contests is honoured. A claim to a topic that its member does not subscribe to is ignored. Each
 member has one generation, which applies to all its claims.

@@ -1,6 +1,6 @@
 """Levels partitions over members that all subscribe to the same topics (KIP-615), rack-aware as in KIP-881.
 
-It follows AbstractStickyAssignor's constrained builder (docs/reference/assignors.md#sticky-with-equal-subscriptions)
+It follows AbstractStickyAssignor's constrained builder (docs/internals/assignors.md#sticky-with-equal-subscriptions)
 with these differences: members are visited in member id order instead of hash order, as many partitions as possible are
 placed locally, spread over the racks of their replicas, and a partition that no rack can improve returns to its owner,
 so that a settled group does not change.

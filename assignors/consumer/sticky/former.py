@@ -1,5 +1,5 @@
 """Returns moving partitions to members that had them before, if they have room, as franz-go and kafka-python do. Java
-leaves this choice to the order of its hash tables (docs/reference/assignors.md#sticky-with-equal-subscriptions).
+leaves this choice to the order of its hash tables (docs/internals/assignors.md#sticky-with-equal-subscriptions).
 
 A plan fixes how many partitions each member keeps and gets, but as long as these numbers stay, the partitions can be
 chosen: a member above its quota gives up partitions that another member had, and that member gets them.

@@ -4,7 +4,7 @@ From the least loaded class, the search goes to the owners of partitions of topi
 through their own topics to further owners, and so on, until it finds a class whose members have at least two more. Then
 every link of the chain passes on a partition. If there is no such chain, the class and all that it reached are final.
 The result is max-min optimal even where that takes chains of several members, which a sweep that moves single
-partitions misses (docs/reference/assignors.md#steal-graph). Cheap chains are searched first: it costs nothing to move a
+partitions misses (docs/internals/assignors.md#steal-graph). Cheap chains are searched first: it costs nothing to move a
 partition back to its origin, or one that has already moved.
 """
 

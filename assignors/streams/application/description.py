@@ -1,5 +1,5 @@
 """Reads the text of `Topology.describe()` as nodes: the sources, processors and sinks of each subtopology, and their
-order (docs/reference/streams.md#the-topology-is-not-on-the-wire). `topology_text` interprets them.
+order (docs/internals/streams.md#the-topology-is-not-on-the-wire). `topology_text` interprets them.
 
 Incomplete texts are refused: `whole.py` compares the arrows with the nodes.
 """

@@ -3,7 +3,7 @@
 Reports are sparse: a process without a report on a task restores all of it, so its lag is the task's end sum. The
 assignors' questions (which processes have caught up, which lags least, which comes first) are answered from the reports
 and that one value per task. The order is that of HighAvailabilityTaskAssignor: by raw lag, then process. So an unknown
-lag (-3) sorts first, although it never counts as caught up (docs/reference/streams.md#highavailabilitytaskassignor).
+lag (-3) sorts first, although it never counts as caught up (docs/internals/streams.md#highavailabilitytaskassignor).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """End offsets of changelogs, their sums per task, and the lags of reports behind them.
 
-docs/reference/streams.md#lags has the rules. Overflow is pinned to 2^63-1, as in Java.
+docs/internals/streams.md#lags has the rules. Overflow is pinned to 2^63-1, as in Java.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Partition counts of an application's topics: how many repartition topics need, and what is wrong with existing ones.
 
-docs/reference/streams.md#repartition-topics has the rules. Pure: counts in, counts or sentence parts out.
+docs/internals/streams.md#repartition-topics has the rules. Pure: counts in, counts or sentence parts out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ def required_counts(topology: Topology, existing: Mapping[str, int]) -> Partitio
     topologies), the existing topic decides.
 
     Kafka Streams checks copartition groups, including those of only user topics, only if there is a repartition topic
-    (docs/reference/streams.md#repartition-topics).
+    (docs/internals/streams.md#repartition-topics).
     """
     internal = set(topology.repartition_topics)
     external = [t for t in topology.source_topics if t not in internal]

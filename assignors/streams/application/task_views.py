@@ -100,7 +100,7 @@ class StreamsView:
 
     Threads are numbered consecutively: first all members of process 0 in their order, then those of process 1, and so
     on. `thread_tasks[n]` are the stateful tasks that thread n itself reported, ascending: the previous tasks of
-    docs/reference/streams.md#tasks-to-threads. Views made by hand may omit them.
+    docs/internals/streams.md#tasks-to-threads. Views made by hand may omit them.
 
     `running_on[t]` is the thread that owns the partitions of task t, NOBODY if there is none; () if unknown.
 

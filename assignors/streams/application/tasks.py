@@ -1,6 +1,6 @@
 """Builds the tables of tasks from a topology and a cluster: which partitions a task reads, and which racks hold them.
 
-docs/reference/streams.md#tasks has the rules.
+docs/internals/streams.md#tasks has the rules.
 """
 
 from collections.abc import Iterable, Sequence

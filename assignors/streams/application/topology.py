@@ -1,7 +1,7 @@
 """The parts of a Streams application that are not on the wire: subtopologies, their topics and their stores.
 
 A leader without the application's classes reads them from a file, a description or a live group
-(docs/reference/streams.md#the-topology-is-not-on-the-wire). To lead a group, it must know:
+(docs/internals/streams.md#the-topology-is-not-on-the-wire). To lead a group, it must know:
 
 * every subtopology that has tasks, with all source topics (for a pattern, the topics that members see now);
 * every changelog, with its subtopology. A client sums the offsets of all stores of a task, so one missing changelog

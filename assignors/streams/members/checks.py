@@ -3,7 +3,7 @@ Also the warnings about a rebalance.
 
 In cases where Kafka's own leader would fail the application (missing topics, resized changelogs, copartitioning),
 Bellwether leaves the lead to another member, because sending an error code would fail it too
-(docs/reference/streams.md#leader-steps).
+(docs/internals/streams.md#leader-steps).
 """
 
 from collections.abc import Iterable, Sequence
@@ -106,7 +106,7 @@ def _way_out(topology: application.Topology, missing: Sequence[str]) -> str:
 def fatal_to_java(topology: application.Topology, cluster: ClusterView) -> str:
     """Returns why a Java leader would fail the whole application if it rebalanced with these topics, "" if it would
     not: a missing source topic, sources that are no longer copartitioned, or internal topics whose size does not match
-    the sources (docs/reference/streams.md#repartition-topics). Until a rebalance the application continues."""
+    the sources (docs/internals/streams.md#repartition-topics). Until a rebalance the application continues."""
     if cluster.unreadable:
         return ""
     existing = {t: n for t, n in zip(cluster.topics, cluster.counts.tolist(), strict=True) if n}

@@ -5,7 +5,7 @@ anything (static and not rejoined, or unreadable) owns what was last delivered t
 
 A consumer reports a generation as its own from its JoinGroup on. If the next rebalance begins before it receives that
 generation's plan, it joins again with what it had before, and runs that. (The Java leader ignores generations, so it
-believes such claims for ever: docs/reference/streams.md#reading-the-members.)
+believes such claims for ever: docs/internals/streams.md#reading-the-members.)
 """
 
 from dataclasses import dataclass, field, replace
@@ -81,7 +81,7 @@ def read_claims(decoded: DecodedStreams, tasks: TaskMap, memory: StreamsMemory) 
 
 def still_held(tasks: TaskMap, claims: ThreadClaims, holder: IntArray) -> BoolArray:
     """Marks tasks that must not be sent yet because another member still owns one of their partitions
-    (docs/reference/streams.md#withholding). `holder[task]` is the row of the member that gets it. That member's own
+    (docs/internals/streams.md#withholding). `holder[task]` is the row of the member that gets it. That member's own
     claim to a partition wins unless another claim has a later generation."""
     result = np.zeros(tasks.table.size, dtype=np.bool_)
     task = claims.tasks(tasks)

@@ -2,7 +2,7 @@
 
 Until they are back, nothing changes. Such a process brings its copies back, and other processes would close the copies
 that they made in the meantime, which stops all tasks of a thread
-(docs/reference/client-quirks.md#java-streams-threads). Opening copies stops tasks as well, in the rebalance in which
+(docs/internals/client-quirks.md#java-streams-threads). Opening copies stops tasks as well, in the rebalance in which
 others take over the tasks of a dead process. And a rebalance would have to wait for an evacuated process that is
 closing its stores.
 """

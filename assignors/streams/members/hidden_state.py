@@ -11,7 +11,7 @@ What is remembered of a process that restarted:
   given such a task, it reports it in the next rebalance, which confirms or ends the memory.
 * trusted: hidden state that counts as caught up, if stores are known to be `durable`. If a process ran a task when it
   stopped and no process has run it since, then its disk has the state up to the last record of the changelog, or as
-  close as a crash leaves it (the process id is stored there too: docs/reference/wire-formats.md#subscriptioninfo). The
+  close as a crash leaves it (the process id is stored there too: docs/internals/wire-formats.md#subscriptioninfo). The
   task goes back at once, in the rebalance in which the process returns. If the process does not report the state within
   RETURNING_MS, or reports a large lag, the next rebalance gives the task to a process that has caught up.
 * resumed: a process that was evacuated before its restart (an order to restart it without a pause), or that died and is
@@ -76,7 +76,7 @@ from bellwether_kafka.assignors.streams.members.restarts import (
 from bellwether_kafka.assignors.streams.members.views import TimestampedView
 
 REJOIN_MS = 500  # at first; the next interval is as long as the process has been back
-OPENING_MS = 50  # per store and thread (docs/reference/client-quirks.md#java-streams-threads)
+OPENING_MS = 50  # per store and thread (docs/internals/client-quirks.md#java-streams-threads)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

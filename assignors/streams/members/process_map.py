@@ -2,7 +2,7 @@
 
 An unreadable member degrades only itself. If memory knows it, it remains the same thread. Otherwise it is an outsider:
 it gets no tasks but a valid empty assignment, because without one it would die and take its instance along
-(docs/reference/client-quirks.md#java-streams-threads). No bytes of a member make this module raise.
+(docs/internals/client-quirks.md#java-streams-threads). No bytes of a member make this module raise.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Converts a decoded Streams group to a StreamsView in bulk: 2,000 processes and 100,000 tasks are array work.
 
-The rules are in docs/reference/streams.md#reading-the-members and docs/reference/streams.md#previous-tasks.
+The rules are in docs/internals/streams.md#reading-the-members and docs/internals/streams.md#previous-tasks.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Exchanges standbys between pairs of processes in different racks (docs/reference/streams.md#rackawaretaskassignor).
+"""Exchanges standbys between pairs of processes in different racks (docs/internals/streams.md#rackawaretaskassignor).
 
 Java builds a graph of two processes and the standbys that either could take, and cancels its negative cycles. In such a
 graph every cycle swaps two tasks. Which ones is computed here without a graph, exactly as Java's Bellman-Ford finds

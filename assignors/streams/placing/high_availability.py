@@ -1,4 +1,4 @@
-"""HighAvailabilityTaskAssignor (KIP-441), as shipped: docs/reference/streams.md#highavailabilitytaskassignor.
+"""HighAvailabilityTaskAssignor (KIP-441), as shipped: docs/internals/streams.md#highavailabilitytaskassignor.
 
 Stateful actives round robin and balanced, standbys, movements back to where the state is, then stateless tasks on the
 least loaded processes. The racks of KIP-925 are a hook at the three places where Kafka optimises them.

@@ -1,6 +1,6 @@
 """The placement under construction: which process runs each task, which ones keep copies of it, and the load of each.
 
-Also the balancing sweep of HighAvailabilityTaskAssignor (docs/reference/streams.md#highavailabilitytaskassignor, step
+Also the balancing sweep of HighAvailabilityTaskAssignor (docs/internals/streams.md#highavailabilitytaskassignor, step
 2), which works on either kind of copy.
 """
 

@@ -1,4 +1,4 @@
-"""Rack-aware optimisation of placed tasks (KIP-925, docs/reference/streams.md#rackawaretaskassignor).
+"""Rack-aware optimisation of placed tasks (KIP-925, docs/internals/streams.md#rackawaretaskassignor).
 
 An active task costs its source partitions without a replica in the process's rack, a standby its changelog partitions;
 a task that leaves the placement just made adds the non-overlap cost. Actives are placed at the minimum cost

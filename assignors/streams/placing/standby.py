@@ -2,7 +2,7 @@
 
 Every rule takes the lightest suitable process by (load / capacity, process). Whenever Kafka queries its
 ConstrainedPrioritySet here, the priorities are current, so heaps of (load, process) give the same answers
-(docs/reference/streams.md#standbys, docs/reference/streams.md#tagged-standbys).
+(docs/internals/streams.md#standbys, docs/internals/streams.md#tagged-standbys).
 """
 
 from collections import defaultdict

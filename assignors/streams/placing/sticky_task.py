@@ -1,5 +1,5 @@
 """StickyTaskAssignor: tasks stay where they were, as long as threads are evenly used
-(docs/reference/streams.md#stickytaskassignor).
+(docs/internals/streams.md#stickytaskassignor).
 
 LegacyStickyTaskAssignor has the same rules; its public twin differs in one test (see `StickyTask`). Java iterates hash
 maps in several places; here tasks and processes are taken in order.

@@ -39,7 +39,7 @@ def assign_streams(
 ) -> StreamsPlan:
     """Returns the plan of a stock policy; `stages` are for `streams-ha`, `load` for `load-aware`. Raises
     UnknownPolicyError. While lags are unknown every policy is FallbackPrior, as in Kafka
-    (docs/reference/streams.md#lags). Without processes nothing is placed."""
+    (docs/internals/streams.md#lags). Without processes nothing is placed."""
     policies: dict[str, _Assign] = {
         KAFKA: placing.assign_high_availability,
         STREAMS_HA: partial(assign_streams_ha, stages=stages),
@@ -84,5 +84,5 @@ def _with_owners_back(view: StreamsView, owner: IntArray) -> IntArray:
 def assign_fallback_prior(view: StreamsView, configs: AssignmentConfigs) -> StreamsPlan:
     """Returns the plan of FallbackPriorTaskAssignor: tasks stay with their former process, whatever the load, and
     StickyTask places the rest. It ignores lags and racks and always probes
-    (docs/reference/streams.md#fallbackpriortaskassignor)."""
+    (docs/internals/streams.md#fallbackpriortaskassignor)."""
     return placing.StickyTask(view, configs, preserve=True, legacy=True).assign(probing=True)

@@ -1,7 +1,7 @@
 """Encodes a plan on threads as a SyncGroup request: AssignmentInfo inside ConsumerProtocolAssignment.
 
 The list of active tasks has one entry per partition, parallel to the partitions sorted by (topic, partition), because
-the receiver pairs them in that order (docs/reference/wire-formats.md#content-of-a-streams-assignment). Topic names are
+the receiver pairs them in that order (docs/internals/wire-formats.md#content-of-a-streams-assignment). Topic names are
 ASCII on every broker, so the cluster's order of names equals Java's.
 """
 

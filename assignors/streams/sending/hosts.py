@@ -2,7 +2,7 @@
 of tasks.
 
 For each process with an endpoint the maps list the source partitions that its active and its standby tasks read, in the
-*target*, so pending tasks are included (docs/reference/wire-formats.md#content-of-a-streams-assignment). The bytes are
+*target*, so pending tasks are included (docs/internals/wire-formats.md#content-of-a-streams-assignment). The bytes are
 the same for all members except for the time of the next rebalance.
 """
 

@@ -1,4 +1,4 @@
-"""Assigns the tasks of a process to its threads as Kafka does (docs/reference/streams.md#tasks-to-threads).
+"""Assigns the tasks of a process to its threads as Kafka does (docs/internals/streams.md#tasks-to-threads).
 
 It gives the same result as StreamsPartitionAssignor.assignTasksToThreads: three calls per process that share the loads,
 for stateful actives, standbys and stateless actives. The order of the leftovers is that of the array inside a Java

@@ -7,7 +7,7 @@ and each runs nowhere until the next rebalance assigns it.
 A copy stays on its thread too, and a task that the process takes over runs on the thread of its copy, because a thread
 converts a standby to an active task and back without closing a store. Between two threads the one with the copy must
 close it, and the other one fails to lock its directory and retries a second later
-(docs/reference/client-quirks.md#java-streams-threads).
+(docs/internals/client-quirks.md#java-streams-threads).
 
 Active tasks are balanced on their own: a standby is no work for a stream thread.
 """

@@ -66,7 +66,7 @@ def _guarantee(facts: DoctorFacts) -> list[Check]:
 def _waits(facts: DoctorFacts) -> list[Check]:
     """Checks, under exactly-once, whether rebalances may wait for ghosts. Streams commits nothing during a rebalance;
     one that outlasts the transaction timeout aborts the transactions of all instances
-    (docs/reference/client-quirks.md#java-streams-threads). Brokers do not show the members' session timeouts."""
+    (docs/internals/client-quirks.md#java-streams-threads). Brokers do not show the members' session timeouts."""
     if facts.streams is None or not facts.streams.exactly_once:
         return []
     if facts.ghosts is not None and facts.ghosts.remove:

@@ -1,7 +1,7 @@
 """What members report of their tasks, and which reports prove that the topology is not the application's.
 
 A thread that has owned a task for a while either runs or restores it, and reports which in its next JoinGroup
-(docs/reference/streams.md#the-topology-is-not-on-the-wire). If the topology is right,
+(docs/internals/streams.md#the-topology-is-not-on-the-wire). If the topology is right,
 
 * only a task with a changelog has an offset sum;
 * a task that runs has the sum -2, and the sum of one that is restored grows;
@@ -12,7 +12,7 @@ and restores nothing. So it counts only if the same member has committed for ano
 and only of a member that has not been seen to work on all of them since it joined: it waits for a changelog that the
 topology lacks and that nobody makes. A task without a sum may wait for the lock on its directory, so it counts only
 once the member has committed for it. Both need a second, later report. After a broker did not answer, reports do not
-count for a while: what members ask it may wait (docs/reference/client-quirks.md#java-streams-threads). Pure; times are
+count for a while: what members ask it may wait (docs/internals/client-quirks.md#java-streams-threads). Pure; times are
 milliseconds by a clock that is never set.
 """
 

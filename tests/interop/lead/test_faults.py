@@ -1,5 +1,5 @@
 """What goes wrong around an instance on three real brokers, at each step of a rebalance, and that it costs the group no
-more than [the page](docs/reference/reliability.md) promises: `make faults`, or `make faults ONLY=half-open`."""
+more than [the page](docs/internals/reliability.md) promises: `make faults`, or `make faults ONLY=half-open`."""
 
 import os
 import signal

@@ -1,7 +1,7 @@
 """`python -m tests.lab.bench.records`: how large the broker's record of a group gets, and what can be done without.
 
 A broker keeps all subscriptions and all assignments of a group in one record and refuses one above message.max.bytes
-(docs/reference/broker-behaviour.md#limits). Sizes are those that the guard projects; nothing here is timed. What the
+(docs/internals/broker-behaviour.md#limits). Sizes are those that the guard projects; nothing here is timed. What the
 same bytes take compressed is what brokers write that have `offsets.topic.compression.codec` set.
 """
 

@@ -43,7 +43,7 @@ class SoakGroup:
     `left`: Bellwether is ordered to leave it for a while. Members of that group and of a restarted one lead now and
     then, so their clients must be able to: a leader in kafka-python was seen to give away what it went on to hold and
     ends with KeyError beside a member without topics, a Java leader ends beside kafka-go
-    (docs/reference/client-quirks.md), and sticky needs the data of other languages.
+    (docs/internals/client-quirks.md), and sticky needs the data of other languages.
     """
 
     name: str

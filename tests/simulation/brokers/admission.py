@@ -1,4 +1,4 @@
-"""Which JoinGroups a coordinator node refuses (docs/reference/broker-behaviour.md#limits)."""
+"""Which JoinGroups a coordinator node refuses (docs/internals/broker-behaviour.md#limits)."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """A model of the broker's classic group: one group in the memory of its coordinator node.
 
-Written from docs/reference/broker-behaviour.md. States and timers only; `broker` has
+Written from docs/internals/broker-behaviour.md. States and timers only; `broker` has
 the nodes and what is persisted.
 """
 

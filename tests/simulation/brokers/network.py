@@ -1,6 +1,6 @@
 """The wires: latency, cut connections, black holes, dead nodes. Requests of one connection arrive in their order and
 are read one after the other: what is behind a parked one waits for its answer
-(docs/reference/broker-behaviour.md#parked-requests).
+(docs/internals/broker-behaviour.md#parked-requests).
 """
 
 import random

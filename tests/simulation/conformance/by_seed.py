@@ -16,7 +16,7 @@ STEPS = 60
 
 
 def metadata(version: int) -> bytes:
-    """A valid subscription; others wedge a broker (docs/reference/broker-behaviour.md#malformed-subscriptions)."""
+    """A valid subscription; others wedge a broker (docs/internals/broker-behaviour.md#malformed-subscriptions)."""
     return ConsumerProtocolSubscription(1, ("t",), struct.pack(">i", version)).encode()
 
 

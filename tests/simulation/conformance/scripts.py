@@ -30,7 +30,7 @@ def ranged(version: int = 0) -> Protocols:
 
 
 class ByHand:
-    """One group through the situations of docs/reference/broker-behaviour.md."""
+    """One group through the situations of docs/internals/broker-behaviour.md."""
 
     def __init__(self, duel: Duel) -> None:
         self.duel = duel
@@ -155,7 +155,7 @@ def late_members(duel: Duel) -> None:
 
 def leader_that_never_syncs(duel: Duel) -> None:
     """After the largest rebalance timeout members that have not synced are removed
-    (docs/reference/broker-behaviour.md#states)."""
+    (docs/internals/broker-behaviour.md#states)."""
     a, b, s = _rested(duel, rebalance_ms=4_000)
     duel.join(b, ranged(1), rebalance_ms=4_000)
     duel.join(a, ranged(), rebalance_ms=4_000)
@@ -168,7 +168,7 @@ def leader_that_never_syncs(duel: Duel) -> None:
 
 
 def silent_member(duel: Duel) -> None:
-    """A session runs out in Stable (docs/reference/broker-behaviour.md#dead-and-hung-leaders)."""
+    """A session runs out in Stable (docs/internals/broker-behaviour.md#dead-and-hung-leaders)."""
     a, b, _ = _rested(duel, session_ms=6_000)
     duel.until(lambda: duel.group.state != STABLE)
     duel.heartbeat(b)

@@ -1,5 +1,5 @@
 """Claims that cannot be true are not believed, in any policy, and those that can be are
-(docs/reference/assignors.md#claims-that-are-not-believed)."""
+(docs/internals/assignors.md#claims-that-are-not-believed)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

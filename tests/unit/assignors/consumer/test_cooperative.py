@@ -1,4 +1,4 @@
-"""What the cooperative step withholds (docs/reference/assignors.md#cooperative-rebalancing)."""
+"""What the cooperative step withholds (docs/internals/assignors.md#cooperative-rebalancing)."""
 
 import numpy as np
 

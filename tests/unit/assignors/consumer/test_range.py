@@ -146,7 +146,7 @@ def test_without_use_for_racks_the_result_is_the_textbook_one(
 
 
 class SlowRange:
-    """Follows docs/reference/assignors.md#range step by step, without arrays."""
+    """Follows docs/internals/assignors.md#range step by step, without arrays."""
 
     def __init__(self, group: GroupView, cluster: ClusterView) -> None:
         self.group, self.cluster = group, cluster

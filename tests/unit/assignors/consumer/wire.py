@@ -1,4 +1,4 @@
-"""JoinGroup metadata as clients write it (docs/reference/client-quirks.md#what-each-client-writes), and members that
+"""JoinGroup metadata as clients write it (docs/internals/client-quirks.md#what-each-client-writes), and members that
 live through rebalances."""
 
 import struct

@@ -75,7 +75,7 @@ def test_a_group_of_only_bellwether_is_decided() -> None:
 
 
 def test_golden_bytes_of_a_standby_and_a_host_map() -> None:
-    """One process of two threads and one of one: docs/reference/wire-formats.md#assignmentinfo byte by byte."""
+    """One process of two threads and one of one: docs/internals/wire-formats.md#assignmentinfo byte by byte."""
     tiny = Topology("app", (Subtopology(0, ("t",), changelogs=("app-s-changelog",)),), "file")
     members = (
         Thread("a", 1, ("t",), endpoint="h:9"),

@@ -1,4 +1,4 @@
-"""Which change of metadata is worth a rebalance, and when (docs/reference/reliability.md#duties-of-a-leader)."""
+"""Which change of metadata is worth a rebalance, and when (docs/internals/reliability.md#duties-of-a-leader)."""
 
 from dataclasses import replace
 

@@ -57,7 +57,7 @@ def waited(play: Play, arrivals: Sequence[float], phase_s: float) -> float:
 
 def without_bellwether(arrivals: Sequence[float], delay_s: float) -> float:
     """How long the broker itself waits for the members of an empty group
-    (docs/reference/broker-behaviour.md#states)."""
+    (docs/internals/broker-behaviour.md#states)."""
     over, left = delay_s, MEMBER_REBALANCE_S - delay_s
     since = 0.0
     while left > 0 and any(since < at <= over for at in arrivals):

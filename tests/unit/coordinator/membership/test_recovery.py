@@ -1,4 +1,4 @@
-"""A membership in trouble: error codes (docs/reference/broker-behaviour.md#error-codes), lost nodes, bounded doubt."""
+"""A membership in trouble: error codes (docs/internals/broker-behaviour.md#error-codes), lost nodes, bounded doubt."""
 
 import pytest
 from kafka.errors import for_code
@@ -285,7 +285,7 @@ def test_without_an_id_there_is_nothing_to_leave() -> None:
 
 def test_an_unexplained_sync_error_does_not_begin_again_with_every_rebalance() -> None:
     """A group record over the broker's limit lets every join succeed and every sync fail
-    (docs/reference/broker-behaviour.md#limits)."""
+    (docs/internals/broker-behaviour.md#limits)."""
     play = Play(unclear_ms_max=5_000).deciding()
     began, generation = play.now, 1
     while play.state is not State.LEAVING:

@@ -1,4 +1,4 @@
-"""What a membership does when the broker refuses it (docs/reference/broker-behaviour.md#error-codes): only what another
+"""What a membership does when the broker refuses it (docs/internals/broker-behaviour.md#error-codes): only what another
 setting has to change ends it."""
 
 from itertools import pairwise

@@ -1,5 +1,5 @@
 """Scenarios of a group whose consumers may assign themselves partitions (assign()): a member in it would have the
-broker refuse their commits (docs/reference/broker-behaviour.md#commits-without-a-member)."""
+broker refuse their commits (docs/internals/broker-behaviour.md#commits-without-a-member)."""
 
 import pytest
 

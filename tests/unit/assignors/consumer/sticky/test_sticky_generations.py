@@ -1,5 +1,5 @@
 """Whose claim counts: generations, the leader's memory, the JVM's mistakes
-(docs/reference/assignors.md#stickiness-whose-claim-counts)."""
+(docs/internals/assignors.md#stickiness-whose-claim-counts)."""
 
 from itertools import permutations
 

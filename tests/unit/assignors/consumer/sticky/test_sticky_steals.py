@@ -1,7 +1,7 @@
 """Mixed subscriptions that need chains of moves: franz-go's hard cases, given as who subscribes to and owns what.
 
 All topics have one partition. `kept` is how many partitions at least must stay where they are; where a member can be
-helped only through others, the JVM's sweep stops earlier (docs/reference/assignors.md#steal-graph).
+helped only through others, the JVM's sweep stops earlier (docs/internals/assignors.md#steal-graph).
 """
 
 from dataclasses import dataclass

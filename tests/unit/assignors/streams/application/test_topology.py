@@ -87,7 +87,7 @@ def test_the_digest_does_not_change_with_what_a_pattern_finds() -> None:
 
 def test_repartition_topics_are_sized_along_the_chain() -> None:
     """The most partitions of any source of any writer; a repartition source counts once it is known
-    (docs/reference/streams.md#repartition-topics)."""
+    (docs/internals/streams.md#repartition-topics)."""
     topology = Topology(
         "a",
         (

@@ -1,4 +1,4 @@
-"""Tasks to threads (docs/reference/streams.md#tasks-to-threads)."""
+"""Tasks to threads (docs/internals/streams.md#tasks-to-threads)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
