@@ -46,7 +46,7 @@ TOPIC = "t"
 INSTANCE = "bw"
 SIZE_MAX = 2**31 - 1  # the brokers' group.max.size, where it is not set
 READS_KEPT = 10  # of metadata, from which a plan may have been made
-STEPS_MAX = 300_000  # an ordinary life takes ten thousand
+STEPS_MAX = 300_000  # for each group: an ordinary life takes ten thousand
 # Members of one world; the kinds of a list have a protocol in common.
 FLOCKS: dict[str, tuple[Kind, ...]] = {
     "eager": (EAGER,),
@@ -303,7 +303,7 @@ class World:
             await asyncio.sleep(min(1.0, when - self.clock.now))
             if self.loop.unowned:
                 self.violate(f"the world itself has failed: {self.loop.unowned[0]}")
-            if self.clock.steps > STEPS_MAX * max(1, self.crowd // 10):
+            if self.clock.steps > STEPS_MAX * len(self.worlds) * max(1, self.crowd // 10):
                 self.violate(f"{self.clock.steps} steps and no end")
             for world in self.worlds:
                 if world.violation is not None:

@@ -111,10 +111,11 @@ def whole(monkeypatch: pytest.MonkeyPatch, seed: int) -> Iterator[list[World]]:
 
 
 def at_rest(worlds: list[World]) -> None:
-    """Each has come to rest, and one instance leads it."""
+    """Each has come to rest, and one instance leads it, or says why it waits with the next attempt."""
     for world in worlds:
         must_settle(world)
-        must_lead(world)
+        if not any(instance.obstacle for instance in world.instances):
+            must_lead(world)
 
 
 def come(worlds: list[World]) -> None:
