@@ -1,12 +1,10 @@
-"""Writes five pages from the code and rules, alerts, metrics, configuration, commands and states:
-`python docs/generate.py`.
+"""Writes four pages from the code, metrics, configuration, commands and states: `python docs/generate.py`.
 
 A test compares. docs/settings.yml says what a setting is for; names, types and defaults come from the settings
 themselves. docs/commands.yml has the prose of the commands' page.
 """
 
 import math
-import textwrap
 import types
 import typing
 from collections import Counter
@@ -53,8 +51,6 @@ from bellwether_kafka.coordinator.telemetry.metrics_served import ServedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 
 HERE = Path(__file__).parent
-RULES = HERE.parent / "deploy" / "prometheus" / "rules.yml"
-WIDTH = 120  # of a line of PromQL
 MOST = 0.75  # of all commands: their options are not listed with each
 COMMON = 3  # commands with the same option, from which on it is described once
 NESTED = {"kafka", "groups", "events", "weights", "cost", "racks"}
@@ -347,31 +343,7 @@ def _machine(title: str, transitions: Transitions[Any], *starts: Enum) -> Iterat
         yield f"| {state.name} | {state.value} | {', '.join(order) or '-'} |"
 
 
-def alerts_page() -> str:
-    """Each alert with its severity and expression, and the series that recording rules make."""
-    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
-    recording, alerts = (group["rules"] for group in groups)
-    lines = [
-        "# Alerts",
-        "",
-        "The alerts of `deploy/prometheus/rules.yml`. Severity `page`: partitions",
-        "of a group are not consumed. `ticket`: a person should look at it within a day.",
-    ]
-    for rule in alerts:
-        name, severity = rule["alert"], rule["labels"]["severity"]
-        lines += ["", f"[{name}](runbooks.md#{name.lower()}), {severity}, after {rule.get('for', '0m')}:", ""]
-        lines += ["```promql", *_expression(rule), "```"]
-    lines += ["", "## Recorded series", "", "| series | expression |", "|---|---|"]
-    lines += [f"| `{rule['record']}` | `{rule['expr']}` |" for rule in recording]
-    return "\n".join(lines) + "\n"
-
-
-def _expression(rule: Mapping[str, Any]) -> list[str]:
-    return textwrap.wrap(rule["expr"], WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
 PAGES = {
-    "reference/alerts.md": alerts_page,
     "reference/metrics.md": metrics_page,
     "reference/configuration.md": configuration_page,
     "reference/commands.md": commands_page,

@@ -193,7 +193,7 @@ def test_a_group_of_others_without_instance_ids_is_not_taken_for_an_empty_one() 
 
 
 def test_the_reference_has_a_row_for_each_reason_with_its_remedy() -> None:
-    page = (ROOT / "docs" / "reference" / "not-led.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "runbooks.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
-    reported = {row[0].strip("`"): row[2] for row in rows if len(row) == 4}
+    reported = {row[0].strip("`"): row[2] for row in rows if len(row) == 3}
     assert {reason.value: reported.get(reason.value) for reason in R} == {r.value: REMEDIES[r] for r in R}
