@@ -12,7 +12,7 @@ from collections.abc import Generator
 import pytest
 from _pytest.runner import runtestprotocol
 
-from tests.support.virtual_time import VirtualLoop
+from tests.kit.virtual_time import VirtualLoop
 
 BUDGETS_MS = (50, 2_000)  # of rings 0 and 1
 FOLDERS = {"unit": 0, "vectors": 0, "properties": 1, "simulation": 1, "fuzz": 1}  # and the ring of each

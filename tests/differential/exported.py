@@ -10,7 +10,7 @@ from typing import Any
 
 from bellwether_kafka.assignors.streams.application import Topology
 from tests.interop.support.jvm import CURRENT, KAFKA_VERSION, Java, exporting, java
-from tests.support.topologies import read_topology
+from tests.kit.streams import read_topology
 from tests.vectors.topologies import PROGRAM as CORPUS
 
 RANDOM = "org.apache.kafka.streams.processor.internals.RandomTopologies"

@@ -16,8 +16,8 @@ from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
 from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory
 from tests.differential.referees import TIMEOUT_S, ask
 from tests.interop.support.jvm import Java
-from tests.unit.assignors.consumer.wire import given, raw_group, sticky_v1, subscription
-from tests.unit.assignors.consumer.wire import java as subscribed
+from tests.kit.consumers import given, raw_group, sticky_v1, subscription
+from tests.kit.consumers import java as subscribed
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "500"))
 GENERATION = 7

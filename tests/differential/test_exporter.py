@@ -21,8 +21,8 @@ from tests.differential.exported import (
 )
 from tests.get_started_pages import fenced
 from tests.interop.support.jvm import SOURCES, Java
+from tests.kit.streams import read_topology
 from tests.paths import ROOT
-from tests.support.topologies import read_topology
 from tests.vectors.topologies import Recorded, recorded
 
 RANDOM = 40

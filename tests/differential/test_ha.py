@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.streams.sending import validate_plan
 from tests.conftest import missing_tool
 from tests.interop.support.assignors.referee import Referee, referee
 from tests.interop.support.jvm import MissingToolError, java
-from tests.unit.assignors.streams.scenes import Application, actives, random_application, standbys
+from tests.kit.streams_views import Application, actives, random_application, standbys
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "1000"))
 # Inputs whose answer depends on a heap of Java's that is out of order.

@@ -17,7 +17,7 @@ from bellwether_kafka.protocol.messages import NEVER_MS, AssignmentInfo, Consume
 from tests.differential.leader_problems import NOW_MS, LeaderProblem, random_leader
 from tests.differential.referees import TIMEOUT_S, ask
 from tests.interop.support.jvm import Java
-from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.kit.consumers import cluster_of
 
 INPUTS = int(os.environ.get("BELLWETHER_INPUTS", "500"))
 REFEREE = "org.apache.kafka.streams.processor.internals.LeaderReferee"

@@ -33,7 +33,7 @@ from bellwether_kafka.protocol.messages import (
     read_rack_affinity,
 )
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TopicPartition
-from tests.support.topologies import read_topology
+from tests.kit.streams import read_topology
 from tests.vectors import VECTORS
 
 Seeds = tuple[bytes, ...]

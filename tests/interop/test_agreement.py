@@ -18,8 +18,8 @@ from tests.interop.support.ports import LOOPBACK, PortLease
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import app_without_members_in_the_way, application, sending, settings_of
 from tests.interop.support.streams_load import Load
+from tests.kit.commands import on_real_brokers as bellwether
 from tests.patience import PATIENCE
-from tests.support.commands import on_real_brokers as bellwether
 
 PARTITIONS = 6
 COUNTS = ("kept", "moved", "new", "lost", "total", "unowned", "cross_rack", "pending")

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.interop.support.brokers import KafkaCluster
+from tests.kit.membership import HashOrder
 from tests.simulation.conformance.duel import MismatchError
 from tests.simulation.conformance.scripts import (
     SIZE_MAX,
@@ -20,7 +21,6 @@ from tests.simulation.conformance.scripts import (
     growing_table,
     play,
 )
-from tests.support.broker_tables import HashOrder
 
 SEEDS = range(8)
 

@@ -13,9 +13,9 @@ import pytest
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.settings import Settings, load
 from tests.interop.support.two_groups import TwoGroups
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import bellwether
 from tests.paths import ROOT
-from tests.support.commands import bellwether
-from tests.support.embedded_brokers import EmbeddedCluster
 
 pytestmark = pytest.mark.embedded
 

@@ -1,6 +1,6 @@
 """The whole path on embedded brokers: join an empty group, lead real consumers through a join and a leave, stop.
 
-librdkafka's mock is no real broker (see `tests/support/embedded_brokers.py`); what it cannot show is in
+librdkafka's mock is no real broker (see `tests/kit/brokers.py`); what it cannot show is in
 test_membership_broker.
 """
 
@@ -17,8 +17,7 @@ from bellwether_kafka.coordinator.membership import Heartbeat, MembershipConfig,
 from bellwether_kafka.coordinator.runtime import Outside, ServiceOutcome
 from tests.interop.support.bellwether import run_to_end
 from tests.interop.support.instance import InstanceHarness
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.embedded_transport import EmbeddedTransport
+from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport
 
 pytestmark = pytest.mark.embedded
 

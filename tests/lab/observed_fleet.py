@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.interop.support.bellwether import COMMAND, clean_environment, cpu_s, resident_mb
+from tests.kit.answering_brokers import Size
+from tests.kit.processes import Run, brokers, running
 from tests.paths import ROOT
-from tests.support.answering_brokers import Size
-from tests.support.observing_process import Run, brokers, running
 
 PARTITIONS, MEMBERS = 100, 4  # of each group
 OBSERVED_S = 60.0

@@ -34,9 +34,9 @@ from tests.interop.support.rebalances import last_rebalance
 from tests.interop.support.scenes.proxied import ProxiedCluster, proxied_cluster
 from tests.interop.support.streams_app import StreamsApp
 from tests.interop.support.streams_led import application, create_internal_topics, settings_of
+from tests.kit.membership import BrokerTable
 from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPERATIVE, Kind, Member
 from tests.simulation.world import SIZE_MAX, World
-from tests.support.broker_tables import BrokerTable
 
 ASSIGNORS = ("range", "cooperative-sticky")
 KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

@@ -10,9 +10,8 @@ pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: ma
 from bellwether_kafka.coordinator.observation import Observation, Rebalances
 from bellwether_kafka.coordinator.telemetry import ObservedRebalances, ObservedSamples
 from bellwether_kafka.pipeline.tables import TABLES, Options
+from tests.kit.observed import SKEWED, group_lag, member, observed_group, sample
 from tests.pipeline.spark import NOW_MS, SCHEMAS, as_dicts, kafka_rows, local_spark
-from tests.support.lags import group_lag, sample
-from tests.support.observed_groups import SKEWED, member, observed_group
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from bellwether_kafka.assignors.consumer import POLICIES, Policy, decide
 from bellwether_kafka.assignors.shared import Decision, Memory
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.decisions import settle
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.consumer.wire import LiveMember, java, raw_group
+from tests.kit.consumers import LiveMember, cluster_of, java, raw_group, settle
 
 FIRST, REBALANCES, SETTLED = 9, 6, 3
 PARTITIONS = 12

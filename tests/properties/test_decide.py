@@ -11,8 +11,7 @@ from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Memory, RawGroup, RawMember
 from bellwether_kafka.protocol.bulk import owner_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
-from tests.support.decisions import decided
-from tests.unit.assignors.consumer.wire import kafka_go, sticky_v1, subscription
+from tests.kit.consumers import decided, kafka_go, sticky_v1, subscription
 
 TOPICS = ("t", "u", "v", "unseen")
 RACKS = (None, "a", "b", "c")

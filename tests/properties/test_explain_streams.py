@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.streams import TaskPlan, stock
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
-from tests.unit.assignors.streams.world import Thread, always, group, led, placed
+from tests.kit.streams import Thread, always, group, led, placed
 
 TASKS = 8  # 0_0 to 0_3 have no state, 1_0 to 1_3 have
 RULES = (Rule("ban", "*", "rack:az1"), Rule("pin", "1_2", "rack:az2"))

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bellwether_kafka.coordinator.ghosts import GhostFinder, Proof
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from tests.support.described_members import GROUP, subscribed, thread_id
+from tests.kit.membership import GROUP, subscribed, thread_id
 
 HOSTS = ("/10.0.0.1", "/10.0.0.2")
 DIRECTORIES = tuple(str(UUID(int=number + 1)) for number in range(3))

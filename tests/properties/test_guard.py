@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bellwether_kafka.coordinator.guard.members import Identity, SeenMembers, belonging, updated
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from tests.support.described_members import GROUP, P1, P2, subscribed, thread_id
+from tests.kit.membership import GROUP, P1, P2, subscribed, thread_id
 
 SETTLED_S = 10.0
 

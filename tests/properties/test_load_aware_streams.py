@@ -20,9 +20,9 @@ from bellwether_kafka.assignors.streams.policies.load_aware import Items, cores,
 from bellwether_kafka.assignors.streams.sending import validate_plan
 from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.streams import NOW_MS, SHOP, Thread, group
+from tests.kit.streams_views import Application, Instance, process_id
 from tests.seeds import seeds
-from tests.unit.assignors.streams.scenes import Application, Instance, process_id
-from tests.unit.assignors.streams.world import NOW_MS, SHOP, Thread, group
 
 CONFIGS = AssignmentConfigs(max_warmup_replicas=100)
 RACKS = ("az0", "az1", "az2")

@@ -20,10 +20,9 @@ from bellwether_kafka.assignors.streams.application import BALANCE_SUBTOPOLOGY, 
 from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES, assign_streams
 from bellwether_kafka.assignors.streams.sending import validate_plan
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.consumers import LiveMember, decided, given, live_group
+from tests.kit.streams_views import RACKS, Application, Instance, random_process_id
 from tests.properties.membership_machine import Membership
-from tests.support.decisions import decided
-from tests.unit.assignors.consumer.wire import LiveMember, given, live_group
-from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, random_process_id
 
 EXAMPLES = int(os.environ.get("BELLWETHER_MACHINE_EXAMPLES", "15"))
 

@@ -11,8 +11,8 @@ from bellwether_kafka.assignors.consumer.derived import subscriptions
 from bellwether_kafka.assignors.consumer.operator_rules import matches
 from bellwether_kafka.assignors.shared import BoolArray, ClusterView, Decision, Memory, Rule, Weights
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.consumers import LiveMember, live_group
 from tests.seeds import seeds
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
 
 TOPICS = ("a", "b")
 RACKS = ("az0", "az1", "az2")

@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.streams.scenes import Application, Instance, random_process_id
+from tests.kit.streams_views import Application, Instance, random_process_id
 
 SEEDS = int(os.environ.get("BELLWETHER_SEEDS", "200"))
 ACCEPTABLE_LAG = 100

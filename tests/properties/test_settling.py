@@ -33,9 +33,8 @@ from bellwether_kafka.assignors.shared import (
     Weights,
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.consumers import LiveMember, decided, given, live_group
 from tests.seeds import seeds
-from tests.support.decisions import decided
-from tests.unit.assignors.consumer.wire import LiveMember, given, live_group
 
 UNRELEASED = "has not given up partitions that 3 plans in a row took from it"
 

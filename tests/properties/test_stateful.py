@@ -30,8 +30,8 @@ from bellwether_kafka.protocol.messages import (
     Task,
 )
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TopicPartition
+from tests.kit.consumers import cluster_of
 from tests.properties.protocol.protocol_strategies import INT64, TEXT, mutated
-from tests.unit.assignors.consumer.scenes import cluster_of
 
 COUNTS = {"clicks": 3, "orders": 5}
 NUMBERS = st.integers(0, (1 << 31) - 1)

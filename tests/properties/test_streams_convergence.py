@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.streams.application import (
     NO_STRATEGY,
 )
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from tests.support.streams_histories import SEEDS, STRATEGIES, History, skew
+from tests.kit.streams_views import SEEDS, STRATEGIES, History, skew
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -15,8 +15,8 @@ from bellwether_kafka.assignors.streams.policies import STREAMS_POLICIES
 from bellwether_kafka.assignors.streams.sending import validate_bytes, validate_plan
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.streams.world import OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread, decided, ends_of, group, led
+from tests.kit.consumers import cluster_of
+from tests.kit.streams import OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread, decided, ends_of, group, led
 
 SOURCES = SHOP.source_topics
 tasks = st.tuples(st.integers(-1, 2), st.integers(-1, 4))

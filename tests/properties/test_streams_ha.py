@@ -8,7 +8,7 @@ import pytest
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, STREAMS_POLICIES, assign_streams
 from bellwether_kafka.assignors.streams.sending import validate_plan
-from tests.unit.assignors.streams.scenes import random_application
+from tests.kit.streams_views import random_application
 
 SEEDS = range(300)
 

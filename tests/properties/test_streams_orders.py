@@ -16,8 +16,8 @@ from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_strea
 from bellwether_kafka.assignors.streams.sending import validate_plan
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.protocol.primitives import ProcessId
+from tests.kit.streams_views import STRATEGIES, History
 from tests.seeds import seeds
-from tests.support.streams_histories import STRATEGIES, History
 
 STAGES = {
     "no stage": StageConfigs(),

@@ -20,9 +20,16 @@ from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_strea
 from bellwether_kafka.assignors.streams.sending import validate_plan
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.assignors.streams.stages.colocation import anchors
-from tests.support.streams_histories import SEEDS as MANY
-from tests.support.streams_histories import STRATEGIES, History
-from tests.unit.assignors.streams.scenes import Application, Instance, process_id, random_application, random_process_id
+from tests.kit.streams_views import SEEDS as MANY
+from tests.kit.streams_views import (
+    STRATEGIES,
+    Application,
+    History,
+    Instance,
+    process_id,
+    random_application,
+    random_process_id,
+)
 
 SEEDS = range(200)
 HISTORIES = range(MANY // 5)  # so BELLWETHER_SEEDS raises them too

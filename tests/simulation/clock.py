@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Callable
 from contextvars import Context
 
-from tests.support.virtual_time import VirtualLoop
+from tests.kit.virtual_time import VirtualLoop
 
 LOOK_S, LOOKS_MAX = 0.01, 1_000_000
 

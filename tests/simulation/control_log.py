@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.control import Record
 from bellwether_kafka.coordinator.control.topic import OnRecord
-from tests.support.virtual_time import RUNNING, Process
+from tests.kit.virtual_time import RUNNING, Process
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

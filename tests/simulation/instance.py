@@ -27,10 +27,10 @@ from bellwether_kafka.coordinator.runtime import Observers, Outside, Service, Se
 from bellwether_kafka.coordinator.triggers import ProbingFacts
 from bellwether_kafka.coordinator.triggers.probing import Prober
 from bellwether_kafka.coordinator.web import HttpServer, Web
+from tests.kit.virtual_time import RUNNING, Process
 from tests.simulation.checks import ViolationError
 from tests.simulation.control_log import ControlTopic
 from tests.simulation.kafka import Offsets, Reader, SharedReader, Transport
-from tests.support.virtual_time import RUNNING, Process
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

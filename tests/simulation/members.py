@@ -17,9 +17,9 @@ from bellwether_kafka.protocol.messages import (
     encode_sticky_user_data,
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.consumers import decided
 from tests.simulation.brokers.broker import NODES, node
 from tests.simulation.brokers.topics import Sizes
-from tests.support.decisions import decided
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bellwether_kafka.coordinator.membership import MEMBERSHIP, TAKEOVER, Edge, Transitions
+from tests.kit.membership import edges, spread_hash, trigger_name
 from tests.simulation.applications import INPUT, OTHER, PROBING_MS
 from tests.simulation.checks import ViolationError
 from tests.simulation.faults import Faults
@@ -16,8 +17,6 @@ from tests.simulation.hostile import accept_everything
 from tests.simulation.instance import Instance
 from tests.simulation.members import Member
 from tests.simulation.world import World
-from tests.support.broker_tables import spread_hash
-from tests.support.declared_edges import edges, trigger_name
 
 CHAOS_S = 600.0
 SETTLE_S = 420.0  # a member that died before its first generation keeps its membership for 300 s

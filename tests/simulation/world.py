@@ -23,6 +23,8 @@ from bellwether_kafka.coordinator.membership import (
     check_timing,
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.virtual_time import Process as Running
+from tests.kit.virtual_time import VirtualLoop
 from tests.simulation.applications import Application
 from tests.simulation.brokers.broker import Broker
 from tests.simulation.brokers.network import Call, Network
@@ -34,8 +36,6 @@ from tests.simulation.hostile import Hostile
 from tests.simulation.instance import Instance, Server, silence
 from tests.simulation.members import COOPERATIVE, EAGER, RDKAFKA, RDKAFKA_COOPERATIVE, STICKY, Kind, Member
 from tests.simulation.streams import EPOCH_MS, STREAMS, Process
-from tests.support.virtual_time import Process as Running
-from tests.support.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.ghosts import GhostOptions

@@ -20,10 +20,10 @@ from bellwether_kafka.coordinator.settings import load
 from bellwether_kafka.coordinator.topology import write_topology
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from tests.kit.streams import read_topology
 from tests.module_files import module_at
 from tests.paths import DOCS, ROOT
 from tests.seeds import together
-from tests.support.topologies import read_topology
 
 SITE = sorted((*ROOT.glob("*.md"), *DOCS.rglob("*.md")))
 PAGES = [*SITE, *sorted((ROOT / "tests").rglob("*.md"))]

@@ -27,9 +27,9 @@ from bellwether_kafka.coordinator.observation.health import DoctorFacts, examine
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings, load, named
 from tests.command_lines import bare, understood
 from tests.get_started_pages import FOLDER, PAGES, fenced
+from tests.kit.commands import bellwether
+from tests.kit.membership import README_GROUPS
 from tests.paths import DOCS, ROOT
-from tests.support.commands import bellwether
-from tests.support.readme_group import SHOWN
 
 BROKERS = {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "broker-1:9092"}
 TOOLS = {"export", "bellwether", "curl", "grep", "java", "sh"}
@@ -162,7 +162,7 @@ def test_groups_and_describe_are_shown_as_in_the_readme() -> None:
 @pytest.fixture
 def refreshed() -> Observation:
     """That group as `plan` and `doctor` see it."""
-    answer, cluster = SHOWN["orders"], ClusterView.of({"orders": [["az1"], ["az2"]] * 3})
+    answer, cluster = README_GROUPS["orders"], ClusterView.of({"orders": [["az1"], ["az2"]] * 3})
     members = tuple(RawMember(m.member_id, None, m.metadata) for m in answer.members)
     raw = RawGroup("orders", 1, answer.protocol, members, frozenset())
     owner = np.array([0, 0, 0, 1, 1, 1], dtype=np.int32)

@@ -94,8 +94,14 @@ ANOTHER_TEST = re.compile(r"^ *from tests[.\w]*\.test_\w+ import|^ *from tests[.
 
 
 def test_no_test_imports_another() -> None:
-    """Else one cannot move or go without the other. What they share is in tests/support, or in a helper beside them."""
+    """Else one cannot move or go without the other. What they share is in tests/kit, or in a helper beside them."""
     assert not [str(path) for path in modules_of("tests") if ANOTHER_TEST.search(text_of(path))]
+
+
+def test_what_tests_share_needs_no_test() -> None:
+    inwards = re.compile(r"^ *from (tests\.(?!kit|paths|interop\.support)[.\w]*) import", re.MULTILINE)
+    wrong = {path.name: names for path in modules_of("tests/kit") if (names := inwards.findall(text_of(path)))}
+    assert wrong == {}
 
 
 @pytest.mark.parametrize("package", ["kafka", "control"])

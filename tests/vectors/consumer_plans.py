@@ -24,7 +24,7 @@ from bellwether_kafka.assignors.consumer import (
 )
 from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Rule, StageReport, Weights
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.consumer.wire import LiveMember, given, live_group
+from tests.kit.consumers import LiveMember, given, live_group
 
 FILE = Path(__file__).with_name("consumer-plans.jsonl")
 SEEDS = range(24)

@@ -30,10 +30,10 @@ from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
 from bellwether_kafka.assignors.streams.threads import spread
 from bellwether_kafka.protocol.messages import NEVER_MS
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.kit.consumers import cluster_of
+from tests.kit.streams import sent
+from tests.kit.streams_views import RACKS, Application, Instance, process_id, random_application
 from tests.unit.assignors.streams.fleet import Fleet
-from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id, random_application
-from tests.unit.assignors.streams.world import sent
 from tests.vectors.consumer_plans import LETTERS, stages_text
 
 FILE = Path(__file__).with_name("streams-plans.jsonl")

@@ -25,9 +25,8 @@ from bellwether_kafka.coordinator.topology import (
     write_topology,
 )
 from bellwether_kafka.coordinator.topology.internal_topics import plan_internal_topics
+from tests.kit.streams import Thread, group, led, read_topology
 from tests.seeds import together
-from tests.support.topologies import read_topology
-from tests.unit.assignors.streams.world import Thread, group, led
 from tests.vectors.topologies import APPLICATION, Recorded, recorded
 
 ALL = {case.name: case for case in recorded()}

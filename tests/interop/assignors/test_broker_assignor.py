@@ -26,7 +26,7 @@ from tests.interop.support.assignors.assignor import (
     serving,
 )
 from tests.interop.support.jvm import BROKER_40, CURRENT, MissingToolError, Release, java
-from tests.support.shown_plan import ObservedOwner, shown_plan
+from tests.kit.plans import ObservedOwner, shown_plan
 
 CALLS = 100
 PATIENT_MS = 1_000  # for a machine that has much else to do

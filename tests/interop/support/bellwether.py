@@ -16,9 +16,9 @@ from typing import Any, Self
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import wait_until
 from tests.interop.support.raw import RawError, describe
+from tests.kit.commands import check_answer
 from tests.paths import ROOT
 from tests.patience import PATIENCE
-from tests.support.documented import check_answer
 from tests.watched_process import MARK
 
 COMMAND = (sys.executable, "-m", "bellwether_kafka")

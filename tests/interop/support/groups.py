@@ -9,7 +9,7 @@ from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.members import Flock, Member, TopicPartition, wait_settled, wait_until
 from tests.interop.support.raw import GroupMember, RawError, describe
 from tests.interop.support.rebalances import last_rebalance
-from tests.support.broker_tables import BrokerTable
+from tests.kit.membership import BrokerTable
 
 RACKS = ("az1", "az2", "az3")
 # Clients that send client.rack.

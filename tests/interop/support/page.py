@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.interop.support.ports import LOOPBACK, PortLease
-from tests.support.documented import check_page
+from tests.kit.commands import check_page
 
 
 class Page:

@@ -6,8 +6,8 @@ from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Node
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.embedded_transport import EmbeddedTransport
-from tests.unit.assignors.streams.world import Thread
+from tests.kit.brokers import EmbeddedTransport
+from tests.kit.streams import Thread
 
 
 def consumer(name: str, rack: str, *owned: int) -> DescribedMember:

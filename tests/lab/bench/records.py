@@ -16,11 +16,11 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX, record_bytes
 from bellwether_kafka.coordinator.planning.inspection import RECORD_SHARE, Assignments, oversized
+from tests.kit.streams import Thread, group
 from tests.lab.bench.own import run_own
 from tests.lab.bench.report import Figures, figure, print_and_save
 from tests.lab.bench.scenario import Shape, disturbed, fresh
 from tests.lab.bench.streams_whole import application
-from tests.unit.assignors.streams.world import Thread, group
 
 CONSUMERS = ((100, 10, 100), (1_000, 100, 100), (2_000, 20, 1_000), (2_000, 100, 1_000), (2_000, 500, 2_000))
 APPLICATIONS = ((20, 200), (50, 1_000), (100, 1_000), (200, 2_000))

@@ -28,9 +28,9 @@ from tests.differential.rack_problems import RackProblem, as_active
 from tests.differential.thread_problems import ThreadProblem
 from tests.interop.support.assignors.referee import problem as ha_problem
 from tests.interop.support.jvm import java
+from tests.kit.streams_views import Application, Instance, actives, process_id, standbys
 from tests.lab.bench.outcome import timed_runs
 from tests.lab.bench.streams_whole import whole_row_figures
-from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, standbys
 
 RACKS = ("az1", "az2", "az3")
 SUBTOPOLOGIES = 10

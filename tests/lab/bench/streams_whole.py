@@ -17,8 +17,8 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs, En
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.streams import Thread, ends_of, group
 from tests.lab.bench.outcome import timed_runs
-from tests.unit.assignors.streams.world import Thread, ends_of, group
 
 RACKS = ("az1", "az2", "az3")
 SUBTOPOLOGIES = 10

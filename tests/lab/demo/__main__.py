@@ -19,10 +19,10 @@ from rich.console import Console
 
 from bellwether_kafka.coordinator.runtime import ServiceOutcome
 from bellwether_kafka.coordinator.telemetry import configure_logs
+from tests.kit.brokers import EmbeddedCluster, EmbeddedClusterError
 from tests.lab.demo.repair_picture import repair_picture, svg
 from tests.lab.demo.screen import show_summary
 from tests.lab.demo.stage import DemoError, Stage
-from tests.support.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
 
 TOTAL_SECONDS = 58.0
 WIDTH = 100

@@ -13,12 +13,11 @@ from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.runtime import Observers, Outside, Service
 from bellwether_kafka.coordinator.triggers import LoadWatch
+from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport
 from tests.lab.demo.group import DemoGroup
 from tests.lab.demo.hot_partition import HOT, HOT_TIMES, HotPartition
 from tests.lab.demo.repair_picture import Repair
 from tests.lab.demo.screen import show_rebalances
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.embedded_transport import EmbeddedTransport
 
 SCENE_SECONDS = 25.0
 STEADY_SECONDS = 0.6

@@ -6,8 +6,8 @@ from bellwether_kafka.assignors.streams import api
 from bellwether_kafka.assignors.streams.api import snapshot, utils
 from bellwether_kafka.assignors.streams.policies import assign_streams
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
+from tests.kit.streams_views import actives, standbys
 from tests.lab.kafka.views import Question, configs_of, process_id, streams_view
-from tests.unit.assignors.streams.scenes import actives, standbys
 
 Answer = dict[str, Any]
 Assignments = dict[ProcessId, api.KafkaStreamsAssignment]

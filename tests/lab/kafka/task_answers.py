@@ -20,8 +20,8 @@ from bellwether_kafka.assignors.streams.placing import (
     task_hashes,
 )
 from bellwether_kafka.assignors.streams.policies import assign_fallback_prior, assign_streams
+from tests.kit.streams_views import actives, standbys
 from tests.lab.kafka.views import Question, configs_of, placed, streams_view
-from tests.unit.assignors.streams.scenes import actives, standbys
 
 POLICY = sys.argv[1] if len(sys.argv) > 1 else "kafka"
 PRESERVING = "LegacyStickyTaskAssignor(true)"

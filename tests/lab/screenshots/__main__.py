@@ -15,9 +15,9 @@ from pathlib import Path
 from PIL import Image
 
 from tests.browser import Browser
+from tests.kit.processes import running
 from tests.lab.screenshots.fleet import Varied, VariedBrokers
 from tests.paths import ROOT
-from tests.support.observing_process import running
 
 FOLDER = ROOT / "docs" / "guides" / "page"
 COLOURS = 256  # a palette: a third of the size without a visible difference

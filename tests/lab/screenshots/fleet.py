@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.answering_brokers import LAG, NODES, Brokers, Size
+from tests.kit.answering_brokers import LAG, NODES, Brokers, Size
 
 Lag = Callable[[float, int], int | None]  # after so many seconds, of a partition
 ALL = 2**40  # nothing has been read yet

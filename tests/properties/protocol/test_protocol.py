@@ -17,6 +17,7 @@ from bellwether_kafka.protocol.messages import (
     read_rack_affinity,
 )
 from bellwether_kafka.protocol.primitives import Reader, RemoteProtocolError, Writer
+from tests.kit.consumers import cluster_of, raw_group, read_group
 from tests.properties.protocol.protocol_strategies import (
     ASSIGNMENTS,
     SUBSCRIPTIONS,
@@ -26,8 +27,6 @@ from tests.properties.protocol.protocol_strategies import (
     mutated,
     subscription_infos,
 )
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.consumer.wire import raw_group, read_group
 from tests.vectors import VECTORS
 
 KINDS = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "SubscriptionInfo", "AssignmentInfo")

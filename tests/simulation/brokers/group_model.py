@@ -19,13 +19,13 @@ from bellwether_kafka.coordinator.membership import (
     Sync,
     SyncAnswer,
 )
+from tests.kit.membership import HashOrder
 from tests.simulation.brokers.admission import join_error
 from tests.simulation.brokers.group_states import COMPLETING, EMPTY, PREPARING, STABLE
 from tests.simulation.brokers.hooks import Hooks
 from tests.simulation.brokers.member_entries import GroupMember, Record, Reply, Table
 from tests.simulation.brokers.protocol_choice import chosen_protocol
 from tests.simulation.clock import Clock, Handle
-from tests.support.broker_tables import HashOrder
 
 NEW_MEMBER_S = 300.0
 

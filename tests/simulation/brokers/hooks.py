@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.kit.membership import HashOrder
 from tests.simulation.brokers.member_entries import Record
-from tests.support.broker_tables import HashOrder
 
 
 @dataclass

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bellwether_kafka.coordinator.membership import DescribedMember, Join, JoinAnswer, SyncAnswer
+from tests.kit.membership import BrokerTable, HashOrder
 from tests.simulation.clock import Handle
-from tests.support.broker_tables import BrokerTable, HashOrder
 
 Reply = Callable[[Any], None]
 

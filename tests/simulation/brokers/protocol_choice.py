@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from bellwether_kafka.protocol.primitives import java_string_hash
+from tests.kit.membership import BUCKETS_MIN, HashOrder, spread_hash
 from tests.simulation.brokers.member_entries import GroupMember
-from tests.support.broker_tables import BUCKETS_MIN, HashOrder, spread_hash
 
 
 def chosen_protocol(member_entries: Mapping[str, GroupMember], order: HashOrder) -> str:

@@ -23,12 +23,12 @@ from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka.group_messages import answer, message
 from bellwether_kafka.coordinator.membership import Code
 from tests.interop.support.raw import find_coordinator
+from tests.kit.membership import HashOrder
 from tests.simulation.brokers.broker import serve
 from tests.simulation.brokers.group_model import Group
 from tests.simulation.brokers.group_states import EMPTY, PREPARING
 from tests.simulation.brokers.hooks import Hooks
 from tests.simulation.clock import Clock
-from tests.support.broker_tables import HashOrder
 
 NODE = membership.Node(1, "broker1", 9092)
 CLIENT_ID = "duel"

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from tests.interop.support.brokers import KafkaCluster
 from tests.interop.support.jvm import BROKER_39, CURRENT
+from tests.kit.membership import HashOrder
 from tests.simulation.brokers.group_states import COMPLETING, PREPARING, STABLE
 from tests.simulation.conformance.by_seed import BySeed, Protocols, metadata
 from tests.simulation.conformance.duel import Duel, MismatchError, Person
-from tests.support.broker_tables import HashOrder
 
 Script = Callable[[Duel], None]
 

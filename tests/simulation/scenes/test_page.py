@@ -13,12 +13,12 @@ import pytest
 from bellwether_kafka.coordinator.runtime import Observers, Service, ServiceOutcome, process, serve
 from bellwether_kafka.coordinator.settings import load
 from bellwether_kafka.coordinator.web import GroupStatus, Web
+from tests.kit.virtual_time import RUNNING
 from tests.simulation.checks import ViolationError
 from tests.simulation.faults import Faults
 from tests.simulation.instance import PROPERTIES, Server
 from tests.simulation.run import REPEAT_AFTER_S, STANDBY_S, must_lead, must_settle
 from tests.simulation.world import INSTANCE, World
-from tests.support.virtual_time import RUNNING
 
 GROUPS = 5
 SEED = 3  # consumers

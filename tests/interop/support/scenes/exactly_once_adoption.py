@@ -21,7 +21,7 @@ from tests.interop.support.streams_app import DEFAULT_CLIENT_ID, StreamsApp
 from tests.interop.support.streams_application import Application
 from tests.interop.support.streams_load import Load
 from tests.interop.support.streams_stage import bellwether_options, create_topics, write_topology
-from tests.support.broker_tables import BrokerTable
+from tests.kit.membership import BrokerTable
 
 INSTANCES = ("app-1", "app-2", "app-3")
 PARTITIONS, KEYS, RECORDS, PER_SECOND = 4, 300, 3_000, 200

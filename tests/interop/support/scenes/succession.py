@@ -25,7 +25,7 @@ from tests.interop.support.raw import (
     member_ids,
     text,
 )
-from tests.support.broker_tables import BrokerTable, HashOrder
+from tests.kit.membership import BrokerTable, HashOrder
 
 RELEASES = {"4.3": CURRENT, "3.9": BROKER_39}
 SESSION_MS = 30_000

@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.consumer import POLICIES, broker_side, changed, 
 from bellwether_kafka.assignors.java import computed_map_order, hash_map_order, string_hash
 from bellwether_kafka.assignors.shared import Change, Memory
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES
-from tests.support.settled_group import CLUSTER, group, settled
+from tests.kit.consumers import ORDERS_AND_USERS, orders_group, settled
 
 
 def member(
@@ -111,8 +111,8 @@ def test_they_are_policies_to_compare_with_and_not_to_lead_with() -> None:
 
 
 def test_a_broker_ignores_racks_that_bellwether_follows() -> None:
-    before = group("az1", "az2", "az3", protocol="range")
-    raw, cluster = changed(before, CLUSTER, Change())
+    before = orders_group("az1", "az2", "az3", protocol="range")
+    raw, cluster = changed(before, ORDERS_AND_USERS, Change())
     crossing = {
         name: rebalances(raw, cluster, settled(before), broker_side(name), 0)[-1].cost for name in (UNIFORM, RANGE)
     }
@@ -121,8 +121,8 @@ def test_a_broker_ignores_racks_that_bellwether_follows() -> None:
 
 
 def test_a_broker_ends_in_a_plan_that_it_leaves_alone() -> None:
-    before = group("az1", "az2", "az2")
+    before = orders_group("az1", "az2", "az2")
     for name in (UNIFORM, RANGE):
-        made = rebalances(before, CLUSTER, Memory.empty(), broker_side(name), 0)
-        again = rebalances(before, CLUSTER, made[-1].plan.memory, broker_side(name), 0)
+        made = rebalances(before, ORDERS_AND_USERS, Memory.empty(), broker_side(name), 0)
+        again = rebalances(before, ORDERS_AND_USERS, made[-1].plan.memory, broker_side(name), 0)
         assert again[0].moves.moved == 0, name

@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.consumer.chain import Balance, Locality, Placeme
 from bellwether_kafka.assignors.consumer.range import RangeAssignor
 from bellwether_kafka.assignors.consumer.sticky import StickyAssignor
 from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray, Plan
-from tests.unit.assignors.consumer.scenes import cluster_of, members_of
+from tests.kit.consumers import cluster_of, members_of
 
 CLUSTER = cluster_of({"t": 4}, 1, "ab")
 GROUP = GroupView.of(CLUSTER, members_of([["t"]] * 2, ["b", "a"]))

@@ -18,15 +18,15 @@ from bellwether_kafka.assignors.shared import (
     RawGroup,
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.decisions import settle
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.consumer.wire import (
+from tests.kit.consumers import (
     LiveMember,
+    cluster_of,
     given,
     given_text,
     java,
     live_group,
     raw_group,
+    settle,
     sticky_v1,
     subscription,
 )

@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, changed, decide, rebalances
 from bellwether_kafka.assignors.shared import NO_RACK, Change, ClusterView, Decision, Memory, RawGroup
-from tests.unit.assignors.consumer.wire import raw_group, subscription
+from tests.kit.consumers import raw_group, subscription
 
 RACKS = ("az1", "az2", "az3")
 # Every partition has a replica in each rack. Leaders take turns, but not in the order of the members.

@@ -6,7 +6,7 @@ import pytest
 from bellwether_kafka.assignors.consumer import score
 from bellwether_kafka.assignors.consumer.plan_cost import imbalance
 from bellwether_kafka.assignors.shared import ClusterView, Cost, GroupView, MemberView, Moves, moves
-from tests.unit.assignors.consumer.scenes import cluster_of, members_of
+from tests.kit.consumers import cluster_of, members_of
 
 
 def test_racks_are_counted_against_replicas() -> None:

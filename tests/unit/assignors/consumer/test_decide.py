@@ -10,11 +10,13 @@ from bellwether_kafka.assignors.shared import Decision, Memory
 from bellwether_kafka.protocol.bulk import owner_of
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.decisions import settle
-from tests.unit.assignors.consumer.scenes import KAFKA, T6, claimed_by, cluster_of, tps
-from tests.unit.assignors.consumer.wire import (
+from tests.kit.consumers import (
     EMPTY_ASSIGNMENT,
+    KAFKA,
+    T6,
     LiveMember,
+    claimed_by,
+    cluster_of,
     given,
     given_text,
     java,
@@ -22,8 +24,10 @@ from tests.unit.assignors.consumer.wire import (
     kafka_python_sticky,
     live_group,
     raw_group,
+    settle,
     sticky_v1,
     subscription,
+    tps,
 )
 
 

@@ -8,9 +8,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Rule
-from tests.support.decisions import decided
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.kit.consumers import LiveMember, cluster_of, decided, live_group
 
 UNRELEASED = "has not given up partitions that 3 plans in a row took from it"
 

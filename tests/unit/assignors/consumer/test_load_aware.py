@@ -20,7 +20,7 @@ from bellwether_kafka.assignors.shared import (
     moves,
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.consumer.scenes import members_of
+from tests.kit.consumers import members_of
 
 RATIO_MAX = 1000.0
 SKEW_MS_MAX = 300_000

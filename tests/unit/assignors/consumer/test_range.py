@@ -8,8 +8,8 @@ import pytest
 
 from bellwether_kafka.assignors.consumer import BUILT_IN
 from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray, MemberView
+from tests.kit.consumers import cluster_of, members_of, plan_of, rack_mismatches
 from tests.seeds import seeds
-from tests.unit.assignors.consumer.scenes import cluster_of, members_of, plan_of, rack_mismatches
 
 
 def assign(cluster: ClusterView, members: Sequence[MemberView]) -> tuple[GroupView, IntArray]:

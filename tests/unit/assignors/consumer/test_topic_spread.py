@@ -8,9 +8,7 @@ import pytest
 from bellwether_kafka.assignors.consumer import TOPIC_BALANCE, Policy
 from bellwether_kafka.assignors.consumer.topic_spread import spread_topics, unevenness
 from bellwether_kafka.assignors.shared import NOBODY, GroupView, Memory
-from tests.support.decisions import settle
-from tests.unit.assignors.consumer.scenes import cluster_of, members_of
-from tests.unit.assignors.consumer.wire import LiveMember
+from tests.kit.consumers import LiveMember, cluster_of, members_of, settle
 
 CLUSTER = cluster_of({"busy": 4, "quiet": 4})
 BOTH = ["busy", "quiet"]

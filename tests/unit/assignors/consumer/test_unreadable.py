@@ -18,13 +18,7 @@ from bellwether_kafka.assignors.shared import (
     RefusalCause,
 )
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.unit.assignors.consumer.scenes import KAFKA, T6, cluster_of, tps
-from tests.unit.assignors.consumer.wire import (
-    given,
-    given_text,
-    java,
-    raw_group,
-)
+from tests.kit.consumers import KAFKA, T6, cluster_of, given, given_text, java, raw_group, tps
 
 
 def test_an_unreadable_topic_keeps_its_owners() -> None:

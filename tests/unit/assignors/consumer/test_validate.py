@@ -5,7 +5,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer.validate import validate
 from bellwether_kafka.assignors.shared import GroupView, MemberView, Plan
-from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.kit.consumers import cluster_of
 
 MAX_FINDINGS = 10
 

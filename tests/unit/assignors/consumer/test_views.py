@@ -16,8 +16,17 @@ from bellwether_kafka.assignors.shared import (
 )
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of, racked
-from tests.unit.assignors.consumer.wire import java, kafka_go, raw_group, read_group, sticky_v1, subscription
+from tests.kit.consumers import (
+    claimed_by,
+    cluster_of,
+    java,
+    kafka_go,
+    racked,
+    raw_group,
+    read_group,
+    sticky_v1,
+    subscription,
+)
 
 CLUSTER = cluster_of({"t": 4, "u": 2}, 1, "ab")
 

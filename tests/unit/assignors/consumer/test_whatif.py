@@ -5,15 +5,14 @@ import pytest
 from bellwether_kafka.assignors.consumer import Policy, changed, rebalances, score, whatif
 from bellwether_kafka.assignors.shared import NOBODY, Change, Memory, RawGroup, RawMember, WhatIfError
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.support.settled_group import CLUSTER, POLICY, group, settled
-from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.kit.consumers import KAFKA, ORDERS_AND_USERS, cluster_of, orders_group, settled
 
 
 @pytest.mark.parametrize("protocol", ["cooperative-sticky", "sticky", "range"])
 def test_a_member_that_joins_gets_its_share_in_the_end(protocol: str) -> None:
-    before = group("az1", "az2", protocol=protocol)
-    raw, cluster = changed(before, CLUSTER, Change(new_members=("az3", "")))
-    made = rebalances(raw, cluster, settled(before), POLICY, 0)
+    before = orders_group("az1", "az2", protocol=protocol)
+    raw, cluster = changed(before, ORDERS_AND_USERS, Change(new_members=("az3", "")))
+    made = rebalances(raw, cluster, settled(before), KAFKA, 0)
     last = made[-1]
     assert not last.followup
     assert last.plan.group.size == 4
@@ -23,26 +22,28 @@ def test_a_member_that_joins_gets_its_share_in_the_end(protocol: str) -> None:
 
 
 def test_a_rack_that_disappears_leaves_everything_to_the_others() -> None:
-    before = group("az1", "az2", "az2")
-    raw, cluster = changed(before, CLUSTER, Change(without_racks=("az2",)))
-    (made,) = rebalances(raw, cluster, settled(before), POLICY, 0)
+    before = orders_group("az1", "az2", "az2")
+    raw, cluster = changed(before, ORDERS_AND_USERS, Change(without_racks=("az2",)))
+    (made,) = rebalances(raw, cluster, settled(before), KAFKA, 0)
     assert [m.member_id for m in made.plan.group.members] == ["m0"]
     assert made.moves.kept + made.moves.new == 12
     assert made.moves.lost == made.moves.moved == 0
 
 
 def test_a_topic_that_grows_moves_nothing_that_was_there() -> None:
-    before = group("az1", "az2")
-    raw, cluster = changed(before, CLUSTER, Change(topics={"orders": 24}))
+    before = orders_group("az1", "az2")
+    raw, cluster = changed(before, ORDERS_AND_USERS, Change(topics={"orders": 24}))
     assert (int(cluster.counts[0]), cluster.partition_total) == (24, 26)
-    assert cluster.signature[cluster.first[0] : cluster.first[0] + 12].tolist() == CLUSTER.signature[:12].tolist()
-    (made,) = rebalances(raw, cluster, settled(before), POLICY, 0)
+    assert (
+        cluster.signature[cluster.first[0] : cluster.first[0] + 12].tolist() == ORDERS_AND_USERS.signature[:12].tolist()
+    )
+    (made,) = rebalances(raw, cluster, settled(before), KAFKA, 0)
     assert (made.moves.kept, made.moves.new, made.moves.moved) == (12, 12, 0)
 
 
 def test_nothing_changed_is_one_rebalance_without_moves() -> None:
-    before = group("az1", "az2")
-    (made,) = rebalances(before, CLUSTER, settled(before), POLICY, 0)
+    before = orders_group("az1", "az2")
+    (made,) = rebalances(before, ORDERS_AND_USERS, settled(before), KAFKA, 0)
     assert (made.moves.moved, made.moves.new) == (0, 0)
 
 
@@ -58,7 +59,7 @@ def test_nothing_changed_is_one_rebalance_without_moves() -> None:
 )
 def test_what_cannot_be_is_a_sentence(change: Change, sentence: str) -> None:
     with pytest.raises(WhatIfError, match=sentence):
-        changed(group("az1", "az2"), CLUSTER, change)
+        changed(orders_group("az1", "az2"), ORDERS_AND_USERS, change)
 
 
 def unreadable(*readable: str) -> RawGroup:

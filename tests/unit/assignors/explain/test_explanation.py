@@ -14,9 +14,9 @@ from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Mem
 from bellwether_kafka.assignors.streams.application import EndOffsets
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.reported_application import ONE_STANDBY
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.streams.world import NOW_MS, SHOP_COUNTS, Thread, always, group, led, placed
+from tests.kit.applications import ONE_STANDBY
+from tests.kit.consumers import cluster_of
+from tests.kit.streams import NOW_MS, SHOP_COUNTS, Thread, always, group, led, placed
 
 TWO = (Thread("a", 1), Thread("b", 2))
 RACKS = ("az1", "az2", "az3")

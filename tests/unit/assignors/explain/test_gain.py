@@ -6,7 +6,7 @@ import pytest
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
 from bellwether_kafka.assignors.explain import FARTHER, gains
 from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.kit.consumers import LiveMember, live_group
 
 NEARER = "no longer read from another rack"
 

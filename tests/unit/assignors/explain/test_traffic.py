@@ -7,8 +7,8 @@ from bellwether_kafka.assignors.consumer import Policy, decide
 from bellwether_kafka.assignors.explain import Traffic, cost_per_hour, flows, traffic_of
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Memory, Weights
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
-from tests.unit.assignors.streams.world import Thread, group, led
+from tests.kit.consumers import LiveMember, live_group
+from tests.kit.streams import Thread, group, led
 
 # Leaders in az1, az2, az3 and az1 again; the second replica one rack further; the last has a rack that nobody knows.
 CLUSTER = ClusterView.of({"t": [["az1", "az2"], ["az2", "az3"], ["az3", "az1"], ["az1", "az2"], [None]]})

@@ -7,7 +7,7 @@ import pytest
 from bellwether_kafka.assignors.java import JavaHeap, PrioritySet, drain_order, hash_order, task_hash, uuid_hash
 from bellwether_kafka.assignors.streams.placing import Placement
 from bellwether_kafka.protocol.primitives import ProcessId
-from tests.unit.assignors.streams.scenes import Application, Instance, process_id, random_process_id
+from tests.kit.streams_views import Application, Instance, process_id, random_process_id
 
 
 class JavaSet:

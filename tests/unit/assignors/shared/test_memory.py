@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared import ClusterView, MemberView, Memory, digest
-from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.kit.consumers import cluster_of
 
 MEMBERS = (MemberView("a-1", "a"), MemberView("b"), MemberView("c"))
 MEMORY = Memory.of(7, cluster_of({"t": 3, "u": 2}), np.array([0, 1, 2, -1, 0], dtype=np.int32), MEMBERS)

@@ -4,7 +4,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import FOREIGN_RACK, NO_RACK, ClusterView, GroupView, Members, MemberView, Plan
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.consumer.scenes import claimed_by
+from tests.kit.consumers import claimed_by
 
 CLUSTER = ClusterView.of(
     {"b": [["r2", "r1"], [None, "r1"], ["r1", "r2"]], "a": [["r3"], []], "c": []},

@@ -5,7 +5,7 @@ import pytest
 
 from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.kit.consumers import cluster_of
 
 RATE_MAX = 1000000000000000.0
 SKEW_MS_MAX = 300_000

@@ -29,7 +29,7 @@ from bellwether_kafka.protocol.messages import (
     Task,
 )
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
-from tests.unit.assignors.streams.world import Thread, group, led
+from tests.kit.streams import Thread, group, led
 
 
 def decision(standbys: int = 0) -> Decision[TaskPlan]:

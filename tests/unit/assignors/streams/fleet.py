@@ -21,7 +21,7 @@ from bellwether_kafka.assignors.streams.application import (
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.protocol.primitives import TaskId
-from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
+from tests.kit.streams import NOW_MS, Thread, group, led, sent
 
 QUIET_MS = 3000
 

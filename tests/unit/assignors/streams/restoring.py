@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.triggers import ProbingFacts
 from bellwether_kafka.coordinator.triggers.probing import Prober
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives import TaskId
-from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led, sent
+from tests.kit.streams import NOW_MS, Thread, group, led, sent
 
 TICK_MS = 50
 REBALANCE_MS = 50  # from a JoinGroup of the first member until all have their assignment

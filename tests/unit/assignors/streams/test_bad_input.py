@@ -17,8 +17,8 @@ from bellwether_kafka.assignors.streams.application import (
 from bellwether_kafka.assignors.streams.members import StreamsMemory, recall_streams
 from bellwether_kafka.protocol.messages import LATEST_OFFSET, AssignmentInfo, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.streams.world import (
+from tests.kit.consumers import cluster_of
+from tests.kit.streams import (
     CHANGELOG,
     NOW_MS,
     OWN,

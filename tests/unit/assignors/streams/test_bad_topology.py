@@ -10,19 +10,8 @@ from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.assignors.streams.members import fatal_to_java
 from bellwether_kafka.protocol.messages import SubscriptionInfo
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.streams.world import (
-    CHANGELOG,
-    REPARTITION,
-    SHOP,
-    SHOP_COUNTS,
-    A,
-    B,
-    Thread,
-    group,
-    led,
-    refused,
-)
+from tests.kit.consumers import cluster_of
+from tests.kit.streams import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS, A, B, Thread, group, led, refused
 
 
 def test_named_topologies_are_refused() -> None:

@@ -7,7 +7,7 @@ import pytest
 from bellwether_kafka.assignors.shared import Change, ClusterView, Decision, RawGroup
 from bellwether_kafka.assignors.streams import STOCK, HeldTasks, TaskPlan, rebalances_of_tasks
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
-from tests.unit.assignors.streams.world import Thread, group, led
+from tests.kit.streams import Thread, group, led
 
 TOPICS = ("orders", "shop-by-user-repartition", "shop-totals-changelog")
 # Both racks have a replica of everything; leaders are in az2, az2, az1, az1.

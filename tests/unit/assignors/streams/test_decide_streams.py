@@ -17,8 +17,8 @@ from bellwether_kafka.assignors.streams.application import (
 from bellwether_kafka.assignors.streams.report import process_summaries
 from bellwether_kafka.protocol.messages import NEVER_MS, AssignmentInfo, ConsumerProtocolAssignment, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.streams.world import (
+from tests.kit.consumers import cluster_of
+from tests.kit.streams import (
     NOW_MS,
     OWN,
     REPARTITION,

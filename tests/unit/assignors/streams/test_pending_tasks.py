@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Su
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.protocol.messages import NEVER_MS
 from bellwether_kafka.protocol.primitives import HostInfo, TaskId, TopicPartition
-from tests.unit.assignors.streams.world import (
+from tests.kit.streams import (
     NOW_MS,
     REPARTITION,
     SIMPLE,

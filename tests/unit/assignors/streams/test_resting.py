@@ -9,8 +9,8 @@ from bellwether_kafka.assignors.shared import AssignedMember, Decision, Moves, R
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets
 from bellwether_kafka.assignors.streams.members import recall_streams
+from tests.kit.streams import OWN, led
 from tests.unit.assignors.streams.fleet import PARTITIONS, TOPOLOGY, Fleet
-from tests.unit.assignors.streams.world import OWN, led
 
 NEWEST = 2**31 - 1
 

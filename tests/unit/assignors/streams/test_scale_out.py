@@ -13,7 +13,7 @@ import pytest
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
 from bellwether_kafka.protocol.primitives import ProcessId
-from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
+from tests.kit.streams_views import RACKS, Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(
     acceptable_recovery_lag=1000,

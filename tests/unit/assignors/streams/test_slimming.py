@@ -3,7 +3,7 @@
 from bellwether_kafka.assignors.streams import without_host_maps
 from bellwether_kafka.coordinator.planning import record_bytes
 from bellwether_kafka.coordinator.planning.inspection import inspect
-from tests.unit.assignors.streams.world import OWN, Thread, group, led, sent
+from tests.kit.streams import OWN, Thread, group, led, sent
 
 RAW = group(Thread("a", 1, endpoint="one:8080"), Thread("b", 2, endpoint="two:8080"))
 

@@ -35,9 +35,9 @@ from bellwether_kafka.coordinator.observation import (
 )
 from bellwether_kafka.coordinator.settings import load
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.assessed import PRICES, crossed, reported
-from tests.support.restored_application import application
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.kit.consumers import LiveMember, live_group
+from tests.kit.observed import PRICES, crossed, reported
+from tests.kit.streams import settled_application
 
 
 def row(rows: tuple[PolicyRow, ...], policy: str) -> PolicyRow:
@@ -136,7 +136,7 @@ def test_topics_that_drifted_apart_are_found_and_balance_by_topic_is_the_setting
 
 @pytest.mark.slow
 def test_an_application_is_compared_with_its_policies_and_its_broker() -> None:
-    decision, holdings = application("az1", "az2", standbys=1)
+    decision, holdings = settled_application("az1", "az2", standbys=1)
     members = tuple(
         ObservedMember(name, None, name, "/h", active=tuple(map(str, has.active)), standby=tuple(map(str, has.standby)))
         for name, has in holdings.items()
@@ -170,7 +170,7 @@ def test_a_group_that_is_to_be_led_gets_the_policy_that_costs_least() -> None:
 
 
 def test_an_application_that_is_to_be_led_has_its_declarations_commented_out(tmp_path: Path) -> None:
-    decision, _ = application("az1", "az2")
+    decision, _ = settled_application("az1", "az2")
     shadow = Shadow.of(decision, decision.plan.owner)
     lines = configuration_to_lead(Observation("app", "classic", "Stable", "stream", 0, shadow=shadow), Prices())
     (as_written,) = tomllib.loads(lines)["groups"]
@@ -193,7 +193,7 @@ def test_an_empty_group_that_is_to_be_led_is_reported_that_its_kind_is_not_known
 
 
 def test_a_group_id_with_a_line_break_leaves_its_comment_on_one_line() -> None:
-    decision, _ = application("az1", "az2")
+    decision, _ = settled_application("az1", "az2")
     seen = Observation("a\n[x]", "classic", "Stable", "stream", 0, shadow=Shadow.of(decision, decision.plan.owner))
     (group,) = tomllib.loads(configuration_to_lead(seen, Prices()))["groups"]
     assert group["name"] == "a\n[x]"

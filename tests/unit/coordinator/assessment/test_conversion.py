@@ -10,8 +10,8 @@ from bellwether_kafka.coordinator.assessment import ConversionPlan, plan_convers
 from bellwether_kafka.coordinator.assessment.model import PolicyRow
 from bellwether_kafka.coordinator.observation import Observation, Shadow
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict
-from tests.support.assessed import PRICES, READY, crossed
-from tests.support.restored_application import application
+from tests.kit.observed import PRICES, READY, crossed
+from tests.kit.streams import settled_application
 
 STOP_FIRST = "Stop all members first, and start them with the protocol."
 
@@ -75,7 +75,7 @@ def test_rows_of_a_broker_name_the_release_whose_assignors_they_are() -> None:
 @pytest.mark.slow
 def test_an_application_is_compared_as_after_a_stop_of_all_its_instances() -> None:
     """From 4.4 on a broker gives tasks to processes with their state, up to 4.3 to any."""
-    decision, _ = application("az1", "az2", "az3")
+    decision, _ = settled_application("az1", "az2", "az3")
     shadow = Shadow.of(decision, decision.plan.owner)
     seen = Observation("app", "classic", "Stable", "stream", 0, shadow=shadow)
     moves = [

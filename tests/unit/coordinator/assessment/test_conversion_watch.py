@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.assessment import (
 )
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Unknown
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.assessed import READY, crossed
+from tests.kit.observed import READY, crossed
 
 SETTLED_REFRESHES = 3
 

@@ -11,9 +11,9 @@ from bellwether_kafka.coordinator.assessment.periods import period_of_refreshes,
 from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.replay import History
-from tests.support.observed import observed_member, refresh
-from tests.support.recorded_consumers import LOADS, recorded, traffic
-from tests.support.recorded_leads import recorded as led
+from tests.kit.observed import observed_member, refresh
+from tests.kit.plans import LOADS, recorded_consumers, traffic
+from tests.kit.plans import recorded_leads as led
 
 STORM_MS = 600_000
 
@@ -177,7 +177,7 @@ def test_recorded_rebalances_are_priced_under_every_policy() -> None:
 
 
 def test_without_recorded_traffic_bytes_and_money_are_unknown() -> None:
-    reported = history(*recorded([3, 4], racks=True))
+    reported = history(*recorded_consumers([3, 4], racks=True))
     (group,) = reported.snapshots
     period = period_of_records(group, reported, 0, FOREVER_MS, 0.02)
     assert all(row.gb_per_day is None and row.cost_per_day is None for row in period.policies)

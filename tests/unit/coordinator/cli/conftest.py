@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.shown_groups import ShownGroups
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import ShownGroups
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ import typer.main
 from bellwether_kafka.coordinator.cli import Exit, app, read_groups
 from bellwether_kafka.coordinator.replay import write_history
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.support.commands import bellwether
-from tests.support.recorded_leads import recorded
+from tests.kit.commands import bellwether
+from tests.kit.plans import recorded_leads
 
 FORMAT = 1
 
@@ -106,7 +106,7 @@ def write_files(folder: Path) -> None:
     """What commands read that need no broker."""
     (folder / "described").write_text(TOPOLOGY)
     (folder / "plan").write_text(json.dumps(plan_document()))
-    write_history(folder / "history", recorded([3, 4], "kafka"))
+    write_history(folder / "history", recorded_leads([3, 4], "kafka"))
     parsed = bellwether("topology", "parse", str(folder / "described"), "--application-id", "shop")
     (folder / "topology").write_text(parsed.stdout)
 

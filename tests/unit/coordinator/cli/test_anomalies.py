@@ -9,10 +9,9 @@ import yaml
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from tests.support.commands import bellwether
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.observed import tp
-from tests.unit.coordinator.cli.described import GROUPS, Described
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import GROUPS, Described, bellwether
+from tests.kit.observed import tp
 
 pytestmark = pytest.mark.embedded
 

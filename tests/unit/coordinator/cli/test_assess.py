@@ -18,11 +18,9 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMem
 from bellwether_kafka.coordinator.replay import write_history
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.commands import bellwether
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.recorded_consumers import LOADS, traffic
-from tests.support.recorded_leads import recorded
-from tests.unit.coordinator.cli.described import Described
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import Described, bellwether
+from tests.kit.plans import LOADS, recorded_leads, traffic
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -203,7 +201,7 @@ def test_the_page_is_one_file_that_fetches_nothing(config: Path) -> None:
 
 
 def test_recorded_rebalances_are_shown_beside_the_refresh(config: Path, tmp_path: Path) -> None:
-    write_history(tmp_path / "rebalances", [*recorded([3, 4, 4], "sticky-min-churn"), traffic(LOADS), b"junk"])
+    write_history(tmp_path / "rebalances", [*recorded_leads([3, 4, 4], "sticky-min-churn"), traffic(LOADS), b"junk"])
     shown = asked(config, "group", "other", "--history", str(tmp_path / "rebalances"), "--since", "1970-01-01T00:00:00")
     of_group, of_other = shown.split("other: ")
     assert "recorded rebalances under each policy" in of_group

@@ -16,9 +16,8 @@ from bellwether_kafka.coordinator.cli import convert as command
 from bellwether_kafka.coordinator.cli.convert import progress_in_words
 from bellwether_kafka.coordinator.kafka import BrokerGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer
-from tests.support.commands import bellwether
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.unit.coordinator.cli.described import CONVERTED, GROUPS, MISSING, Described
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import CONVERTED, GROUPS, MISSING, Described, bellwether
 
 PROGRESS = ConversionProgress(
     group="g",

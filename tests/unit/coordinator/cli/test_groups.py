@@ -32,10 +32,8 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.observation import LagRefreshes, Shadow, Sources
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.support.commands import bellwether
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.uneven_group import FIRST, OTHERS, SECOND, AllKinds, Uneven
-from tests.unit.coordinator.cli.described import GROUPS
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import FIRST_ID, GROUPS, OTHERS, SECOND_ID, AllKinds, Uneven, bellwether
 
 pytestmark = pytest.mark.embedded
 
@@ -137,7 +135,7 @@ def test_a_plan_has_a_line_for_each_move_and_a_summary(uneven: str) -> None:
     assert re.fullmatch(r"  ~ orders-2: app-0af1 -> app-0bc2  by \S.*; 3 and 0 become 2 and 1", move), move
     assert lines[-1] == "Plan: 1 partition moves, 2 stay. Nothing was applied."
     wide = message("plan", "stable", "-o", "wide", bootstrap=uneven)
-    assert f"orders-2: {FIRST} -> {SECOND}" in wide
+    assert f"orders-2: {FIRST_ID} -> {SECOND_ID}" in wide
 
 
 def test_what_nobody_has_is_one_line_for_each_that_gets_it(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,10 +155,10 @@ def test_the_exit_code_of_a_plan_says_whether_it_changes_anything(uneven: str, m
     assert (refused.returncode, refused.stdout) == (Exit.INPUT, "")
 
 
-@pytest.mark.parametrize("given", ["app-0bc2", "app-0b", SECOND, f"member:{SECOND}", "member:app-0bc2"])
+@pytest.mark.parametrize("given", ["app-0bc2", "app-0b", SECOND_ID, f"member:{SECOND_ID}", "member:app-0bc2"])
 def test_explain_takes_ids_in_short(given: str, uneven: str) -> None:
     (document,) = json.loads(message("explain", "stable", given, "-o", "json", bootstrap=uneven))
-    assert (document["item"], document["after"]) == ("orders-2", SECOND)
+    assert (document["item"], document["after"]) == ("orders-2", SECOND_ID)
     assert message("explain", "stable", given, bootstrap=uneven).startswith("orders-2 goes from app-0af1 to app-0bc2")
 
 
@@ -168,14 +166,14 @@ def test_an_id_that_may_be_several_is_refused_with_all_of_them(uneven: str) -> N
     for given in ("app", "app-0"):
         refused = bellwether("explain", "stable", given, "--bootstrap", uneven)
         assert (refused.returncode, refused.stdout) == (Exit.INPUT, "")
-        assert FIRST in refused.stderr
-        assert SECOND in refused.stderr
+        assert FIRST_ID in refused.stderr
+        assert SECOND_ID in refused.stderr
     assert "nor a partition" in bellwether("explain", "stable", "nobody", "--bootstrap", uneven).stderr
 
 
 def test_simulate_takes_ids_in_short(uneven: str) -> None:
     short, whole = (
-        message("simulate", "stable", "--without-member", given, bootstrap=uneven) for given in ("app-0af1", FIRST)
+        message("simulate", "stable", "--without-member", given, bootstrap=uneven) for given in ("app-0af1", FIRST_ID)
     )
     assert short == whole != ""
 
@@ -183,7 +181,7 @@ def test_simulate_takes_ids_in_short(uneven: str) -> None:
 def test_the_members_of_a_group_have_short_ids_unless_it_is_wide(uneven: str) -> None:
     assert "app-0bc2 " in message("describe", "stable", bootstrap=uneven)
     wide = message("describe", "stable", "-o", "wide", bootstrap=uneven)
-    assert f"\n{FIRST}  app " in wide
+    assert f"\n{FIRST_ID}  app " in wide
     assert " /h " in wide
 
 

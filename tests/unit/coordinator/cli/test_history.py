@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from bellwether_kafka.coordinator.cli import app, replay
 from bellwether_kafka.coordinator.replay import write_history
-from tests.support.recorded_consumers import LOADS, recorded, traffic
+from tests.kit.plans import LOADS, recorded_consumers, traffic
 
 RUNNER = CliRunner()
 
@@ -16,7 +16,7 @@ RUNNER = CliRunner()
 @pytest.mark.slow
 def test_simulate_recommends_a_policy(tmp_path: Path) -> None:
     path = tmp_path / "history"
-    write_history(path, [*recorded([3, 4]), traffic(LOADS), b"junk"])
+    write_history(path, [*recorded_consumers([3, 4]), traffic(LOADS), b"junk"])
     done = RUNNER.invoke(app, ["simulate", "--history", str(path)])
     assert done.exit_code == 0
     assert done.stdout.startswith("Recommended: load-aware.")
@@ -28,7 +28,7 @@ def test_simulate_recommends_a_policy(tmp_path: Path) -> None:
 
 def test_mistakes_are_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "TIMEOUT_S", 0.2)
-    write_history(tmp_path / "some", recorded([3]))
+    write_history(tmp_path / "some", recorded_consumers([3]))
     unknown = RUNNER.invoke(app, ["simulate", "--history", str(tmp_path / "some"), "--policy", "fast"])
     assert unknown.exit_code == 2
     assert "The policy fast is not known" in unknown.stderr

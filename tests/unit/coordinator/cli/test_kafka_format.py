@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
-from tests.support.shown_groups import ShownGroups
+from tests.kit.commands import ShownGroups
 
 LONG = "consumer-orders-1-" + "a" * 40
 HEADING = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"

@@ -22,10 +22,9 @@ from bellwether_kafka.coordinator.control.local import LocalProcess
 from bellwether_kafka.coordinator.settings import Settings, load
 from bellwether_kafka.coordinator.topology import write_topology
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.commands import bellwether
-from tests.support.decided_groups import CLUSTER, decided, member
-from tests.support.shown_groups import ShownGroups, consumers
-from tests.unit.assignors.streams.world import SHOP, Thread, group, led
+from tests.kit.commands import ShownGroups, bellwether, consumers
+from tests.kit.plans import ORDERS, decided, member
+from tests.kit.streams import SHOP, Thread, group, led
 
 NOW_MS = 1_000
 PAIR = (member("a-1", None), member("b-1", None))
@@ -55,8 +54,8 @@ def leader(groups: ShownGroups, file: Path, text: str, before: str = "") -> Poli
 def placed(policy: Policy) -> dict[str, int]:
     """Partition -> position of its owner, by what the leader would send to two members that hold nothing."""
     raw = decided(*PAIR).raw
-    decision: Decision[PartitionPlan] = decide(raw, CLUSTER, Memory.empty(), policy, NOW_MS)
-    return {"-".join(map(str, CLUSTER.name(flat))): int(owner) for flat, owner in enumerate(decision.plan.owner)}
+    decision: Decision[PartitionPlan] = decide(raw, ORDERS, Memory.empty(), policy, NOW_MS)
+    return {"-".join(map(str, ORDERS.name(flat))): int(owner) for flat, owner in enumerate(decision.plan.owner)}
 
 
 def pin(target: str, item: str, where: str, expires_ms: int) -> PlacementOrder:

@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.support.commands import bellwether
-from tests.support.embedded_brokers import EmbeddedCluster
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import bellwether
 
 COMMAND = [sys.executable, "-m", "bellwether_kafka"]
 # The same, with the transport that embedded brokers need.
 EMBEDDED_MAIN = """
 from functools import partial
 from bellwether_kafka.coordinator.cli import main
-from tests.support.embedded_transport import EmbeddedTransport
+from tests.kit.brokers import EmbeddedTransport
 from bellwether_kafka.coordinator.runtime import Outside, process
 process.Outside = partial(Outside, transport=EmbeddedTransport)
 main()

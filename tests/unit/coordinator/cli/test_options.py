@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.cli import Exit
-from tests.support.commands import bellwether
-from tests.support.shown_groups import ShownGroups, consumers
+from tests.kit.commands import ShownGroups, bellwether, consumers
 
 ENTRIES = """
 [kafka]

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.observation import Observation, Shadow
-from tests.support.absent_copies import application
-from tests.support.shown_groups import SEEN, ShownGroups, consumers, page
+from tests.kit.commands import SEEN, ShownGroups, consumers, page
+from tests.kit.streams import one_holds_all
 
 METRICS = """# HELP bellwether_streams_restore_records_per_second Median rate.
 # TYPE bellwether_streams_restore_records_per_second gauge
@@ -16,7 +16,7 @@ bellwether_streams_restore_records_per_second{group="new"} NaN
 
 
 def tasks(name: str = "g") -> Observation:
-    decision = application(t0=1000)
+    decision = one_holds_all(t0=1000)
     return replace(SEEN, group_id=name, shadow=Shadow.of(decision, decision.plan.owner))
 
 

@@ -16,10 +16,9 @@ import pytest
 from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.control import AppliedPlan, InstanceHeartbeat, decode
 from bellwether_kafka.coordinator.observation import Observation, Shadow
-from tests.support.absent_copies import application
-from tests.support.documented import undocumented
-from tests.support.observed_groups import SKEWED
-from tests.support.shown_groups import ShownGroups
+from tests.kit.commands import ShownGroups, undocumented
+from tests.kit.observed import SKEWED
+from tests.kit.streams import one_holds_all
 
 
 @pytest.fixture
@@ -58,13 +57,13 @@ def test_it_has_the_state_and_the_planned_owners(groups: ShownGroups, tmp_path: 
 
 
 def of_tasks() -> Observation:
-    decision = application(t0=1000)
+    decision = one_holds_all(t0=1000)
     return replace(SKEWED, shadow=Shadow.of(decision, decision.plan.before))
 
 
 def test_owners_of_tasks_are_processes(groups: ShownGroups, tmp_path: Path) -> None:
     plan = written(groups, tmp_path / "plan", of_tasks())
-    assert set(plan["owners"].values()) <= {owner.name for owner in application(t0=1000).plan.owners}
+    assert set(plan["owners"].values()) <= {owner.name for owner in one_holds_all(t0=1000).plan.owners}
     assert plan["owners"]
     assert all("_" in task for task in plan["owners"])
 
@@ -158,7 +157,7 @@ def refuses(groups: ShownGroups, file: Path, *reasons: str) -> None:
 def test_members_are_named_by_what_survives_a_restart_and_threads_by_their_ids(
     led: ShownGroups, tmp_path: Path
 ) -> None:
-    decision = application(t0=1000)
+    decision = one_holds_all(t0=1000)
     static = replace(SKEWED, members=tuple(replace(m, instance_id=f"s-{m.client_id}") for m in SKEWED.members))
     for seen, owners in ((static, {"s-a", "s-b", "s-c"}), (of_tasks(), {o.name for o in decision.plan.owners})):
         plan = written(led, tmp_path / "plan", seen)

@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import Failure
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Unknown
-from tests.support.shown_groups import ShownGroups
+from tests.kit.commands import ShownGroups
 
 BEHIND = Observation("g", "classic", "Empty", "", 0, lags={"t": (7,)})
 CAUGHT_UP = replace(BEHIND, lags={"t": (0,)})

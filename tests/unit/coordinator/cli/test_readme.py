@@ -11,11 +11,10 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Node
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import Described, bellwether
+from tests.kit.membership import README_GROUPS
 from tests.paths import ROOT
-from tests.support.commands import bellwether
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.readme_group import SHOWN
-from tests.unit.coordinator.cli.described import Described
 from tests.unit.coordinator.cli.every_command import write_files
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -70,12 +69,12 @@ class Shop(Described):
     """The cluster that the README shows."""
 
     async def describe_group(self, group_id: str) -> DescribeAnswer:
-        return SHOWN[group_id]
+        return README_GROUPS[group_id]
 
     async def list_groups(self, node: Node) -> GroupList:
         if node.node_id != 1:
             return GroupList(0, ())
-        classic = tuple(ListedGroup(name, "consumer", group.state, "classic") for name, group in SHOWN.items())
+        classic = tuple(ListedGroup(name, "consumer", group.state, "classic") for name, group in README_GROUPS.items())
         return GroupList(0, (*classic, ListedGroup("clicks", "consumer", "Stable", "consumer")))
 
 

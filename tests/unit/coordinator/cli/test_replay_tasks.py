@@ -31,10 +31,9 @@ from bellwether_kafka.coordinator.planning import (
 from bellwether_kafka.coordinator.planning.streams_config import TaskRequest
 from bellwether_kafka.coordinator.replay import write_history, write_json_lines
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events
-from tests.support.recorded_consumers import recorded as consumers
-from tests.support.rules import under
-from tests.unit.assignors.streams.world import NOW_MS, Thread
-from tests.unit.coordinator.planning.applications import App
+from tests.kit.applications import App, under
+from tests.kit.plans import recorded_consumers as consumers
+from tests.kit.streams import NOW_MS, Thread
 
 RUNNER = CliRunner()
 SCHEMAS = SchemaSet.load()

@@ -16,8 +16,8 @@ from bellwether_kafka.coordinator.observation import Ending, Observation, Pace, 
 from bellwether_kafka.coordinator.settings import CostSettings
 from bellwether_kafka.coordinator.web import picture_of
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
-from tests.unit.assignors.streams.world import Thread, group, led
+from tests.kit.consumers import LiveMember, live_group
+from tests.kit.streams import Thread, group, led
 
 CLUSTER = ClusterView.of({"t": [["az1"], ["az1"], ["az2"], ["az2"]]})  # 1 MB/s in each
 WEIGHTS = Weights({TopicPartition("t", p): 1e6 for p in range(4)})

@@ -9,8 +9,8 @@ import pytest
 
 from bellwether_kafka.coordinator.cli.top import SortOrder, TopRow, View, keys_of
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
-from tests.support.lags import group_lag, sample
-from tests.support.shown_groups import ShownGroups, page
+from tests.kit.commands import ShownGroups, page
+from tests.kit.observed import group_lag, sample
 
 ESCAPE = "\x1b"
 

@@ -12,8 +12,8 @@ from bellwether_kafka.coordinator.cli.topic_weights import TopicWeights
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.weight_reader import key_of
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.weight_records import record
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.plans import weight_record
 
 pytestmark = pytest.mark.embedded
 
@@ -33,7 +33,7 @@ def read_twice(brokers: EmbeddedCluster, topic: str) -> tuple[Weights, Weights]:
 def test_the_weights_in_the_topic_are_read(brokers: EmbeddedCluster) -> None:
     partition = TopicPartition("orders", 1)
     producer = Producer({"bootstrap.servers": brokers.bootstrap})
-    producer.produce("bellwether.weights", record(partition, 70.0, int(time.time() * 1000)), key_of(partition))
+    producer.produce("bellwether.weights", weight_record(partition, 70.0, int(time.time() * 1000)), key_of(partition))
     producer.flush(30)
     first, second = read_twice(brokers, "bellwether.weights")
     assert first.of == second.of == {partition: 70.0}

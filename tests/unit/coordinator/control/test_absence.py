@@ -23,8 +23,8 @@ from bellwether_kafka.protocol.messages import (
     StatefulSubscription,
 )
 from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
-from tests.support.controlled import OTHER, named, working
-from tests.support.described_members import GROUP, P1, P2, plain, thread
+from tests.kit.membership import GROUP, P1, P2, plain, thread
+from tests.kit.runtime import OTHER, named, working
 
 
 def order(where: str, until: Until = Until.BACK) -> PlacementOrder:

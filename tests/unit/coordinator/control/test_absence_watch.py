@@ -26,8 +26,8 @@ from bellwether_kafka.coordinator.control import (
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure
-from tests.support.controlled import OTHER, Group, named, working
-from tests.support.described_members import plain
+from tests.kit.membership import plain
+from tests.kit.runtime import OTHER, Group, named, working
 
 MOVING_POLL_S = 0.25
 POLL_S = 1.0

@@ -19,8 +19,8 @@ from bellwether_kafka.coordinator.control import (
     decode,
     encode,
 )
-from tests.support.controlled import Group, Kept
-from tests.unit.coordinator.membership.playbook import ME, Play, member
+from tests.kit.membership import ME, Play, member
+from tests.kit.runtime import Group, KeptRecords
 
 NOW_MS = 1_000_000_000
 PLAN = AppliedPlan(
@@ -81,7 +81,7 @@ class Led:
     """A controller of a group that Bellwether leads, and the records of the topic."""
 
     def __init__(self) -> None:
-        self.group, self.topic = Group(standby=False), Kept({PLAN.key: PLAN})
+        self.group, self.topic = Group(standby=False), KeptRecords({PLAN.key: PLAN})
         self.members(*SAME)
         settings = ControlSettings("control", "a", False)
         self.controller = Controller(self.topic, settings, {"orders": self.group}, wall_clock=lambda: NOW_MS / 1000)

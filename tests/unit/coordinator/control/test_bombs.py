@@ -9,9 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from bellwether_kafka.coordinator.control import InstanceHeartbeat, encode
+from tests.kit.brokers import API_VERSION, EmbeddedCluster
 from tests.paths import ROOT
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.embedded_transport import API_VERSION
 
 pytestmark = pytest.mark.embedded
 

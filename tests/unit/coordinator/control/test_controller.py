@@ -42,8 +42,8 @@ from bellwether_kafka.coordinator.membership import (
     NoteKind,
 )
 from bellwether_kafka.coordinator.telemetry import ControlMetrics
-from tests.support.controlled import LIMIT_S, Group, kafka, order, until
-from tests.support.embedded_brokers import EmbeddedCluster
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.runtime import LIMIT_S, Group, kafka, order, until
 
 HEARTBEATS_MISSED = 3
 

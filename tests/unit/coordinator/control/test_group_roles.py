@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.control.controlled_groups import ControlledGroup
 from bellwether_kafka.coordinator.control.group_roles import GroupRoles
 from bellwether_kafka.coordinator.membership import ActiveRoleChanged
-from tests.support.controlled import Group
+from tests.kit.runtime import Group
 
 HAND_OVER_S = 2.0
 

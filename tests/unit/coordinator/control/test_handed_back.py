@@ -25,8 +25,8 @@ from bellwether_kafka.coordinator.control.handed_back import HandedBack, renewed
 from bellwether_kafka.coordinator.control.local import HandBackFile, state_folder
 from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import HandBackRemembered, State, StepAsideWanted
-from tests.support.controlled import Group, until
-from tests.unit.coordinator.membership.playbook import ME, Play, member
+from tests.kit.membership import ME, Play, member
+from tests.kit.runtime import Group, until
 
 LIMIT_MS = 86_400_000
 

@@ -31,7 +31,7 @@ from bellwether_kafka.coordinator.control import (
 )
 from bellwether_kafka.coordinator.control.local import LocalProcess
 from bellwether_kafka.coordinator.membership import OrdersInForce
-from tests.support.controlled import Group
+from tests.kit.runtime import Group
 
 LIMIT_S = 30.0
 BOOTSTRAP = "local-1.test:9092,local-2.test:9092"

@@ -6,8 +6,8 @@ import pytest
 
 from bellwether_kafka.coordinator.control import NO_END_MS, Controller, ControlSettings, Order, OrderKind
 from bellwether_kafka.coordinator.membership import NotLeading, OrdersInForce
-from tests.support.controlled import Group, Kept
-from tests.unit.coordinator.membership.playbook import Play, seen
+from tests.kit.membership import Play, seen
+from tests.kit.runtime import Group, KeptRecords
 
 RELEASE_MS_MIN = 30_000
 
@@ -20,7 +20,7 @@ class Released:
     """A group for which the order was given, and time that passes."""
 
     def __init__(self, *, standby: bool = False, order: Order = RELEASE) -> None:
-        self.group, self.topic, self.now_ms = Group(standby=standby), Kept({order.key: order}), ORDERED_MS
+        self.group, self.topic, self.now_ms = Group(standby=standby), KeptRecords({order.key: order}), ORDERED_MS
         self.scenario = (
             Play(instance_id="bellwether", adopt="when-empty", subscribes=False).coordinator_found().described("Empty")
         )

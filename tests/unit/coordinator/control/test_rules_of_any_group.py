@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import Controller, ControlSettings, PlacementKind, PlacementOrder, Record
-from tests.support.controlled import Group
+from tests.kit.runtime import Group
 
 UNOBSERVED_S = 30.0
 UNREAD_S = 10.0

@@ -11,7 +11,7 @@ from kafka.protocol.metadata import ApiVersionsResponse
 from bellwether_kafka.coordinator.control import ControlTopicError
 from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.topic import ensure_topic
-from tests.support.answering_brokers import LOOPBACK, Brokers, Size
+from tests.kit.answering_brokers import LOOPBACK, Brokers, Size
 
 pytestmark = pytest.mark.embedded
 

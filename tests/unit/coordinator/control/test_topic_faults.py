@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.coordinator.control import ControlTopicError, NoControlTopicError, SilentTopicError, topic
 from bellwether_kafka.coordinator.control.topic import require_topic, write_now
 from bellwether_kafka.coordinator.control.topic_faults import forgetful
-from tests.support.embedded_brokers import EmbeddedCluster
+from tests.kit.brokers import EmbeddedCluster
 
 
 class Configured:

@@ -13,8 +13,8 @@ from bellwether_kafka.coordinator.control import topic as topic_module
 from bellwether_kafka.coordinator.control.topic import write_now
 from bellwether_kafka.coordinator.kafka import UnreachableError
 from bellwether_kafka.coordinator.membership import Failure
-from tests.support.controlled import kafka, until
-from tests.support.embedded_brokers import EmbeddedCluster
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.runtime import kafka, until
 
 pytestmark = pytest.mark.embedded
 

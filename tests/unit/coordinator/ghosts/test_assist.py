@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import ProcessId
-from tests.support.virtual_time import run_in_virtual_time
+from tests.kit.virtual_time import run_in_virtual_time
 
 RESTING_INTERVAL_S = 0.5
 TROUBLE_INTERVAL_S = 1.0

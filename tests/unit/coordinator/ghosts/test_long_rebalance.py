@@ -2,7 +2,7 @@
 
 from bellwether_kafka.coordinator.ghosts.long_rebalance import LongRebalance, LongRebalances
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from tests.support.described_members import plain
+from tests.kit.membership import plain
 
 A, B = plain("a-1", "a", "/10.0.0.1"), plain("b-1", "b", "/10.0.0.2")
 A_AGAIN = plain("a-2", "a", "/10.0.0.1")

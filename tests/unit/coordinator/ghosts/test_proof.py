@@ -8,7 +8,7 @@ from bellwether_kafka.coordinator.ghosts import GhostFinder, Proof, process_of
 from bellwether_kafka.coordinator.ghosts.proof import Ghost
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.support.described_members import GROUP, P1, P2, plain, subscribed, thread, thread_id
+from tests.kit.membership import GROUP, P1, P2, plain, subscribed, thread, thread_id
 
 RETURN_S = 15.0
 

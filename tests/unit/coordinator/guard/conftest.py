@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.coordinator.guard import attend, planned_stop, running_streams
 from bellwether_kafka.coordinator.guard.state_directory import Lock, StateDirectory
-from tests.support.described_members import GROUP, P1
+from tests.kit.membership import GROUP, P1
 from tests.unit.coordinator.guard.stage import HOLDER, NAMED, GuardedDirectory, Holding
 
 

@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.described_members import GROUP
+from tests.kit.membership import GROUP
 from tests.unit.coordinator.guard.world import Brokers, Process
 
 NAMED = GuardOptions(GROUP, {}, "bellwether-control", client_ids=("app-1",), grace_s=5.0)

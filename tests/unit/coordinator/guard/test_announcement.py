@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.guard import announcement
-from tests.support.described_members import GROUP, plain
+from tests.kit.membership import GROUP, plain
 from tests.unit.coordinator.guard.stage import NAMED, Stage, heartbeat, killed, stage
 
 OTHER = plain("b", "app-2")

@@ -9,7 +9,7 @@ from bellwether_kafka.coordinator.guard import GRACE_S, GuardArguments, argument
 from bellwether_kafka.coordinator.guard.arguments import parsed
 from bellwether_kafka.coordinator.guard.guard_options import GuardOptions
 from bellwether_kafka.coordinator.guard.settings import GuardSettingsError, broker_settings
-from tests.support.commands import bellwether
+from tests.kit.commands import bellwether
 from tests.unit.coordinator.cli.every_command import ALL
 
 COMMAND = ["--", "java", "-jar", "app.jar", "--group", "its own"]

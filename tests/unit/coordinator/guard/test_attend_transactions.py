@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.kafka import (
 )
 from bellwether_kafka.coordinator.kafka.producer_requests import DescribedTransaction
 from bellwether_kafka.coordinator.membership import DescribedMember, Failure
-from tests.support.described_members import GROUP, P1, P2, plain, thread
+from tests.kit.membership import GROUP, P1, P2, plain, thread
 from tests.unit.coordinator.guard.stage import (
     NAMED,
     killed,

@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.guard.control_log import ControlLog, NotOrdere
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
 from bellwether_kafka.coordinator.kafka import ReadRecords, Unread
 from bellwether_kafka.coordinator.kafka.log_requests import ReadLog
-from tests.support.described_members import GROUP, P1
+from tests.kit.membership import GROUP, P1
 from tests.unit.coordinator.guard.stage import heartbeat, orders
 from tests.unit.coordinator.guard.world import Brokers
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
 from bellwether_kafka.coordinator.kafka import DescribeByBroker, RemoveMembers, RemoveStreamsMember
-from tests.support.described_members import GROUP
+from tests.kit.membership import GROUP
 from tests.unit.coordinator.guard.stage import of_consumer_protocol
 from tests.unit.coordinator.guard.world import Brokers
 

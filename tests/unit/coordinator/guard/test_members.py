@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.guard.members import (
     updated,
 )
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from tests.support.described_members import GROUP, P1, P2, plain, thread, thread_id
+from tests.kit.membership import GROUP, P1, P2, plain, thread, thread_id
 
 SETTLED_S = 10.0
 

@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.kafka import BrokerProtocol, FindLeader
 from bellwether_kafka.coordinator.kafka.log_requests import AppendRecord
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from tests.support.described_members import GROUP, P1, plain, thread
+from tests.kit.membership import GROUP, P1, plain, thread
 from tests.unit.coordinator.guard.stage import (
     NAMED,
     WORK,

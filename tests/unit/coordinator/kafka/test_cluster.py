@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.shared import ClusterView
 from bellwether_kafka.coordinator.kafka import ClusterReader, ClusterUnreachableError, MetadataWatch
 from bellwether_kafka.coordinator.kafka.cluster import unreachable_sentence
 from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules
-from tests.support.embedded_brokers import EmbeddedCluster
+from tests.kit.brokers import EmbeddedCluster
 
 pytestmark = pytest.mark.embedded
 Answer = TypeVar("Answer")

@@ -19,8 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.coordinator.kafka import Transport, librdkafka_properties
 from bellwether_kafka.coordinator.membership import Join, Node, RequestFailed
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.silent_brokers import Mute
+from tests.kit.brokers import EmbeddedCluster, Mute
 
 ALONE = ("unshare", "--map-root-user", "--net")
 LOOPBACK = "127.0.0.1"

@@ -7,7 +7,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from bellwether_kafka.coordinator.kafka import ClusterReader, Transport, librdkafka_properties, oldest_release
 from bellwether_kafka.coordinator.membership import Node
-from tests.support.answering_brokers import LOOPBACK, Brokers, Size
+from tests.kit.answering_brokers import LOOPBACK, Brokers, Size
 
 OLD, NEW = 0, 1
 

@@ -23,8 +23,7 @@ from bellwether_kafka.coordinator.kafka import (
 from bellwether_kafka.coordinator.kafka.node_requests import FetchOffsets, FindAnyOffset
 from bellwether_kafka.coordinator.membership import Failure, Node
 from bellwether_kafka.protocol.primitives import TopicPartition as PrimitivePartition
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.embedded_transport import EmbeddedTransport
+from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport
 
 pytestmark = pytest.mark.embedded
 Answer = TypeVar("Answer")

@@ -28,7 +28,7 @@ from bellwether_kafka.coordinator.membership import (
     Node,
     RequestFailed,
 )
-from tests.support.silent_brokers import FOLLOWER, LEADER, SILENT, AnsweringBrokers, Mute, Sizes
+from tests.kit.brokers import FOLLOWER, LEADER, SILENT, AnsweringBrokers, Mute, Sizes
 
 NODE = Node(1, "127.0.0.1", 9092)
 JOIN = Join(1, NODE, "orders", 305_000, "bw-1", "bw", (("range", b"me"), ("sticky", b"me")), "why", 10_000, 15_000)

@@ -5,7 +5,7 @@ from typing import Any
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import State, Step
-from tests.unit.coordinator.membership.playbook import DRY_RUN, ME, Play, member
+from tests.kit.membership import DRY_RUN, ME, Play, member
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     BAD,
     COOPERATIVE,

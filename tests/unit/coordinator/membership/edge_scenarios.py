@@ -5,6 +5,7 @@ from typing import Any
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import State, Step, Timer
+from tests.kit.membership import ME, OTHER_NODE, Play, member
 from tests.unit.coordinator.membership.beginnings import (
     IMPATIENT,
     INVALID,
@@ -43,7 +44,6 @@ from tests.unit.coordinator.membership.beginnings import (
     unsupported,
     until,
 )
-from tests.unit.coordinator.membership.playbook import ME, OTHER_NODE, Play, member
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     BAD,
     FENCED,

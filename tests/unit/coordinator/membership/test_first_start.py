@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.coordinator import membership
-from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+from tests.kit.membership import ME, Play, member, seen
 
 REBALANCE_IN_PROGRESS = 27
 MEMBER_REBALANCE_S = 300.0  # clients' default

@@ -2,7 +2,7 @@
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Decide, Join, Leave, NoteKind, NotLeading, State
-from tests.unit.coordinator.membership.playbook import DRY_RUN, ME, Play, member, seen
+from tests.kit.membership import DRY_RUN, ME, Play, member, seen
 
 DAY_S = 86_400.0
 

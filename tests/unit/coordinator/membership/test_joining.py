@@ -20,8 +20,7 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.own_bytes import own_assignment, own_subscription
-from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+from tests.kit.membership import ME, Play, member, own_assignment, own_subscription, seen
 
 UUID = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
 

@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.membership import (
     State,
     Wake,
 )
-from tests.unit.coordinator.membership.playbook import ME, Play, member
+from tests.kit.membership import ME, Play, member
 
 UNKNOWN_MEMBER_ID = 25
 ILLEGAL_GENERATION = 22

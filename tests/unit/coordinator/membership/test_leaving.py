@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.membership import (
     StopRequested,
 )
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+from tests.kit.membership import ME, Play, member, seen
 
 REBALANCE_IN_PROGRESS = 27
 

@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import State
-from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+from tests.kit.membership import ME, Play, member, seen
 
 LEAVE = membership.OrdersInForce("eve has ordered leave", "")
 PAUSE = membership.OrdersInForce("", "eve has ordered pause")

@@ -6,7 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import PROGRESS, UNREAD, NoteKind, Reactions
-from tests.unit.coordinator.membership.playbook import ME, Play, member
+from tests.kit.membership import ME, Play, member
 
 DAMPED_S_MAX, QUIET_S = 3_600.0, 600.0
 

@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.membership import (
     SyncAnswer,
     name_of,
 )
-from tests.unit.coordinator.membership.playbook import (
+from tests.kit.membership import (
     ME,
     NODE,
     OTHER_NODE,

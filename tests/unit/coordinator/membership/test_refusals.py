@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.membership import (
     Sync,
     SyncAnswer,
 )
-from tests.unit.coordinator.membership.playbook import UNNAMED_ERROR, Play, alerts, fatal_of
+from tests.kit.membership import UNNAMED_ERROR, Play, alerts, fatal_of
 
 ENDS = [24, 26]  # only another setting of Bellwether changes it
 DENIED, FULL = 30, 81

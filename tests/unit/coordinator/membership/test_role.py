@@ -4,8 +4,8 @@ import pytest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import REMEDIES, NotLeading, Obstacle
+from tests.kit.membership import DRY_RUN, ME, Play, member, seen
 from tests.paths import ROOT
-from tests.unit.coordinator.membership.playbook import DRY_RUN, ME, Play, member, seen
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,
     GROUP,

@@ -10,8 +10,7 @@ from bellwether_kafka.protocol.messages import (
     SubscriptionInfo,
 )
 from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
-from tests.support.own_bytes import own_assignment, own_subscription
-from tests.unit.coordinator.membership.playbook import ME, Play, member
+from tests.kit.membership import ME, Play, member, own_assignment, own_subscription
 
 
 @pytest.mark.parametrize("streams", [False, True])

@@ -6,7 +6,7 @@ import pytest
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import NotLeading as R
 from bellwether_kafka.coordinator.membership import State
-from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+from tests.kit.membership import ME, Play, member, seen
 
 REMOVED_BACK_MS_MAX = 10_000
 

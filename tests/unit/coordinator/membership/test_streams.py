@@ -19,7 +19,7 @@ from bellwether_kafka.protocol.messages import (
     ConsumerProtocolSubscription,
     SubscriptionInfo,
 )
-from tests.unit.coordinator.membership.playbook import ME, Play, member, seen
+from tests.kit.membership import ME, Play, member, seen
 
 
 def play(**settings: object) -> Play:

@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import NotLeading, Obstacle, State
-from tests.unit.coordinator.membership.playbook import Play, seen
+from tests.kit.membership import Play, seen
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,
     GROUP,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, first_bucket, tables
+from tests.kit.membership import BrokerTable, HashOrder, buckets_for, spread_hash
 from tests.seeds import seeds
-from tests.support.broker_tables import BrokerTable, HashOrder, buckets_for, spread_hash
 
 SIZE_MAX = 2**31 - 1
 TEMPORARY_MAX, OWN_MEMBERS = 97, 2

@@ -15,8 +15,7 @@ from bellwether_kafka.coordinator.membership import (
     proven,
 )
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.support.own_bytes import own_subscription
-from tests.unit.coordinator.membership.playbook import DRY_RUN, Play
+from tests.kit.membership import DRY_RUN, Play, own_subscription
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,
     GROUP,

@@ -8,11 +8,10 @@ import pytest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import INTERNAL_ERROR, MEMBERSHIP, TAKEOVER, Edge, NotLeading, State
+from tests.kit.membership import Play, edges, trigger_name
 from tests.seeds import together
-from tests.support.declared_edges import edges, trigger_name
 from tests.unit.coordinator.membership.beginnings import STOP, coalescing, leaving, rejoining, syncing
 from tests.unit.coordinator.membership.edge_scenarios import SCENARIOS
-from tests.unit.coordinator.membership.playbook import Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     GOOD,
     parked,

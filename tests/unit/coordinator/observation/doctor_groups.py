@@ -8,8 +8,8 @@ from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.health import Check, DoctorFacts, examine
 from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.support.decided_groups import decided, member
-from tests.unit.assignors.streams.world import Thread, group, led
+from tests.kit.plans import decided, member
+from tests.kit.streams import Thread, group, led
 from tests.unit.coordinator.membership.takeover.takeover_scenes import ALWAYS_FRONT, client
 
 ROOM = SizeLimit(1_000)

@@ -8,8 +8,8 @@ import pytest
 from bellwether_kafka.assignors.shared import Decision, RawMember
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.observation import GUARD, Ending, Pace, absence_cost, costliest_crash
-from tests.support.absent_copies import application
-from tests.support.decided_groups import decided, member
+from tests.kit.plans import decided, member
+from tests.kit.streams import one_holds_all
 
 PACE = Pace(restore_records_per_s=50.0)
 
@@ -19,7 +19,7 @@ def cost_of(ending: Ending, decision: Decision[TaskPlan], pace: Pace = PACE):  #
 
 
 def test_a_crash_waits_for_the_session_and_for_the_task_that_restores_longest() -> None:
-    cost = cost_of(Ending.CRASH, application(t0=1000, t1=950, t2=400))
+    cost = cost_of(Ending.CRASH, one_holds_all(t0=1000, t1=950, t2=400))
     assert (cost.items, cost.by, cost.unhelped) == (8, GUARD, "")
     assert cost.restored == 0 + 50 + 600 + 1000, "the last one has no copy: its changelog is read from its beginning"
     assert (cost.as_it_is.unowned_s, cost.as_it_is.restoring_s) == (48.0, 20.0), "45 + 3; 1,000 at 50 a second"
@@ -28,7 +28,7 @@ def test_a_crash_waits_for_the_session_and_for_the_task_that_restores_longest() 
 
 
 def test_an_evacuation_moves_the_restoring_to_before_the_stop() -> None:
-    cost = cost_of(Ending.RESTART, application(t0=1000, t1=950, t2=400))
+    cost = cost_of(Ending.RESTART, one_holds_all(t0=1000, t1=950, t2=400))
     assert cost.as_it_is.seconds == 48.0, "the ghost's session; its own disk has the state"
     assert (cost.by, cost.helped.unowned_s) == ("evacuation", 3.0)
     assert cost.helped.restoring_s == 2.0, "no copy lacks more than the 100 that count as caught up"
@@ -36,20 +36,20 @@ def test_an_evacuation_moves_the_restoring_to_before_the_stop() -> None:
 
 
 def test_warm_ups_that_take_turns_take_longer() -> None:
-    cost = cost_of(Ending.REMOVE, application())
+    cost = cost_of(Ending.REMOVE, one_holds_all())
     assert cost.as_it_is.seconds == 48.0 + 20.0, "the state on its disk is gone with it"
     assert cost.beforehand_s == 40.0, "four tasks, two at a time"
 
 
 def test_nobody_knows_how_long_state_takes_at_an_unknown_rate() -> None:
-    unknown = cost_of(Ending.CRASH, application(t0=1000), Pace())
+    unknown = cost_of(Ending.CRASH, one_holds_all(t0=1000), Pace())
     assert (unknown.as_it_is.unowned_s, unknown.as_it_is.seconds, unknown.helped.seconds) == (48.0, None, None)
-    caught_up = cost_of(Ending.CRASH, application(t0=1000, t1=1000, t2=1000, t3=1000), Pace())
+    caught_up = cost_of(Ending.CRASH, one_holds_all(t0=1000, t1=1000, t2=1000, t3=1000), Pace())
     assert caught_up.helped.seconds == 3.2, "nothing is to be restored at whatever rate"
 
 
 def test_without_known_ends_only_what_runs_elsewhere_is_known() -> None:
-    decision = application(t0=1000)
+    decision = one_holds_all(t0=1000)
     table = replace(decision.plan.view.tasks, end_sum=np.full(8, -3, dtype=np.int64))
     lags = np.full(len(decision.plan.view.report_lag), -3, dtype=np.int64)
     blind = replace(
@@ -60,7 +60,7 @@ def test_without_known_ends_only_what_runs_elsewhere_is_known() -> None:
 
 
 def test_a_policy_that_ignores_evacuations_leaves_the_guard() -> None:
-    cost = cost_of(Ending.RESTART, application("kafka", t0=1000))
+    cost = cost_of(Ending.RESTART, one_holds_all("kafka", t0=1000))
     assert (cost.by, cost.beforehand_s) == (GUARD, None)
     assert cost.unhelped == 'the policy kafka ignores evacuations; set policy = "streams-ha"'
     assert cost.helped.seconds == pytest.approx(23.2), "worse than its own disk, but sooner"
@@ -88,7 +88,7 @@ def test_a_static_consumer_does_not_leave() -> None:
 
 
 def test_the_costliest_crash_is_that_of_whom_most_is_to_be_restored() -> None:
-    decision = application(t0=1000)
+    decision = one_holds_all(t0=1000)
     cost = costliest_crash(decision, decision.plan.owner)
     assert cost is not None
     assert (cost.items, cost.restored) == (8, 3000)

@@ -8,9 +8,8 @@ from bellwether_kafka.assignors.shared import Memory
 from bellwether_kafka.coordinator.observation import BY_TOPIC, Anomaly, AnomalyKind
 from bellwether_kafka.coordinator.observation.anomalies import of_applications, of_assignment, of_shares
 from bellwether_kafka.coordinator.telemetry import Metrics
-from tests.support.observed import Shared, observed_member, of_fleet, refresh, refreshed
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.kit.consumers import LiveMember, cluster_of, live_group
+from tests.kit.observed import Shared, observed_member, of_fleet, refresh, refreshed
 
 COUNTS = {"t": 4, "u": 1}
 HEALTHY = (observed_member("a-1", "t-0", "t-1"), observed_member("b-1", "t-2", "t-3"))

@@ -30,9 +30,9 @@ from bellwether_kafka.coordinator.observation import (
 )
 from bellwether_kafka.coordinator.observation.health import Check, CheckVerdict, examine, worst
 from bellwether_kafka.coordinator.planning import RackSource
-from tests.support.decided_groups import member
-from tests.support.own_bytes import own_subscription
-from tests.unit.assignors.streams.world import Thread, group
+from tests.kit.membership import own_subscription
+from tests.kit.plans import member
+from tests.kit.streams import Thread, group
 from tests.unit.coordinator.membership.takeover.takeover_scenes import GROUP
 from tests.unit.coordinator.observation.doctor_groups import (
     ALWAYS,

@@ -10,9 +10,8 @@ from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.coordinator.observation.health import CheckVerdict, DoctorFacts, examine
 from bellwether_kafka.coordinator.settings import GroupSettings
 from bellwether_kafka.coordinator.topology import upgrade
-from tests.support.topologies import ANOTHER_TOPIC, MORE_STORES, SWAPPED
-from tests.unit.assignors.streams.world import SHOP as SHOP_TOPOLOGY
-from tests.unit.assignors.streams.world import Thread, group, led
+from tests.kit.streams import ANOTHER_TOPIC, MORE_STORES, SWAPPED, Thread, group, led
+from tests.kit.streams import SHOP as SHOP_TOPOLOGY
 from tests.unit.coordinator.membership.takeover.takeover_scenes import ids
 from tests.unit.coordinator.observation.doctor_groups import (
     LIMITS,

@@ -6,7 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator.observation import GroupLag, LagVerdict, PartitionLag
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.lags import Lags, group_lag, of_one_partition, sample
+from tests.kit.observed import Lags, group_lag, of_one_partition, sample
 
 OWNED = {TopicPartition("t", 0): "a-1"}
 V = LagVerdict

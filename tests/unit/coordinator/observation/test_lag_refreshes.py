@@ -27,8 +27,7 @@ from bellwether_kafka.coordinator.observation import (
     lag_refreshes,
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.lag_reader import FakeReader
-from tests.support.observed import classic
+from tests.kit.observed import FakeReader, classic
 
 ABSENT = "absent"
 

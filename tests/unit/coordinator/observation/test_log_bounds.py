@@ -10,8 +10,8 @@ from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import Failure
 from bellwether_kafka.coordinator.observation import LagRefreshes, read_logs
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.lag_reader import FakeReader
-from tests.support.silent_brokers import FOLLOWER, LEADER, SILENT, AdminOfBrokers, AnsweringBrokers, Sizes
+from tests.kit.brokers import FOLLOWER, LEADER, SILENT, AdminOfBrokers, AnsweringBrokers, Sizes
+from tests.kit.observed import FakeReader
 
 NO_ADMIN: Any = None
 

@@ -30,12 +30,11 @@ from bellwether_kafka.protocol.messages import (
     SubscriptionInfo,
 )
 from bellwether_kafka.protocol.primitives import TaskId
-from tests.support.lags import group_lag, sample
-from tests.support.observed import classic, tp
-from tests.support.own_bytes import own_subscription
-from tests.support.racks import rack_rules
-from tests.unit.assignors.streams.world import Thread
-from tests.unit.coordinator.planning.applications import App
+from tests.kit.applications import App
+from tests.kit.membership import own_subscription
+from tests.kit.observed import classic, group_lag, sample, tp
+from tests.kit.plans import rack_rules
+from tests.kit.streams import Thread
 
 PROCESS = "6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
 

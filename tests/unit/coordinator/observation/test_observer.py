@@ -24,9 +24,9 @@ from bellwether_kafka.coordinator.observation import GroupObserver, Kept, LagRef
 from bellwether_kafka.coordinator.planning import load_application
 from bellwether_kafka.coordinator.runtime.process import present_of
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.observed import Shared, SharedApplication, observed_member, of_fleet, refresh, refreshed
-from tests.unit.assignors.streams.world import SHOP_COUNTS
-from tests.unit.coordinator.planning.applications import App, TopologySource
+from tests.kit.applications import App, TopologySource
+from tests.kit.observed import Shared, SharedApplication, observed_member, of_fleet, refresh, refreshed
+from tests.kit.streams import SHOP_COUNTS
 
 SOURCES = cast("Sources", SimpleNamespace(transport=None, reader=SimpleNamespace(admin=None), offsets=None))
 

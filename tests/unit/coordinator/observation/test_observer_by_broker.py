@@ -18,8 +18,8 @@ from bellwether_kafka.coordinator.observation import observer as observing
 from bellwether_kafka.coordinator.observation.log_bounds import LogBytes
 from bellwether_kafka.coordinator.planning import load_application
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.observed import Shared, SharedApplication, of_fleet, refreshed
-from tests.unit.coordinator.planning.applications import App
+from tests.kit.applications import App
+from tests.kit.observed import Shared, SharedApplication, of_fleet, refreshed
 
 A, B, C = (f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2, 3))
 MEMBER = BrokerMember("a", "a", "az1", "a", "/h", ("t",), (("t", (0,)),))

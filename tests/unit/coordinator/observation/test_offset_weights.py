@@ -19,8 +19,8 @@ from bellwether_kafka.assignors.shared import (
     moves,
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.lags import Lags, Sample, group_lag, of_one_partition, sample, weights_of
-from tests.unit.assignors.consumer.scenes import cluster_of, members_of
+from tests.kit.consumers import cluster_of, members_of
+from tests.kit.observed import Lags, Sample, group_lag, of_one_partition, sample, weights_of
 
 NO_SIZES = SizesOfTopics()
 ZIPF = 1 / np.arange(1, 61)

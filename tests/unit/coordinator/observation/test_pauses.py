@@ -7,7 +7,7 @@ import pytest
 from bellwether_kafka.assignors.shared import NOBODY, Moves
 from bellwether_kafka.coordinator.observation import Observation, Pause, Pauses, SeenRebalance, seen_pause
 from bellwether_kafka.coordinator.planning import CauseKind
-from tests.support.delivered_plans import COOPERATIVE, delivered
+from tests.kit.plans import COOPERATIVE, delivered
 
 
 def seconds(pauses: tuple[Pause, ...]) -> list[tuple[float, int, CauseKind]]:

@@ -7,8 +7,8 @@ import numpy as np
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, Rule
 from bellwether_kafka.coordinator.observation import Observation, Shadow, Unknown, unready
 from bellwether_kafka.protocol.primitives import ProcessId
-from tests.support.decided_groups import decided, member
-from tests.unit.assignors.streams.world import Thread, always, group, led, placed
+from tests.kit.plans import decided, member
+from tests.kit.streams import Thread, always, group, led, placed
 
 A, B = Thread("a", 1), Thread("b", 2)
 

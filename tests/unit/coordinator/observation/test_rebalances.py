@@ -7,7 +7,7 @@ import pytest
 from bellwether_kafka.assignors.shared import Moves
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Rebalances, SeenRebalance
 from bellwether_kafka.coordinator.planning import CauseKind
-from tests.support.observed import observed_member, refresh
+from tests.kit.observed import observed_member, refresh
 
 LINES_MAX = 50
 

@@ -11,8 +11,7 @@ from bellwether_kafka.coordinator.kafka.describe_groups import described_by_brok
 from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
 from bellwether_kafka.coordinator.observation import AnomalyKind
 from bellwether_kafka.coordinator.observation.anomalies import hand_overs
-from tests.support.assessed import PRICES, reported
-from tests.support.observed import Shared, of_fleet, refreshed
+from tests.kit.observed import PRICES, Shared, of_fleet, refreshed, reported
 
 
 def member(name: str, epoch: int, has: tuple[int, ...], target: tuple[int, ...], **more: Any) -> BrokerMember:

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.observation import LagVerdict, Rhythms
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.lags import Lags, of_one_partition
+from tests.kit.observed import Lags, of_one_partition
 
 KEPT_MS = 2_592_000_000
 

@@ -10,9 +10,8 @@ from bellwether_kafka.assignors.streams import stock
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator.observation import AnomalyKind, Observation, ObservedMember, Shadow
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
-from tests.unit.assignors.streams.world import Thread, ends_of, group, led
+from tests.kit.consumers import LiveMember, cluster_of, live_group
+from tests.kit.streams import Thread, ends_of, group, led
 
 TOPOLOGY = Topology("shop", (Subtopology(0, ("orders",), changelogs=("shop-s-changelog",)),), "file")
 COUNTS = {"orders": 8, "shop-s-changelog": 8}

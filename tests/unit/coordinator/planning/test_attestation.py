@@ -10,8 +10,8 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.planning.attestation import tag_value
-from tests.unit.assignors.streams.world import SHOP, Thread
-from tests.unit.coordinator.planning.applications import RETURNED, A, App, B, C, TopologySource, after, lead, order
+from tests.kit.applications import RETURNED, A, App, B, C, TopologySource, after, lead, order
+from tests.kit.streams import SHOP, Thread
 
 TAG = "bellwether.topology"
 

@@ -5,7 +5,7 @@ import pytest
 from bellwether_kafka.coordinator.planning import Cause, CauseKind, cause, follows_from_orders
 from bellwether_kafka.coordinator.planning.causes import cause_after_return
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.consumer_plans import Members, decided
+from tests.kit.consumers import Members, decided_group
 
 TWO = {"orders": 2}
 
@@ -24,13 +24,13 @@ A, B = {"a": ("orders",)}, {"b": ("orders",)}
     ],
 )
 def test_members(before: Members, after: Members, kind: CauseKind, sentence: str) -> None:
-    why = cause(decided(before, TWO), decided(after, TWO))
+    why = cause(decided_group(before, TWO), decided_group(after, TWO))
     assert (why.kind, why.sentence) == (kind, sentence)
     assert set(why.members) == before.keys() ^ after.keys()
 
 
 def test_the_first_plan() -> None:
-    assert cause(None, decided(A, TWO)).sentence == "first plan, for 1 member"
+    assert cause(None, decided_group(A, TWO)).sentence == "first plan, for 1 member"
 
 
 LOAD = "the load of members is uneven, 2 partitions would move"
@@ -45,12 +45,12 @@ LOAD = "the load of members is uneven, 2 partitions would move"
 )
 def test_a_rebalance_that_bellwether_requested_has_its_reason(after: Members, kind: CauseKind, sentence: str) -> None:
     """Only where nothing else explains it: a member that left meanwhile is the better explanation."""
-    why = cause(decided(A | B, TWO), decided(after, TWO), wanted=LOAD)
+    why = cause(decided_group(A | B, TWO), decided_group(after, TWO), wanted=LOAD)
     assert (why.kind, why.sentence) == (kind, sentence)
 
 
 def test_the_first_plan_after_a_return_has_the_reason_of_its_request() -> None:
-    why = cause_after_return(decided(A, TWO), "", decided(A, TWO), wanted=LOAD)
+    why = cause_after_return(decided_group(A, TWO), "", decided_group(A, TWO), wanted=LOAD)
     assert (why.kind, why.sentence) == (CauseKind.FIRST, LOAD)
 
 
@@ -63,42 +63,42 @@ def test_the_first_plan_after_a_return_has_the_reason_of_its_request() -> None:
     ],
 )
 def test_topics(before: dict[str, int], after: dict[str, int], sentence: str) -> None:
-    why = cause(decided(A, before), decided(A, after))
+    why = cause(decided_group(A, before), decided_group(A, after))
     assert (why.kind, why.sentence) == (CauseKind.METADATA, sentence)
 
 
 def test_a_static_member_that_restarted_is_the_same_member() -> None:
-    why = cause(decided(A, TWO, statics=True), decided(A, TWO, statics=True, suffix="-2"))
+    why = cause(decided_group(A, TWO, statics=True), decided_group(A, TWO, statics=True, suffix="-2"))
     assert why.kind is CauseKind.AGAIN
 
 
 def test_pending_partitions_are_the_reason_of_the_next_rebalance() -> None:
     owned = {"a": (TopicPartition("orders", 0), TopicPartition("orders", 1))}
-    first = decided(A | B, TWO, protocol="cooperative-sticky", owned=owned)
+    first = decided_group(A | B, TWO, protocol="cooperative-sticky", owned=owned)
     assert first.followup
-    why = cause(first, decided(A | B, TWO, protocol="cooperative-sticky"))
+    why = cause(first, decided_group(A | B, TWO, protocol="cooperative-sticky"))
     assert why.kind is CauseKind.PENDING
     assert why.sentence == "1 partition given up by the former owner can be handed out"
 
 
 def test_members_are_called_by_their_names_and_many_are_counted() -> None:
     many: Members = {f"m{i}": ("orders",) for i in range(9)}
-    why = cause(decided(A, TWO), decided(A | many, TWO), name=str.upper)
+    why = cause(decided_group(A, TWO), decided_group(A | many, TWO), name=str.upper)
     assert why.sentence == "M0, M1, M2, M3 and 5 more joined"
 
 
 def test_an_order_is_the_cause_and_what_else_has_changed_is_reported_too() -> None:
-    why = cause(decided(A, TWO), decided(A | B, TWO), ordered=("eve has ordered pin of orders-0",))
+    why = cause(decided_group(A, TWO), decided_group(A | B, TWO), ordered=("eve has ordered pin of orders-0",))
     assert why.kind is CauseKind.ORDERED
     assert why.sentence == "eve has ordered pin of orders-0; b joined"
-    assert cause(None, decided(A, TWO), ordered=("eve",)).kind is CauseKind.FIRST
+    assert cause(None, decided_group(A, TWO), ordered=("eve",)).kind is CauseKind.FIRST
 
 
 def follows(
     after: Members, *, places: tuple[str, ...] = (), ordered: tuple[str, ...] = (), before: bool = False
 ) -> bool:
     """Of a group that had the members a and b."""
-    had, has = decided(A | B, TWO), decided(after, TWO)
+    had, has = decided_group(A | B, TWO), decided_group(after, TWO)
     return follows_from_orders(cause(had, has, ordered=ordered), had, has, places, before=before)
 
 
@@ -118,7 +118,7 @@ def test_the_restart_of_a_member_that_is_evacuated_follows_from_the_order(after:
 
 def test_an_order_and_what_is_handed_over_for_it_follow_from_it() -> None:
     waits = Cause(CauseKind.PENDING, "2 partitions can be handed out")
-    had = decided(A, TWO)
+    had = decided_group(A, TWO)
     assert follows(A | B, ordered=("evacuate a",))
     assert follows_from_orders(waits, had, had, (), before=True)
     assert not follows_from_orders(waits, had, had, ("member:a",), before=False), "a crash before it"
@@ -136,5 +136,5 @@ def test_an_order_and_what_is_handed_over_for_it_follow_from_it() -> None:
 def test_after_a_restart_what_has_changed_since_the_return_is_the_cause(
     topics: dict[str, int], reason: str, kind: CauseKind, sentence: str
 ) -> None:
-    why = cause_after_return(decided(A, TWO), reason, decided(A, topics))
+    why = cause_after_return(decided_group(A, TWO), reason, decided_group(A, topics))
     assert (why.kind, why.sentence) == (kind, sentence)

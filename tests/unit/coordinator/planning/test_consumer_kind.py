@@ -23,9 +23,9 @@ from bellwether_kafka.coordinator.planning import CauseKind, ConsumerKind, Plann
 from bellwether_kafka.coordinator.planning.threads import in_thread
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.rules import under
-from tests.unit.assignors.consumer.wire import LiveMember
-from tests.unit.coordinator.planning.consumer_scenes import MEMBERS, OTHER_UUID, OWN, UUID, Reader, joined, order
+from tests.kit.applications import under
+from tests.kit.consumers import LiveMember
+from tests.kit.plans import MEMBERS, OTHER_UUID, OWN, UUID, Reader, joined, order
 
 RUNNING_PLANS_MAX = 4
 

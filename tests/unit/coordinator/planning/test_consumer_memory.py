@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.planning import ConsumerKind, Planner
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.coordinator.planning.consumer_scenes import MEMBERS, OWN, Reader, order
+from tests.kit.plans import MEMBERS, OWN, Reader, order
 
 
 async def test_memory_is_what_was_delivered_and_not_what_was_planned() -> None:

@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.planning.inspection import inspect
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.streams.world import OWN, Thread, group, led
+from tests.kit.streams import OWN, Thread, group, led
 
 RAW = group(Thread("a", 1), Thread("b", 2))
 GOOD = led(RAW)

@@ -11,9 +11,8 @@ from bellwether_kafka.assignors.streams import TaskPlan, stock
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, StreamsConfig, StreamsKind
 from bellwether_kafka.protocol.primitives import ProcessId
-from tests.support.rules import under
-from tests.unit.assignors.streams.world import Thread
-from tests.unit.coordinator.planning.applications import App
+from tests.kit.applications import App, under
+from tests.kit.streams import Thread
 
 
 async def test_an_order_on_tasks_is_worth_a_rebalance_only_where_it_changes_the_plan() -> None:

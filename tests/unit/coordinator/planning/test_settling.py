@@ -11,8 +11,8 @@ from bellwether_kafka.assignors.shared import ClusterView, GroupView, IntArray
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.membership import Decide, JoinedMember
 from bellwether_kafka.coordinator.planning import CauseKind, ConsumerKind, Planner, Source
-from tests.unit.assignors.consumer.wire import LiveMember
-from tests.unit.coordinator.planning.consumer_scenes import Reader
+from tests.kit.consumers import LiveMember
+from tests.kit.plans import Reader
 
 CHANGES_MAX = 6
 

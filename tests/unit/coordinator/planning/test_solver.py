@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
 from bellwether_kafka.coordinator.planning import ConsumerKind, PlannedRebalance, Planner, Solver, Source, foreign_code
 from bellwether_kafka.coordinator.planning.solver_worker import Job
-from tests.unit.coordinator.planning.consumer_scenes import Reader, order
+from tests.kit.plans import Reader, order
 from tests.unit.coordinator.planning.plugins_gone_wrong import (
     Dies,
     Eats,

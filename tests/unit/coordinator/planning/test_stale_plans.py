@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, Solver,
 from bellwether_kafka.coordinator.planning.fallback import Proposal, valid
 from bellwether_kafka.coordinator.planning.inspection import misdirected
 from bellwether_kafka.coordinator.planning.solver_worker import Job
-from tests.unit.coordinator.planning.consumer_scenes import MEMBERS, Reader, joined, order
+from tests.kit.plans import MEMBERS, Reader, joined, order
 
 THREE = (*MEMBERS, joined("c", "t"))
 

@@ -34,8 +34,8 @@ from bellwether_kafka.protocol.messages import (
     Task,
 )
 from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
-from tests.unit.assignors.streams.world import OWN
-from tests.unit.coordinator.planning.applications import Cluster
+from tests.kit.applications import Cluster
+from tests.kit.streams import OWN
 
 TOPICS = ("clicks", "orders")
 COUNTS = {"clicks": 2, "orders": 4}

@@ -11,20 +11,9 @@ from bellwether_kafka.assignors.streams import STOCK, Assignors, TaskPlan
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, RebuildMemory, shown
 from bellwether_kafka.coordinator.planning import PlannedRebalance, Solver, Source, record_bytes
 from bellwether_kafka.coordinator.planning.solver_worker import Job
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
-from tests.unit.coordinator.planning.applications import (
-    RETURNED,
-    A,
-    App,
-    B,
-    Cluster,
-    Log,
-    TopologySource,
-    after,
-    lead,
-    order,
-)
+from tests.kit.applications import RETURNED, A, App, B, Cluster, Log, TopologySource, after, lead, order
+from tests.kit.consumers import cluster_of
+from tests.kit.streams import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
 
 RECORD_SHARE = 0.8
 OFFSETS_FAILURES_MAX = 3

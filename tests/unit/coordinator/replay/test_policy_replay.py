@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.replay import (
     write_history,
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.recorded_consumers import LOADS, SCHEMAS, recorded, traffic
+from tests.kit.plans import LOADS, SCHEMAS, recorded_consumers, traffic
 
 
 def replayed(history: History) -> list[PolicyOutcome]:
@@ -32,7 +32,7 @@ def replayed(history: History) -> list[PolicyOutcome]:
 @pytest.mark.slow
 def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
     path = tmp_path / "history"
-    assert write_history(path, [*recorded([3, 4, 4, 3]), traffic(LOADS), b"junk"]) == 6
+    assert write_history(path, [*recorded_consumers([3, 4, 4, 3]), traffic(LOADS), b"junk"]) == 6
     history = read_history(path)
     assert history.refused == {"not an event": 1}
     assert history.weights().of[TopicPartition("t", 0)] == 900
@@ -48,21 +48,21 @@ def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
 
 def test_the_order_of_outcomes_does_not_change_the_advice(tmp_path: Path) -> None:
     """Policies that are as good as one another."""
-    write_history(tmp_path / "history", recorded([3, 4, 3]))
+    write_history(tmp_path / "history", recorded_consumers([3, 4, 3]))
     outcomes = replayed(read_history(tmp_path / "history"))
     assert recommendation(outcomes[::-1]) == recommendation(outcomes)
     assert len({row["imbalance"] for row in summary(outcomes)}) < len(POLICIES)
 
 
 def test_the_recorded_policy_replays_to_what_it_did() -> None:
-    values = recorded([2, 3])
+    values = recorded_consumers([2, 3])
     history_snapshots = [SCHEMAS.decode(value)[1] for value in values]
     outcomes = list(replay_policies(history_snapshots, ["sticky-min-churn"], Weights()))
     assert [(o.members, o.moved, o.rebalances) for o in outcomes] == [(2, 0, 1), (3, 4, 2)]
 
 
 def test_orders_on_placement_that_were_in_force_bind_every_policy_but_a_brokers_own() -> None:
-    (snapshot,) = [SCHEMAS.decode(value)[1] for value in recorded([3], racks=True)]
+    (snapshot,) = [SCHEMAS.decode(value)[1] for value in recorded_consumers([3], racks=True)]
     banned = {**snapshot, "rules": [asdict(Rule("ban", "*", "rack:az1"))]}
     names = ("rack-first", "broker-uniform")
     free, bound = (list(replay_policies([recorded], names, Weights())) for recorded in (snapshot, banned))
@@ -72,7 +72,7 @@ def test_orders_on_placement_that_were_in_force_bind_every_policy_but_a_brokers_
 
 
 def test_racks_decide_where_loads_are_even() -> None:
-    snapshots = [SCHEMAS.decode(value)[1] for value in recorded([3], racks=True)]
+    snapshots = [SCHEMAS.decode(value)[1] for value in recorded_consumers([3], racks=True)]
     weights = Weights({TopicPartition("t", p): 1e6 for p in range(12)})
     outcomes = list(replay_policies(snapshots, ["sticky-min-churn", "rack-first"], weights))
     best, other = summary(outcomes, price_per_gb=0.5)
@@ -85,7 +85,7 @@ def test_racks_decide_where_loads_are_even() -> None:
 
 
 def test_members_that_cannot_be_read_do_not_end_a_replay() -> None:
-    (snapshot,) = [SCHEMAS.decode(value)[1] for value in recorded([2])]
+    (snapshot,) = [SCHEMAS.decode(value)[1] for value in recorded_consumers([2])]
     snapshot["members"][0]["metadata"] = b"\x00"
     (outcome,) = replay_policies([snapshot], ["kafka"], Weights())
     assert (outcome.failed, outcome.members, outcome.partitions) == ("", 2, 12)

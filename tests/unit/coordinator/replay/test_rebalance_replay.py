@@ -22,9 +22,8 @@ from bellwether_kafka.coordinator.replay import (
 )
 from bellwether_kafka.coordinator.replay.rebalance_replay import RecordedRebalance
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events, snapshot_record
-from tests.support.decided_groups import decided, member, planned
-from tests.support.recorded_leads import RACKS, SCHEMAS, recorded
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.kit.consumers import LiveMember, live_group
+from tests.kit.plans import RACKS, SCHEMAS, decided, member, planned, recorded_leads
 
 RUNNER = CliRunner()
 
@@ -77,7 +76,7 @@ def rebalances(path: Path) -> list[RecordedRebalance]:
 @pytest.mark.parametrize("protocol", ["range", "sticky", "cooperative-sticky"])
 @pytest.mark.parametrize("policy", ["kafka", "sticky-min-churn", "rack-first"])
 def test_the_same_code_decides_the_same(tmp_path: Path, policy: str, protocol: str) -> None:
-    write_history(tmp_path / "h", recorded([2, 3, 3, 4, 4, 1], policy, protocol))
+    write_history(tmp_path / "h", recorded_leads([2, 3, 3, 4, 4, 1], policy, protocol))
     replays = list(replay_rebalances(rebalances(tmp_path / "h"), {}, Weights()))
     assert len(replays) == 6
     assert [(replay.differs, replay.failed, replay.policy) for replay in replays] == [(0, "", policy)] * 6
@@ -121,13 +120,13 @@ def test_a_difference_from_what_was_sent_for_want_of_a_plan_has_a_caveat(tmp_pat
 
 
 def test_a_recording_that_begins_in_the_middle_decides_the_same(tmp_path: Path) -> None:
-    write_history(tmp_path / "h", list(recorded([2, 3, 3, 4], "sticky-min-churn"))[4:])
+    write_history(tmp_path / "h", list(recorded_leads([2, 3, 3, 4], "sticky-min-churn"))[4:])
     replays = list(replay_rebalances(rebalances(tmp_path / "h"), {}, Weights()))
     assert [(replay.generation, replay.same) for replay in replays] == [(3, True), (4, True)]
 
 
 def test_another_policy_shows_what_would_differ_and_what_it_would_cost(tmp_path: Path) -> None:
-    write_history(tmp_path / "h", recorded([3, 3], "sticky-min-churn"))
+    write_history(tmp_path / "h", recorded_leads([3, 3], "sticky-min-churn"))
     replays = list(replay_rebalances(rebalances(tmp_path / "h"), {"rack-first": Policy("rack-first")}, Weights()))
     assert replays[0].differs == len(replays[0].differences) > 0
     first = replays[0].differences[0]
@@ -147,7 +146,7 @@ def document(path: Path, *more: str, code: int) -> Any:
 @pytest.mark.parametrize("write", [write_history, write_json_lines])
 def test_the_command_ends_with_4_where_something_differs(tmp_path: Path, write: Any) -> None:
     path = tmp_path / "history.jsonl"
-    assert write(path, list(recorded([2, 3], "sticky-min-churn"))) == 4
+    assert write(path, list(recorded_leads([2, 3], "sticky-min-churn"))) == 4
     same = document(path, code=Exit.DONE)
     assert [replay["same"] for replay in same] == [True, True]
     other = document(path, "--policy", "rack-first", code=Exit.DIFFERS)
@@ -163,14 +162,14 @@ def test_the_command_ends_with_4_where_something_differs(tmp_path: Path, write: 
 def test_applications_are_reported_to_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "history"
     plan = {"group": "shop", "generation": 1, "decided_at_ms": 0, "part": 0, "entries": []}
-    write_history(path, [*recorded([2], "kafka"), SCHEMAS.encode("assignment", plan)])
+    write_history(path, [*recorded_leads([2], "kafka"), SCHEMAS.encode("assignment", plan)])
     ended = RUNNER.invoke(app, ["replay", str(path)])
     assert (ended.exit_code, "not recorded whole: shop." in ended.stderr) == (Exit.DONE, True), ended.output
 
 
 def test_what_cannot_be_replayed_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "history"
-    write_history(path, [value for value in recorded([2], "kafka") if SCHEMAS.decode(value)[0] == "snapshot"])
+    write_history(path, [value for value in recorded_leads([2], "kafka") if SCHEMAS.decode(value)[0] == "snapshot"])
     cases = {("--group", "other"): "no group other", ("--policy", "x"): "there is no policy 'x'", (): "no plan beside"}
     for more, message in cases.items():
         ended = RUNNER.invoke(app, ["replay", str(path), *more])

@@ -10,8 +10,8 @@ from bellwether_kafka.assignors.shared import ClusterView, Weights
 from bellwether_kafka.coordinator.planning import pack
 from bellwether_kafka.coordinator.replay import PolicyOutcome, replay_task_policies
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.streams.world import SHOP_COUNTS, Thread
-from tests.unit.coordinator.planning.applications import App, Cluster, Log
+from tests.kit.applications import App, Cluster, Log
+from tests.kit.streams import SHOP_COUNTS, Thread
 
 A, B, C = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3, rack="az1")
 POLICIES = ("kafka", "streams-ha", "sticky", "broker-sticky")

@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.membership import (
     OrdersInForce,
 )
 from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
-from tests.unit.coordinator.membership.playbook import Play, seen
+from tests.kit.membership import Play, seen
 
 GROUPS_AT_ONCE = 20
 INTERVAL_S = 10.0

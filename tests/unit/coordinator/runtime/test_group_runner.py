@@ -30,9 +30,8 @@ from bellwether_kafka.coordinator.telemetry import log_decision
 from bellwether_kafka.coordinator.telemetry.event_records import decision_record
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.describing_brokers import DescribingBrokers
-from tests.support.run_group import MEMBERS, OFF_AZ1, ORDER, Resting
-from tests.unit.coordinator.membership.playbook import ME
+from tests.kit.membership import ME
+from tests.kit.runtime import MEMBERS, OFF_AZ1, ORDER, DescribingBrokers, Resting
 
 PIN = PlacementOrder(PlacementKind.PIN, "orders", "t-0", "member:b", "eve", 0, NO_END_MS)
 

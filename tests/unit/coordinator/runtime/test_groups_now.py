@@ -7,8 +7,7 @@ from bellwether_kafka.coordinator.observation import Observation, Rebalances, Un
 from bellwether_kafka.coordinator.runtime.groups_now import group_now
 from bellwether_kafka.coordinator.web import GroupNow, GroupStatus, LagTrends, overview, role_status
 from bellwether_kafka.coordinator.web.overview import values_of_row
-from tests.support.lags import group_lag, sample
-from tests.support.observed_groups import SKEWED
+from tests.kit.observed import SKEWED, group_lag, sample
 from tests.unit.coordinator.web.shown import decided, example_rebalances, member, planned
 
 NOW_MS = 1_700_000_000_000

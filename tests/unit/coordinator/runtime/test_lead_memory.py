@@ -6,7 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator.membership import Event, LeadRemembered, MembershipView
 from bellwether_kafka.coordinator.runtime.lead_memory import LeadMemory
-from tests.unit.coordinator.membership.playbook import Play
+from tests.kit.membership import Play
 
 KEPT_S = 3600.0
 WRITTEN_S = 60.0

@@ -14,9 +14,8 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator.runtime import loop_watch, process, service
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
+from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport
 from tests.paths import ROOT
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.embedded_transport import EmbeddedTransport
 
 STUCK_S = 30.0
 

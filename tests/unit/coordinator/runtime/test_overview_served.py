@@ -8,8 +8,8 @@ from urllib.error import HTTPError
 import pytest
 
 from tests.interop.support.members import wait_until
-from tests.support.answering_brokers import Size
-from tests.support.observing_process import Run, running
+from tests.kit.answering_brokers import Size
+from tests.kit.processes import Run, running
 
 SIZE = Size(groups=3, partitions=6, members=2)
 

@@ -11,9 +11,9 @@ import pytest
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.coordinator.membership import Decide, DecisionFailed, DecisionReady, JoinedMember, State
 from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, solver
-from tests.support.run_group import CLUSTER, MEMBERS, Resting, joined
-from tests.unit.coordinator.membership.playbook import ME, Play, member
-from tests.unit.coordinator.planning.consumer_scenes import Reader
+from tests.kit.membership import ME, Play, member
+from tests.kit.plans import Reader
+from tests.kit.runtime import CLUSTER, MEMBERS, Resting, joined
 from tests.unit.coordinator.planning.plugins_gone_wrong import Hangs, Plugin
 
 THREE = (*MEMBERS, joined("c", "az2"))

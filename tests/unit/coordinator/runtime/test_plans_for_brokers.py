@@ -24,12 +24,12 @@ from bellwether_kafka.coordinator.runtime import Observers, plans_for_brokers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from bellwether_kafka.coordinator.serving import wire
 from tests.interop.support.members import wait_until
-from tests.support.answering_brokers import Size
-from tests.support.loaded_group import decided, heavy_on_one
-from tests.support.observed_groups import SKEWED
-from tests.support.observing_process import running
-from tests.unit.assignors.streams.world import SHOP, Thread, group, led
-from tests.unit.coordinator.serving.requests import Asking, owners, topic_id
+from tests.kit.answering_brokers import Size
+from tests.kit.consumers import decided_by_load, heavy_on_one
+from tests.kit.observed import SKEWED
+from tests.kit.processes import running
+from tests.kit.serving import Asking, owners, topic_id
+from tests.kit.streams import SHOP, Thread, group, led
 from tests.unit.coordinator.serving.task_requests import AskingForTasks
 from tests.unit.coordinator.serving.task_requests import Thread as Threads
 
@@ -258,7 +258,7 @@ async def test_a_broker_that_did_not_wait_for_a_plan_is_made_to_ask_again_at_onc
 
 def uneven() -> Observation:
     """A group by load-aware whose plan would now be the opposite of what it has."""
-    decision = decided()
+    decision = decided_by_load()
     plan = replace(decision.plan, target=Plan.of(1 - decision.plan.owner))
     shadow = Shadow.of(replace(decision, plan=plan), decision.plan.owner)
     return replace(SKEWED, kind="consumer", assignor="bellwether-load-aware", epoch=5, shadow=shadow)
@@ -270,7 +270,7 @@ BY_RACK = replace(SKEWED, kind="consumer", assignor="bellwether-rack-first", epo
 @pytest.mark.parametrize("seen", [uneven(), BY_RACK], ids=["load", "racks"])
 async def test_a_broker_is_made_to_ask_again_when_load_or_racks_have_changed(tmp_path: Path, seen: Observation) -> None:
     """It asks only when members or topics change: a group by load-aware stayed as it began, even by count."""
-    brokers, weights = Rebalanced(), heavy_on_one(decided())
+    brokers, weights = Rebalanced(), heavy_on_one(decided_by_load())
     served = PlansForBrokers(
         f"unix:{tmp_path}/a.sock", lambda _: None, CollectorRegistry(), lambda _: None, weights=lambda _: weights
     )

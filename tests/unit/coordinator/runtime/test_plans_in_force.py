@@ -12,9 +12,9 @@ from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow
 from bellwether_kafka.coordinator.runtime.plans_in_force import PlansInForce
 from bellwether_kafka.coordinator.serving import Answers, KnownGroups, KnownMember, NewestPlan, TopicNames
-from tests.support.observed_groups import SKEWED
-from tests.unit.assignors.streams.world import SHOP, Thread, group, led
-from tests.unit.coordinator.serving.requests import Asking, owners, topic_id
+from tests.kit.observed import SKEWED
+from tests.kit.serving import Asking, owners, topic_id
+from tests.kit.streams import SHOP, Thread, group, led
 
 ATTEMPTS_MAX = 3
 DISREGARDED = "an order is not followed"

@@ -14,10 +14,18 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMem
 from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, RackRules
 from bellwether_kafka.coordinator.runtime import rack_watch
 from bellwether_kafka.coordinator.runtime.rack_watch import RackWatch
-from tests.support.racked_members import BY_CLIENT, BY_HOST, CLUSTER, MEMBERS, SHOWN, decide
-from tests.support.racks import rack_rules
-from tests.unit.coordinator.membership.playbook import ME, Play
-from tests.unit.coordinator.planning.consumer_scenes import OWN, Reader
+from tests.kit.membership import ME, Play
+from tests.kit.plans import (
+    BY_CLIENT,
+    BY_HOST,
+    IN_BOTH_RACKS,
+    OWN,
+    RACKED_MEMBERS,
+    RACKED_SHOWN,
+    Reader,
+    decide_racked,
+    rack_rules,
+)
 
 REST_S = 1.0
 AGAIN_S = 10.0
@@ -28,8 +36,8 @@ REASON = "by the racks of members that are known now, 0 partitions instead of 2 
 
 class Group:
     def __init__(self) -> None:
-        own = replace(MEMBERS[0], member_id=ME)
-        play = Play().joining().joined(own, *MEMBERS[1:], protocol="range").planned().synced()
+        own = replace(RACKED_MEMBERS[0], member_id=ME)
+        play = Play().joining().joined(own, *RACKED_MEMBERS[1:], protocol="range").planned().synced()
         self.membership: MembershipView = play.machine.view
 
 
@@ -52,10 +60,10 @@ class Watched:
     """A group whose plan was made before anything was known of its members."""
 
     def __init__(self, rules: RackRules = BY_HOST, policy: str = "rack-first") -> None:
-        self.group, self.brokers, self.now = Group(), Brokers(*SHOWN), 0.0
+        self.group, self.brokers, self.now = Group(), Brokers(*RACKED_SHOWN), 0.0
         self.wanted: list[tuple[str, str]] = []
-        self.planner = Planner("orders", ConsumerKind(Reader(CLUSTER), Policy(policy)), racks=rules)
-        asyncio.run(self.planner.plan(decide(self.group.membership.generation)))
+        self.planner = Planner("orders", ConsumerKind(Reader(IN_BOTH_RACKS), Policy(policy)), racks=rules)
+        asyncio.run(self.planner.plan(decide_racked(self.group.membership.generation)))
         assert self.planner.delivered(self.group.membership.generation) is not None
         self.watch = RackWatch(
             rules,
@@ -122,7 +130,7 @@ def test_members_are_described_while_they_join_so_that_the_plan_knows_their_host
     watched = Watched()
     watched.state(State.JOINING)
     watched.turns(1)
-    assert [watched.planner.racks.of(member).rack for member in MEMBERS[1:]] == ["az1", "az2"]
+    assert [watched.planner.racks.of(member).rack for member in RACKED_MEMBERS[1:]] == ["az1", "az2"]
     assert watched.wanted == []
 
 
@@ -139,7 +147,7 @@ def test_a_rebalance_that_begins_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     watched = Watched()
     watched.state(State.JOINING)
     asyncio.run(scenario(watched))
-    assert [watched.planner.racks.of(member).rack for member in MEMBERS[1:]] == ["az1", "az2"]
+    assert [watched.planner.racks.of(member).rack for member in RACKED_MEMBERS[1:]] == ["az1", "az2"]
 
 
 def test_groups_do_not_wait_for_a_rack_file_whose_file_system_hangs(
@@ -163,7 +171,7 @@ def test_groups_do_not_wait_for_a_rack_file_whose_file_system_hangs(
     watched = Watched(rules)
     watched.state(State.JOINING)
     asyncio.run(scenario(watched))
-    assert [watched.planner.racks.of(member).rack for member in MEMBERS[1:]] == ["az1", "az2"]
+    assert [watched.planner.racks.of(member).rack for member in RACKED_MEMBERS[1:]] == ["az1", "az2"]
 
 
 def test_an_error_in_one_group_is_logged_and_stops_no_other() -> None:
@@ -186,7 +194,9 @@ def test_in_other_states_nothing_is_asked(state: State) -> None:
 def test_another_rack_of_a_member_is_noticed_where_something_else_has_described_the_group() -> None:
     watched = Watched()
     watched.turns(1)
-    swapped = [replace(m, client_host=other.client_host) for m, other in zip(SHOWN, reversed(SHOWN), strict=True)]
+    swapped = [
+        replace(m, client_host=other.client_host) for m, other in zip(RACKED_SHOWN, reversed(RACKED_SHOWN), strict=True)
+    ]
     watched.planner.racks.observe(swapped)
     watched.turns(1)
     assert len(watched.wanted) == 2

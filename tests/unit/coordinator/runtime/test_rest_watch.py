@@ -16,8 +16,8 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.support.describing_brokers import DescribingBrokers
-from tests.unit.coordinator.membership.playbook import ME, Play
+from tests.kit.membership import ME, Play
+from tests.kit.runtime import DescribingBrokers
 
 INTERVAL_S = 5.0
 

@@ -12,10 +12,9 @@ from bellwether_kafka.assignors.shared import EVERYTHING, Rule
 from bellwether_kafka.coordinator.serving import KnownMember, wire
 from bellwether_kafka.coordinator.serving.request_views import id_text, views_of
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.plans import ObservedOwner, shown_plan
+from tests.kit.serving import RACKS, TOPIC, Asking, World, owners, refusal, six, topic_id
 from tests.seeds import seeds
-from tests.support.served_world import RACKS, TOPIC, World, six
-from tests.support.shown_plan import ObservedOwner, shown_plan
-from tests.unit.coordinator.serving.requests import Asking, owners, refusal, topic_id
 
 
 def nameless(members: Iterable[str]) -> dict[str, KnownMember]:

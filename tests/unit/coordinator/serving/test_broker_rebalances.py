@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.kafka import (
 from bellwether_kafka.coordinator.kafka.describe_groups import SentSubtopology
 from bellwether_kafka.coordinator.membership import Code
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
-from tests.support.observed_groups import SKEWED
+from tests.kit.observed import SKEWED
 
 BROKER_MEMBER = BrokerMember("m", None, None, "c", "/h", ("clicks",), ())
 SHOWN = SentTopology(0, tuple(SentSubtopology(str(n), ("clicks", "views"), (), (), ()) for n in range(2)))

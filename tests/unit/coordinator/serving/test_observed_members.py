@@ -9,8 +9,7 @@ from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import ClusterView, Rule, Weights
 from bellwether_kafka.coordinator.serving import KnownMember
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.served_world import RACKS, TOPIC, World, six
-from tests.unit.coordinator.serving.requests import Asking, owners, topic_id
+from tests.kit.serving import RACKS, TOPIC, Asking, World, owners, six, topic_id
 
 EVACUATED = Rule("ban", "*", "member:checkout-a")
 # All replicas are in all racks, and the leaders of one topic are in az1, az2, az3, az1 ...

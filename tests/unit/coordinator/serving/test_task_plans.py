@@ -11,8 +11,8 @@ from bellwether_kafka.assignors.shared import ClusterView, Rule
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
 from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.coordinator.serving import Answers, KnownApplication, KnownGroups, KnownMember, Served, TopicNames
+from tests.kit.serving import refusal
 from tests.seeds import seeds
-from tests.unit.coordinator.serving.requests import refusal
 from tests.unit.coordinator.serving.task_requests import AskingForTasks, Placed, Task, Thread, placed
 
 RACKS = ("az1", "az2", "az3")

@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.coordinator.serving import wire
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
-from tests.unit.coordinator.serving.requests import Asking, owners, refusal, topic_id
+from tests.kit.serving import Asking, owners, refusal, topic_id
 
 ASKING = Asking(
     topics=[[["a"], ["b", "a"]], [["b"]]],

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.settings import Settings, change
-from tests.support.settings_files import from_toml
+from tests.kit.commands import from_toml
 
 HEAD = '[kafka]\nbootstrap.servers = "b:1"\nsasl.password = "hunter2"\n'
 

@@ -6,7 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator.settings import AmbiguousGroupError, Settings, load
 from bellwether_kafka.coordinator.settings.patterns import pattern
-from tests.support.settings_files import BROKER, complaint, from_toml
+from tests.kit.commands import BROKER, complaint, from_toml
 
 
 def settings(folder: Path, *entries: str) -> Settings:

@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.names import without_secrets
 from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX
 from bellwether_kafka.coordinator.settings import SettingsError, load
 from bellwether_kafka.coordinator.settings.group_settings import LEAD_FIELDS
-from tests.support.settings_files import BROKER, complaint, from_toml
+from tests.kit.commands import BROKER, complaint, from_toml
 
 BOTH = {**BROKER, "BELLWETHER_GROUPS": "orders"}
 

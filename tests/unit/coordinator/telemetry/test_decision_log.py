@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared import RawMember
 from bellwether_kafka.coordinator.telemetry import log_decision
-from tests.support.decided_groups import decided, member, planned
+from tests.kit.plans import decided, member, planned
 
 UNREADABLE = RawMember("bad", None, b"\0")
 

@@ -7,8 +7,9 @@ from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Mem
 from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics, cause
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events, membership_records, snapshot_record
-from tests.support.reported_application import FIRST, GROWN, planned
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.kit.applications import FIRST, GROWN
+from tests.kit.consumers import LiveMember, live_group
+from tests.kit.plans import tasks
 
 ENTRIES_MAX = 1_000
 
@@ -78,7 +79,7 @@ def test_a_snapshot_holds_what_the_decision_was_made_from() -> None:
 
 def test_events_of_an_application_show_how_far_its_copies_are_behind() -> None:
     schemas = SchemaSet.load()
-    events = [schemas.decode(schemas.encode(event, record)) for event, record in decision_events(planned(GROWN, FIRST))]
+    events = [schemas.decode(schemas.encode(event, record)) for event, record in decision_events(tasks(GROWN, FIRST))]
     assert [event for event, _ in events] == ["decision", "assignment", "membership", "lag"]
     reported = {(e["task"], e["member"], e["role"]): e["lag"] for e in events[-1][1]["entries"]}
     copies = {(str(c.task), str(c.process_id), "warmup" if c.warmup else "standby"): c.lag for c in GROWN.plan.copies}

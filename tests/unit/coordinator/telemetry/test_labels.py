@@ -31,9 +31,9 @@ from bellwether_kafka.coordinator.telemetry import (
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
 from docs.generate import BOUNDS, COUNTS, SERIES
-from tests.support.observed_groups import observed_group
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
-from tests.unit.assignors.streams.world import Thread, group, led
+from tests.kit.consumers import LiveMember, live_group
+from tests.kit.observed import observed_group
+from tests.kit.streams import Thread, group, led
 
 TIMES, MEMBERS, TASKS_OF_A_PROCESS = 60, 12, 4
 OF_PAIRS = ("from_rack", "to_rack")

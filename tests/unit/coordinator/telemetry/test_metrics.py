@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.planning import (
 from bellwether_kafka.coordinator.telemetry import Metrics
 from bellwether_kafka.coordinator.telemetry.metrics import SeriesLabels
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.support.observed_groups import RACKLESS, SKEWED
+from tests.kit.observed import RACKLESS, SKEWED
 
 REASONS_MAX = 30
 

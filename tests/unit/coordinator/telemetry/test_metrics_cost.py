@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.observation import Observation, Shadow
 from bellwether_kafka.coordinator.settings import CostSettings
 from bellwether_kafka.coordinator.telemetry import CostMetrics, Metrics, ObservedMetrics, metrics_cost
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
+from tests.kit.consumers import LiveMember, live_group
 
 PAIRS_MAX = 100
 

@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import GroupLag, Observation, ObservedMember
 from bellwether_kafka.coordinator.telemetry import LagExporterMetrics, LagMetrics, Metrics, metrics_lag_exporter
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.lags import group_lag, sample
+from tests.kit.observed import group_lag, sample
 
 MEMBER = "reader-6f0bb3f0-0c6c-4c49-9f0b-1f1c3a1d2e3f"
 LEFT = Note(NoteKind.LEFT, "told to")

@@ -9,10 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.telemetry import Metrics, ObservedMetrics
+from tests.kit.observed import RACKLESS, Shared, of_fleet, refreshed
 from tests.module_files import module_at
 from tests.paths import ROOT
-from tests.support.observed import Shared, of_fleet, refreshed
-from tests.support.observed_groups import RACKLESS
 
 
 def observation(group: str) -> Observation:

@@ -5,7 +5,7 @@ from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import Observation, SeenRebalance
 from bellwether_kafka.coordinator.planning import CauseKind
 from bellwether_kafka.coordinator.telemetry import Metrics, PauseMetrics
-from tests.support.delivered_plans import delivered
+from tests.kit.plans import delivered
 
 
 def reported(metrics: Metrics, cause: CauseKind) -> tuple[float | None, float | None]:

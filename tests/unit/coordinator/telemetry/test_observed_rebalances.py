@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.replay import (
 )
 from bellwether_kafka.coordinator.telemetry import ObservedRebalances
 from bellwether_kafka.coordinator.telemetry.event_records import EventRecord
-from tests.support.observed_groups import SKEWED, member, observed_application, observed_group
+from tests.kit.observed import SKEWED, member, observed_application, observed_group
 
 ANOTHERS = "the group was only observed"
 

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.telemetry import ObservedSamples
-from tests.support.lags import group_lag, sample
-from tests.support.observed_groups import SKEWED, member, observed_group
-from tests.support.published import Kept
+from tests.kit.observed import SKEWED, group_lag, member, observed_group, sample
+from tests.kit.plans import KeptEvents
 
 UNKNOWN = -1
 
@@ -19,8 +18,8 @@ def refresh(at_ms: int, committed: list[int], ends: list[int], seen: Observation
     return replace(seen, seen_at_ms=at_ms, group_lag=lag)
 
 
-def published(*refreshes: Observation) -> Kept:
-    kept = Kept()
+def published(*refreshes: Observation) -> KeptEvents:
+    kept = KeptEvents()
     samples = ObservedSamples(kept, INTERVAL_MS)
     for seen in refreshes:
         samples.on_observation(seen)
@@ -73,7 +72,7 @@ def test_nothing_is_reported_of_what_a_refresh_does_not_show_or_another_process_
 
 
 def test_a_group_that_is_gone_begins_anew() -> None:
-    kept = Kept()
+    kept = KeptEvents()
     samples = ObservedSamples(kept, INTERVAL_MS)
     samples.on_observation(refresh(0, [0] * 4, [9] * 4))
     samples.on_gone("g")

@@ -14,8 +14,8 @@ from bellwether_kafka.coordinator.kafka import LoginError
 from bellwether_kafka.coordinator.kafka.tokens import TokenError
 from bellwether_kafka.coordinator.settings import EventSettings
 from bellwether_kafka.coordinator.telemetry import EventPublisher, publish
+from tests.kit.brokers import EmbeddedCluster
 from tests.patience import PATIENCE
-from tests.support.embedded_brokers import EmbeddedCluster
 
 NOBODY_LISTENS = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
 RECORD = {

@@ -13,8 +13,8 @@ from bellwether_kafka.coordinator.kafka import TransportError
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.telemetry import Followed, Sampler
 from bellwether_kafka.coordinator.telemetry.samples import TrafficSample, lag_entries, traffic, traffic_entries
-from tests.support.published import Kept
-from tests.support.silent_brokers import FOLLOWER, LEADER, SILENT, AdminOfBrokers, AnsweringBrokers, Sizes
+from tests.kit.brokers import FOLLOWER, LEADER, SILENT, AdminOfBrokers, AnsweringBrokers, Sizes
+from tests.kit.plans import KeptEvents
 
 UNKNOWN = -1
 
@@ -72,7 +72,7 @@ def test_traffic_names_reader_and_racks() -> None:
 
 
 def test_traffic_needs_two_refreshes_at_the_same_partitions() -> None:
-    kept = Kept()
+    kept = KeptEvents()
     sampler = Sampler(kept)
     sampler.publish(FOLLOWED, refresh(1, [0] * 3, [1] * 3, [0] * 3, [1] * 3))
     sampler.publish(FOLLOWED, refresh(2, [0] * 3, [2] * 3, [0] * 3, [2] * 3))
@@ -93,7 +93,7 @@ def test_traffic_needs_two_refreshes_at_the_same_partitions() -> None:
 async def sizes_from(*answers: Sizes | TransportError, down: Collection[int] = ()) -> Sizes:
     transport, admin = AnsweringBrokers(*answers), cast("Any", AdminOfBrokers(len(answers), down=down))
     try:
-        return dict(await Sampler(Kept())._sizes({"t": 2}, transport, admin))
+        return dict(await Sampler(KeptEvents())._sizes({"t": 2}, transport, admin))
     finally:
         await transport.close()
 

@@ -19,10 +19,10 @@ from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry import WeightReader, weight_reader
 from bellwether_kafka.coordinator.telemetry.weight_reader import key_of
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.plans import SCHEMAS, WEIGHED_AT_MS, weight_record
 from tests.paths import DOCS
 from tests.patience import PATIENCE
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.weight_records import NOW_MS, SCHEMAS, record
 
 FIND_COORDINATOR, GROUP_AUTHORIZATION_FAILED = 10, 30
 PUBLISHED = DOCS / "reference" / "schemas"
@@ -31,7 +31,7 @@ PUBLISHED = DOCS / "reference" / "schemas"
 def reader(age_ms_max: int = 1_000) -> WeightReader:
     properties = {"bootstrap.servers": "127.0.0.1:1"}
     return WeightReader(
-        properties, WeightSettings(topic="weights", age_ms_max=age_ms_max), wall_clock=lambda: NOW_MS / 1000
+        properties, WeightSettings(topic="weights", age_ms_max=age_ms_max), wall_clock=lambda: WEIGHED_AT_MS / 1000
     )
 
 
@@ -45,9 +45,9 @@ def until(condition: Callable[[], bool]) -> None:
 def test_the_last_word_on_a_partition_counts_and_a_tombstone_ends_it() -> None:
     weights = reader()
     first, second = TopicPartition("a-b", 1), TopicPartition("t", 2)
-    weights.take(key_of(first), record(first, 5.0))
-    weights.take(key_of(first), record(first, 7.0))
-    weights.take(key_of(second), record(second, 1.0))
+    weights.take(key_of(first), weight_record(first, 5.0))
+    weights.take(key_of(first), weight_record(first, 7.0))
+    weights.take(key_of(second), weight_record(second, 1.0))
     assert dict(weights.usable().of) == {first: 7.0, second: 1.0}
     weights.take(key_of(first), None)
     weights.take(b"\xff", None)
@@ -57,19 +57,21 @@ def test_the_last_word_on_a_partition_counts_and_a_tombstone_ends_it() -> None:
 @pytest.mark.parametrize("text", [None, b"", b"many", b"\xff", b"nan", b"inf", b"-1"])
 def test_the_error_of_a_weight_is_in_a_header_and_need_not_be(text: bytes | None) -> None:
     weights, first, second = reader(), TopicPartition("t", 0), TopicPartition("t", 1)
-    weights.take(key_of(first), record(first, 5.0), [("other", b"2"), ("standard-error", b"0.25")])
-    weights.take(key_of(second), record(second, 7.0), [("standard-error", text)])
+    weights.take(key_of(first), weight_record(first, 5.0), [("other", b"2"), ("standard-error", b"0.25")])
+    weights.take(key_of(second), weight_record(second, 7.0), [("standard-error", text)])
     assert dict(weights.usable().of) == {first: 5.0, second: 7.0}
     assert dict(weights.usable().errors) == {first: 0.25}
-    weights.take(key_of(first), record(first, 5.0))
+    weights.take(key_of(first), weight_record(first, 5.0))
     assert not weights.usable().errors, "a later record has none"
 
 
 def test_weights_age_out_and_absurd_ones_are_not_used() -> None:
     weights = reader(age_ms_max=1_000)
-    for p, (value, at_ms) in enumerate([(1.0, NOW_MS - 2_000), (-1.0, NOW_MS), (1.0, NOW_MS + 10**7), (2.0, NOW_MS)]):
+    for p, (value, at_ms) in enumerate(
+        [(1.0, WEIGHED_AT_MS - 2_000), (-1.0, WEIGHED_AT_MS), (1.0, WEIGHED_AT_MS + 10**7), (2.0, WEIGHED_AT_MS)]
+    ):
         partition = TopicPartition("t", p)
-        weights.take(key_of(partition), record(partition, value, at_ms))
+        weights.take(key_of(partition), weight_record(partition, value, at_ms))
     assert dict(weights.usable().of) == {TopicPartition("t", 3): 2.0}
     shown = weights.describe()
     assert (shown["known"], shown["used"]) == (4, 1)
@@ -81,10 +83,10 @@ def test_a_refusal_is_logged_when_it_begins_and_when_it_ends() -> None:
     weights, partition = reader(age_ms_max=1_000), TopicPartition("t", 0)
     with capture_logs() as logs:
         weights.usable()
-        weights.take(key_of(partition), record(partition, 1.0, NOW_MS - 2_000))
+        weights.take(key_of(partition), weight_record(partition, 1.0, WEIGHED_AT_MS - 2_000))
         weights.usable()
         weights.usable()
-        weights.take(key_of(partition), record(partition, 1.0, NOW_MS))
+        weights.take(key_of(partition), weight_record(partition, 1.0, WEIGHED_AT_MS))
         weights.usable()
     assert [(line["event"], line["log_level"]) for line in logs] == [
         ("weights_refused", "warning"),
@@ -96,7 +98,7 @@ def test_what_is_clamped_is_reported_for_the_topics_that_a_group_reads() -> None
     weights = reader()
     sizes = {TopicPartition("t", p): size for p, size in enumerate([100.0, 100.0, 0.0, 10.0**9])}
     for partition, size in {**sizes, TopicPartition("other", 0): 5.0}.items():
-        weights.take(key_of(partition), record(partition, size, NOW_MS - 500))
+        weights.take(key_of(partition), weight_record(partition, size, WEIGHED_AT_MS - 500))
     shown = weights.describe(topics={"t"})
     assert (shown["known"], shown["used"], shown["clamped"]) == (4, 4, 2)
     lines = weights_in_words({**shown, "refused": {"old": 3}})
@@ -108,7 +110,7 @@ def test_what_is_clamped_is_reported_for_the_topics_that_a_group_reads() -> None
 def test_records_that_are_no_weights_are_counted_by_reason() -> None:
     weights = reader()
     partition = TopicPartition("t", 0)
-    good = record(partition, 1.0)
+    good = weight_record(partition, 1.0)
     weights.take(b"t-0", b"junk")
     weights.take(b"t-0", good[:-1])
     weights.take(b"t-1", good)
@@ -215,7 +217,7 @@ def test_weights_are_sorted_by_the_thread_that_reads_them_and_not_for_each_plan(
         read.start()
         producer = Producer({"bootstrap.servers": brokers.bootstrap})
         for rate in (5.0, 7.0):
-            producer.produce("weights", record(partition, rate, int(time.time() * 1000)), key_of(partition))
+            producer.produce("weights", weight_record(partition, rate, int(time.time() * 1000)), key_of(partition))
             producer.flush(30)
             until(lambda rate=rate: read.usable().of == {partition: rate})  # type: ignore[misc]  # default
         assert read.usable() is read.usable()
@@ -225,7 +227,7 @@ def test_weights_are_sorted_by_the_thread_that_reads_them_and_not_for_each_plan(
 def test_what_was_sorted_by_a_thread_that_is_silent_is_sorted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     weights, partition = reader(), TopicPartition("t", 1)
     weights._sort_again(changed=True)
-    weights.take(key_of(partition), record(partition, 5.0))
+    weights.take(key_of(partition), weight_record(partition, 5.0))
     assert not weights.usable().of
     monkeypatch.setattr(weight_reader, "SORTED_S_MAX", 0.0)
     assert weights.usable().of == {partition: 5.0}

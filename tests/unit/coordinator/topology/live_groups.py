@@ -5,7 +5,7 @@ from typing import Any
 from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Topology
 from bellwether_kafka.coordinator.topology import Learned, TopologyKeeper
-from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, A, B, Thread, group, led
+from tests.kit.streams import SHOP, SHOP_COUNTS, A, B, Thread, group, led
 
 
 def shown() -> tuple[AssignedMember, ...]:

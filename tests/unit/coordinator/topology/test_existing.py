@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigSource
 
 from bellwether_kafka.coordinator.topology import topic_configs, with_existing
-from tests.unit.assignors.streams.world import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS
+from tests.kit.streams import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS
 
 COMPACT = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
 

@@ -16,8 +16,7 @@ from bellwether_kafka.coordinator.topology.internal_topics import (
     TopicPlan,
     plan_internal_topics,
 )
-from tests.support.topologies import SHOP_TEXT, exported, read_topology
-from tests.unit.assignors.streams.world import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS
+from tests.kit.streams import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS, SHOP_TEXT, exported, read_topology
 
 WINDOWED = (("cleanup.policy", "compact,delete"), ("retention.ms", "90000000"))
 

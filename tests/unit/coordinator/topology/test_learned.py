@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.topology import Learned
 from bellwether_kafka.protocol.messages import SubscriptionInfo
 from bellwether_kafka.protocol.primitives import TaskId
-from tests.unit.assignors.streams.world import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS, Thread, group, led
+from tests.kit.streams import CHANGELOG, REPARTITION, SHOP, SHOP_COUNTS, Thread, group, led
 from tests.unit.coordinator.topology.live_groups import live
 
 

@@ -10,8 +10,8 @@ from bellwether_kafka.assignors.shared import AssignedMember, LongArray
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
 from bellwether_kafka.coordinator.topology import Learned
 from bellwether_kafka.coordinator.topology.given_topology import contradiction
+from tests.kit.streams import Thread
 from tests.unit.assignors.streams.restoring import RestoringApplication
-from tests.unit.assignors.streams.world import Thread
 from tests.unit.coordinator.topology.live_groups import live
 
 Lengths = dict[str, LongArray]

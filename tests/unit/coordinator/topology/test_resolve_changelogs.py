@@ -16,9 +16,9 @@ from bellwether_kafka.coordinator.membership import Decide
 from bellwether_kafka.coordinator.topology import settle
 from bellwether_kafka.coordinator.topology.resolve_changelogs import Settled
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.streams.world import CHANGELOG, SHOP, SHOP_COUNTS, Thread, group, led
-from tests.unit.coordinator.planning.applications import App, Log, TopologySource
+from tests.kit.applications import App, Log, TopologySource
+from tests.kit.consumers import cluster_of
+from tests.kit.streams import CHANGELOG, SHOP, SHOP_COUNTS, Thread, group, led
 
 OPEN = replace(
     SHOP,

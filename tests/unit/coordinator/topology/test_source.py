@@ -28,9 +28,8 @@ from bellwether_kafka.coordinator.topology import (
 )
 from bellwether_kafka.coordinator.topology.changelog_search import NOTHING
 from bellwether_kafka.coordinator.topology.given_topology import contradiction
-from tests.support.topologies import exported
-from tests.unit.assignors.streams.world import CHANGELOG, SHOP, SHOP_COUNTS
-from tests.unit.coordinator.planning.applications import Cluster
+from tests.kit.applications import Cluster
+from tests.kit.streams import CHANGELOG, SHOP, SHOP_COUNTS, exported
 from tests.unit.coordinator.topology.live_groups import keeper, shown
 
 RETRY_S = 30.0

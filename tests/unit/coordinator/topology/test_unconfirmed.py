@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.observation.observer import ReadOnlyTopology
 from bellwether_kafka.coordinator.topology.given_topology import contradiction
-from tests.unit.assignors.streams.world import CHANGELOG, SHOP, A, B, Thread, group, led
+from tests.kit.streams import CHANGELOG, SHOP, A, B, Thread, group, led
 from tests.unit.coordinator.topology.live_groups import keeper, shown
 
 RETRY_S = 30.0

@@ -10,19 +10,19 @@ from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.topology import Mixture, sentences, upgrade, write_topology
 from bellwether_kafka.coordinator.topology.upgrade import TopologyChange
-from tests.support.commands import bellwether
-from tests.support.topologies import (
+from tests.kit.commands import bellwether
+from tests.kit.streams import (
     ANOTHER_TOPIC,
     FIRST,
     MORE_STORES,
     RENAMED,
     SECOND,
+    SHOP,
     SUMS,
     SWAPPED,
     TOTALS,
     with_parts,
 )
-from tests.unit.assignors.streams.world import SHOP
 
 REPARTITION = SHOP.repartition_topics[0]
 

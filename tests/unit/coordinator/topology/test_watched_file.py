@@ -16,8 +16,7 @@ from bellwether_kafka.coordinator.topology import (
     topology_of_application,
     write_topology,
 )
-from tests.support.topologies import MORE_STORES, RENAMED, SWAPPED
-from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS
+from tests.kit.streams import MORE_STORES, RENAMED, SHOP, SHOP_COUNTS, SWAPPED
 from tests.unit.coordinator.topology.live_groups import shown
 
 UNCONFIRMED = "no group of a member that leads has shown yet that the application has this topology"

@@ -18,9 +18,8 @@ from bellwether_kafka.coordinator.planning import (
 )
 from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.led_application import A, B, Led, run
-from tests.unit.assignors.streams.world import sent
-from tests.unit.coordinator.planning.applications import App
+from tests.kit.applications import A, App, B, Led, run
+from tests.kit.streams import sent
 
 LOAD_INTERVAL_MAX_S = 3600.0
 LOAD_INTERVAL_S = 60.0

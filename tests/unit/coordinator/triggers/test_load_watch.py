@@ -16,25 +16,24 @@ from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Sour
 from bellwether_kafka.coordinator.triggers import LoadWatch
 from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move, would_move
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.loaded_group import EVEN, POLICY, decided, heavy_on_one
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
-from tests.unit.assignors.streams.world import NOW_MS, SHOP_COUNTS, Thread, group, led, sent
+from tests.kit.consumers import BY_LOAD, EVEN_LOADS, LiveMember, decided_by_load, heavy_on_one, live_group
+from tests.kit.streams import NOW_MS, SHOP_COUNTS, Thread, group, led, sent
 
 SOURCES = "orders", "shop-by-user-repartition"  # of the subtopologies 0 and 1
 
 
 async def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
-    decision = decided()
-    weights = {"now": EVEN}
+    decision = decided_by_load()
+    weights = {"now": EVEN_LOADS}
     asked: list[tuple[str, str]] = []
-    watch = LoadWatch(lambda _: weights["now"], {"group": POLICY}, lambda *why: asked.append(why))
+    watch = LoadWatch(lambda _: weights["now"], {"group": BY_LOAD}, lambda *why: asked.append(why))
     watch.on_consumer_decision(
         PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t",)), Timings(0, 0, 0))
     )
     await watch.refresh()
     assert asked == []
     weights["now"] = heavy_on_one(decision)
-    moved = would_move(decision, POLICY, weights["now"])
+    moved = would_move(decision, BY_LOAD, weights["now"])
     await watch.refresh()
     await watch.refresh()
     assert asked == [("group", f"the load of members is uneven, {moved} partitions would move")]
@@ -49,12 +48,12 @@ class Watched:
     """A watch over one group whose load stays uneven. `asked_at` are the times of its requests."""
 
     def __init__(self) -> None:
-        self.decision, self.now_s = decided(), 0.0
+        self.decision, self.now_s = decided_by_load(), 0.0
         self.asked_at: list[float] = []
         weights = heavy_on_one(self.decision)
         self.watch = LoadWatch(
             lambda _: weights,
-            {"group": POLICY},
+            {"group": BY_LOAD},
             lambda *_: self.asked_at.append(self.now_s),
             clock=lambda: self.now_s,
         )
@@ -98,14 +97,14 @@ def test_a_request_without_a_rebalance_is_repeated_after_the_same_pause() -> Non
 
 
 async def test_a_group_whose_weights_cannot_be_read_does_not_stop_the_others() -> None:
-    decision, asked = decided(), []
+    decision, asked = decided_by_load(), []
 
     def weights(group: str) -> Weights:
         if group == "broken":
             raise OSError("no such topic")
         return heavy_on_one(decision)
 
-    watch = LoadWatch(weights, {"broken": POLICY, "group": POLICY}, lambda group, _: asked.append(group))
+    watch = LoadWatch(weights, {"broken": BY_LOAD, "group": BY_LOAD}, lambda group, _: asked.append(group))
     broken = replace(decision, raw=replace(decision.raw, group_id="broken"))
     for each in (broken, decision):
         watch.on_consumer_decision(planned(each))
@@ -126,32 +125,32 @@ def test_orders_that_are_in_force_are_no_uneven_load(rule: Rule) -> None:
     """Without regard to them a plan each minute would give a member what they take from it again."""
     members = [LiveMember(name, ("t",)) for name in "abc"]
     cluster = ClusterView.of({"t": [[None]] * 8})
-    policy = POLICY.with_weights(EVEN).with_rules((rule,))
+    policy = BY_LOAD.with_weights(EVEN_LOADS).with_rules((rule,))
     decision = decide(live_group(members, 1, "range"), cluster, Memory.empty(), policy, now_ms=0)
-    assert would_move(decision, POLICY, EVEN, (rule,)) == 0
+    assert would_move(decision, BY_LOAD, EVEN_LOADS, (rule,)) == 0
     busy = Weights(
         {TopicPartition("t", p): 100.0 if owner == 1 else 10.0 for p, owner in enumerate(decision.plan.owner)}
     )
-    assert would_move(decision, POLICY, busy, (rule,)) > 0, "b has most of the load, and others may have some of it"
+    assert would_move(decision, BY_LOAD, busy, (rule,)) > 0, "b has most of the load, and others may have some of it"
 
 
 def test_it_would_move_no_more_than_the_limit_after_the_first_rebalance() -> None:
     members = [LiveMember(f"m{i}", ("t",)) for i in range(6)]
     cluster = ClusterView.of({"t": [[None]] * 60})
-    decision = decide(live_group(members, 1, "range"), cluster, Memory.empty(), POLICY, now_ms=0)
+    decision = decide(live_group(members, 1, "range"), cluster, Memory.empty(), BY_LOAD, now_ms=0)
     skewed = Weights({TopicPartition("t", p): 1000.0 / (1 + p) for p in range(60)})
-    assert 0 < would_move(decision, POLICY, skewed) <= POLICY.load.rules.limit(60)
+    assert 0 < would_move(decision, BY_LOAD, skewed) <= BY_LOAD.load.rules.limit(60)
 
 
 @pytest.mark.parametrize("partitions_left", [0, 3], ids=["none", "too few"])
 def test_weights_that_are_not_known_any_more_move_nothing(partitions_left: int) -> None:
     """As after an outage of the pipeline, or just after the clock was set. The first plan balanced unequal weights."""
     skewed = Weights({TopicPartition("t", p): 100.0 if p == 0 else 10.0 for p in range(8)})
-    decision = decided(POLICY.with_weights(skewed))
+    decision = decided_by_load(BY_LOAD.with_weights(skewed))
     counts = np.bincount(decision.plan.owner).tolist()
     assert counts != [4, 4], "by counts others would have the partitions"
     lost = Weights(dict(list(skewed.of.items())[:partitions_left]))
-    assert would_move(decision, POLICY, lost) == 0
+    assert would_move(decision, BY_LOAD, lost) == 0
 
 
 class Shop:

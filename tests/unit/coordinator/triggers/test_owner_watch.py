@@ -14,8 +14,8 @@ from bellwether_kafka.coordinator.membership import (
 )
 from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics
 from bellwether_kafka.coordinator.triggers import OwnerWatch
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
-from tests.unit.coordinator.membership.playbook import ME, Play
+from tests.kit.consumers import LiveMember, live_group
+from tests.kit.membership import ME, Play
 from tests.unit.coordinator.triggers.work.members import member
 
 SETTLED_MS = 15_000

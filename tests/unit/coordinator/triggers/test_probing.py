@@ -6,7 +6,7 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.coordinator.triggers import ProbingFacts
 from bellwether_kafka.coordinator.triggers.probing import Prober, ReportedCopy
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
-from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.kit.streams import NOW_MS, Thread, group, led
 
 EARLY_MAX = 4
 EXPECTED = "probe: see which processes have come back, or still run"

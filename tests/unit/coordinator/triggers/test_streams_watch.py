@@ -21,10 +21,9 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.telemetry import logs
 from bellwether_kafka.coordinator.topology import TopicCreationError
 from bellwether_kafka.coordinator.triggers import StreamsWatch
-from tests.support.led_application import A, B, Led, run
-from tests.unit.assignors.streams.world import SHOP_COUNTS, Thread, always, placed
-from tests.unit.coordinator.membership.playbook import ME, Play, member
-from tests.unit.coordinator.planning.applications import App, Cluster, Log, TopologySource
+from tests.kit.applications import A, App, B, Cluster, Led, Log, TopologySource, run
+from tests.kit.membership import ME, Play, member
+from tests.kit.streams import SHOP_COUNTS, Thread, always, placed
 
 ENDS_INTERVAL_S = 30.0
 

@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.web import GroupNow, GroupStatus, Present, Row
 from bellwether_kafka.coordinator.web.trends import Curve
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.lags import group_lag, sample
+from tests.kit.observed import group_lag, sample
 
 POINTS = 68
 STEP_MS_MAX = 320_000

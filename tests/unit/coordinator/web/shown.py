@@ -25,12 +25,11 @@ from bellwether_kafka.coordinator.web import (
 from bellwether_kafka.coordinator.web.led_lags import Lags, with_lags
 from bellwether_kafka.coordinator.web.status import RoleStatus
 from bellwether_kafka.coordinator.web.trends import Curve
-from tests.support.decided_groups import decided, member, planned, tasks
-from tests.support.lags import group_lag, sample
-from tests.support.observed_groups import SKEWED, observed_group
-from tests.support.observed_groups import member as member_of
-from tests.support.reported_application import ONE_STANDBY
-from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.kit.applications import ONE_STANDBY
+from tests.kit.observed import SKEWED, group_lag, observed_group, sample
+from tests.kit.observed import member as member_of
+from tests.kit.plans import decided, member, planned, tasks
+from tests.kit.streams import NOW_MS, Thread, group, led
 
 EVIL = "<img src=x onerror=document.title='hacked'>"
 LONG = "a-team-with-a-very-long-name." * 5 + "/orders?x=1#y"

@@ -6,7 +6,7 @@ from http import HTTPStatus
 import pytest
 
 from bellwether_kafka.coordinator.web import Web
-from tests.support.documented import SCHEMAS, undocumented
+from tests.kit.commands import SCHEMAS, undocumented
 from tests.unit.coordinator.web.shown import OBSERVED, application
 
 SCHEMA_OF_PATH = {

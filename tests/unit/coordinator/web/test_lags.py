@@ -16,13 +16,12 @@ from bellwether_kafka.coordinator.web import LagWatch, LedRebalances, Picture, l
 from bellwether_kafka.coordinator.web.led_lags import Lags, lags_of_items, owners_of, with_lags
 from bellwether_kafka.coordinator.web.picture import rebalance_picture
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.applications import ONE_STANDBY
+from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport
+from tests.kit.observed import group_lag, sample
+from tests.kit.plans import decided, member, planned, tasks
+from tests.kit.streams import Thread, group, led
 from tests.patience import PATIENCE
-from tests.support.decided_groups import decided, member, planned, tasks
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.embedded_transport import EmbeddedTransport
-from tests.support.lags import group_lag, sample
-from tests.support.reported_application import ONE_STANDBY
-from tests.unit.assignors.streams.world import Thread, group, led
 
 OLD_S = 60.0
 

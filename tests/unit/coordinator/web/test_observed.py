@@ -10,7 +10,7 @@ import pytest
 from bellwether_kafka.coordinator.membership import DescribedMember
 from bellwether_kafka.coordinator.observation import SeenRebalance
 from bellwether_kafka.coordinator.web import Present, observed, present
-from tests.support.observed_groups import RACKLESS, SKEWED, member, observed_application, observed_group
+from tests.kit.observed import RACKLESS, SKEWED, member, observed_application, observed_group
 
 
 def items(page: Present) -> dict[str, tuple[str, str, int | None]]:

@@ -5,9 +5,9 @@ from dataclasses import asdict
 
 from bellwether_kafka.coordinator.web import LedRebalances, Picture, picture
 from bellwether_kafka.coordinator.web.picture import rebalance_picture
-from tests.support.decided_groups import decided, member, planned, tasks
-from tests.support.reported_application import ONE_STANDBY
-from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.kit.applications import ONE_STANDBY
+from tests.kit.plans import decided, member, planned, tasks
+from tests.kit.streams import NOW_MS, Thread, group, led
 
 LINES_MAX = 200
 

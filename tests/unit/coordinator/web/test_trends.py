@@ -7,8 +7,7 @@ import pytest
 
 from bellwether_kafka.coordinator.web import LagTrends
 from bellwether_kafka.coordinator.web.trends import Trend
-from tests.support.lags import group_lag, sample
-from tests.support.observed_groups import SKEWED
+from tests.kit.observed import SKEWED, group_lag, sample
 
 POINTS = 68
 STEP_MS_MAX = 320_000

@@ -10,8 +10,8 @@ from bellwether_kafka.assignors.consumer import PartitionPlan
 from bellwether_kafka.assignors.shared import ClusterView, Decision
 from bellwether_kafka.coordinator.cli.output import ranges
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.consumers import decided_group
 from tests.lab.demo.decision_panel import Caption, decision_panel, partitions
-from tests.support.consumer_plans import decided
 
 
 def drawn(previous: Decision[PartitionPlan] | None, decision: Decision[PartitionPlan], width: int = 100) -> str:
@@ -37,7 +37,7 @@ def test_partitions_are_grouped_by_topic() -> None:
 def test_the_table_shows_before_after_and_change() -> None:
     owned = {"a": (TopicPartition("orders", 0), TopicPartition("orders", 1))}
     members = {"a": ("orders",), "b": ("orders",)}
-    text = drawn(None, decided(members, {"orders": 2}, protocol="cooperative-sticky", owned=owned))
+    text = drawn(None, decided_group(members, {"orders": 2}, protocol="cooperative-sticky", owned=owned))
     row = next(line for line in text.splitlines() if "<a>" in line)
     assert "orders 0-1" in row
     assert "- orders 1" in row
@@ -47,8 +47,8 @@ def test_the_table_shows_before_after_and_change() -> None:
 
 
 def test_a_member_that_is_gone_is_shown_with_what_it_had() -> None:
-    before = decided({"a": ("orders",), "b": ("orders",)}, {"orders": 2})
-    text = drawn(before, decided({"a": ("orders",)}, {"orders": 2}))
+    before = decided_group({"a": ("orders",), "b": ("orders",)}, {"orders": 2})
+    text = drawn(before, decided_group({"a": ("orders",)}, {"orders": 2}))
     row = next(line for line in text.splitlines() if "<b>" in line and "gone" in line)
     assert "- orders 1" in row
     assert "why   <b> left or died" in text
@@ -56,12 +56,12 @@ def test_a_member_that_is_gone_is_shown_with_what_it_had() -> None:
 
 def test_warnings_are_shown() -> None:
     assert "does not exist, so no member gets it: topic nowhere" in drawn(
-        None, decided({"a": ("nowhere",)}, {"orders": 1})
+        None, decided_group({"a": ("nowhere",)}, {"orders": 1})
     )
 
 
 @pytest.mark.parametrize("width", [60, 100, 200])
 def test_it_fits_the_width(width: int) -> None:
     members = {f"a-member-with-a-rather-long-name-{i}": ("orders", "payments") for i in range(12)}
-    text = drawn(None, decided(members, {"orders": 50, "payments": 40}), width)
+    text = drawn(None, decided_group(members, {"orders": 50, "payments": 40}), width)
     assert max(map(len, text.splitlines())) <= width

@@ -9,8 +9,8 @@ from rich.console import Console
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
 from bellwether_kafka.assignors.shared import ClusterView, Decision, Memory, Weights
 from bellwether_kafka.protocol.primitives import TopicPartition
+from tests.kit.consumers import LiveMember, live_group
 from tests.lab.demo.repair_picture import Repair, readings, repair_picture, svg
-from tests.unit.assignors.consumer.wire import LiveMember, live_group
 
 RACKS = ("az1", "az2", "az3")
 HOT = Weights({TopicPartition("t", p): 70.0 if p == 0 else 10.0 for p in range(6)})

@@ -12,7 +12,7 @@ from bellwether_kafka.protocol.messages import (
     SubscriptionInfo,
 )
 from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId, TopicPartition
-from tests.unit.assignors.consumer.wire import subscription
+from tests.kit.consumers import subscription
 
 GOOD = [subscription(3, ["orders", f"t{i}"], b"user data", [("orders", i)], 4, "az1") for i in range(40)]
 BAD_RACK = subscription(3, ["orders"], None, (), 4, "RACK").replace(b"RACK", b"\xff\xfe\xfd\xfc")

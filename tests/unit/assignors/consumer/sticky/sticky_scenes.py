@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.shared import (
     MemberView,
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.consumer.scenes import claimed_by, cluster_of
+from tests.kit.consumers import claimed_by, cluster_of
 
 
 @dataclass(frozen=True, slots=True)

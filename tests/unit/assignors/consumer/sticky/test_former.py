@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.consumer.derived import current_owner, former_ow
 from bellwether_kafka.assignors.consumer.sticky import former
 from bellwether_kafka.assignors.consumer.sticky.former import give_back
 from bellwether_kafka.assignors.shared import NOBODY
-from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.kit.consumers import cluster_of
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Who, decide, group_of
 
 SIX = "t-0 t-1 t-2 t-3 t-4 t-5"

@@ -6,7 +6,7 @@ import pytest
 from bellwether_kafka.assignors.consumer.derived import compare, components, current_owner, rack_matters
 from bellwether_kafka.assignors.consumer.sticky.filling import ClassCounts, level_rows, shares
 from bellwether_kafka.assignors.shared import NOBODY
-from tests.unit.assignors.consumer.scenes import cluster_of, racked
+from tests.kit.consumers import cluster_of, racked
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Who, group_of
 
 UNCLAIMED = -2

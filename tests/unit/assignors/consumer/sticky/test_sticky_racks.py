@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.consumer import score
 from bellwether_kafka.assignors.consumer.sticky import exchange, general, place
 from bellwether_kafka.assignors.consumer.sticky.constrained import rack_quotas
 from bellwether_kafka.assignors.shared import ClusterView
-from tests.unit.assignors.consumer.scenes import rack_mismatches, racked
+from tests.kit.consumers import rack_mismatches, racked
 from tests.unit.assignors.consumer.sticky.sticky_scenes import Outcome, Who, check, decide, group_of
 
 TOPICS = {"t1": 6, "t2": 7, "t3": 2}

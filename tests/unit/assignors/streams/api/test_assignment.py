@@ -16,7 +16,8 @@ from bellwether_kafka.assignors.streams.api import (
 from bellwether_kafka.assignors.streams.api.validation import MalformedAssignmentError
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.protocol.primitives import TaskId
-from tests.unit.assignors.streams import scenes
+from tests.kit import streams_views
+from tests.kit.streams import placed
 from tests.unit.assignors.streams.api.api_scenes import (
     Application,
     Process,
@@ -27,7 +28,6 @@ from tests.unit.assignors.streams.api.api_scenes import (
     to_plan,
     validate_task_assignment,
 )
-from tests.unit.assignors.streams.world import placed
 
 APP = Application(stateful=(2,), stateless=(1,))
 PAIR = (Process(1), Process(2))
@@ -175,7 +175,7 @@ def test_a_valid_assignment_becomes_a_plan_and_back() -> None:
 
 
 def test_a_task_without_owner_is_in_no_assignment() -> None:
-    view = scenes.Application([(2, None)], [scenes.Instance(scenes.process_id(1))]).view()
+    view = streams_views.Application([(2, None)], [streams_views.Instance(streams_views.process_id(1))]).view()
     state = from_view(view, AssignmentConfigs())
     (assigned,) = from_plan(state, placed([NOBODY, 0])).values()
     assert [str(task) for task in assigned.tasks] == ["0_1"]

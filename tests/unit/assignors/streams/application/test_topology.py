@@ -19,9 +19,8 @@ from bellwether_kafka.assignors.streams.application import (
     resized,
     wanted_offsets,
 )
-from tests.support.topologies import SHOP_TEXT
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.streams.world import SHOP, SHOP_COUNTS, ends_of
+from tests.kit.consumers import cluster_of
+from tests.kit.streams import SHOP, SHOP_COUNTS, SHOP_TEXT, ends_of
 
 REPARTITION, CHANGELOG = "shop-by-user-repartition", "shop-totals-changelog"
 

@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.protocol.primitives import TaskId
-from tests.unit.assignors.streams.world import NOW_MS, SHOP, Thread, ends_of, group, led, sent
+from tests.kit.streams import NOW_MS, SHOP, Thread, ends_of, group, led, sent
 
 COUNTS = {"orders": 6, "shop-by-user-repartition": 6, "shop-totals-changelog": 6}
 

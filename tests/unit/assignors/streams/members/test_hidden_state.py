@@ -11,8 +11,8 @@ from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
+from tests.kit.streams import SHOP, ends_of, led
 from tests.unit.assignors.streams.members.hidden_stores import COUNTS, END, Scenario, configs
-from tests.unit.assignors.streams.world import SHOP, ends_of, led
 
 DIED_MS = 20_000
 REJOIN_MS = 500

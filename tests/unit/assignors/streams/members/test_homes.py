@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
-from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.kit.streams import NOW_MS, Thread, group, led
 
 WINDOW_MS = 60_000
 CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100)

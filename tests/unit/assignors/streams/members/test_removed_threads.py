@@ -7,8 +7,8 @@ import pytest
 from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.members import recall_streams
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
+from tests.kit.streams import Thread
 from tests.unit.assignors.streams.members.hidden_stores import NEAR, Scenario
-from tests.unit.assignors.streams.world import Thread
 
 
 class TestRemovedThreads:

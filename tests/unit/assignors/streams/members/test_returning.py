@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from bellwether_kafka.protocol.messages import NEVER_MS
 from bellwether_kafka.protocol.primitives import TaskId
+from tests.kit.streams import Thread
 from tests.unit.assignors.streams.members.hidden_stores import END, Scenario
-from tests.unit.assignors.streams.world import Thread
 
 REJOIN_MS = 500
 RETURNING_MS = 5_000

@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.streams.application import (
 from bellwether_kafka.assignors.streams.placing import assign_high_availability, deal
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
 from bellwether_kafka.protocol.primitives import ProcessId
-from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, standbys
+from tests.kit.streams_views import Application, Instance, actives, process_id, standbys
 
 ALL_LAGS = AssignmentConfigs(acceptable_recovery_lag=100, max_warmup_replicas=2)
 

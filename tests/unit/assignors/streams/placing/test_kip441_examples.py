@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, AssignmentConfigs, StreamsPlan
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
-from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, standbys
+from tests.kit.streams_views import Application, Instance, actives, process_id, standbys
 
 END_SUM = 100_000
 LAGGING = 50_000

@@ -6,7 +6,7 @@ import pytest
 from bellwether_kafka.assignors.java import PrioritySet
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskLags
 from bellwether_kafka.assignors.streams.placing import Movements, Placement, movements
-from tests.unit.assignors.streams.scenes import Application, Instance, process_id
+from tests.kit.streams_views import Application, Instance, process_id
 
 END_SUM = 1000
 FAR = 500

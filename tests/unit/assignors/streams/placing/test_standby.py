@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.streams.placing import (
     tag_rule,
 )
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
-from tests.unit.assignors.streams.scenes import Application, Instance, process_id
+from tests.kit.streams_views import Application, Instance, process_id
 
 ZONES = ("zone",)
 BOTH = ("zone", "cluster")

@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, Assign
 from bellwether_kafka.assignors.streams.placing import StickyTask, assign_sticky
 from bellwether_kafka.assignors.streams.policies import assign_fallback_prior
 from bellwether_kafka.assignors.streams.sending import validate_plan
-from tests.unit.assignors.streams.scenes import Application, Instance, actives, process_id, random_application, standbys
+from tests.kit.streams_views import Application, Instance, actives, process_id, random_application, standbys
 
 NONE = AssignmentConfigs()
 ONE_STANDBY = AssignmentConfigs(num_standby_replicas=1)

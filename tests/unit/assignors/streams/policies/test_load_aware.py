@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.streams.policies import assign_streams
 from bellwether_kafka.assignors.streams.policies.load_aware import cores, task_weights
 from bellwether_kafka.assignors.streams.sending import validate_plan
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
+from tests.kit.streams_views import RACKS, Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(max_warmup_replicas=100)
 SIZES = [900.0, 800, 100, 100, 100, 100, 500, 400, 100, 100, 100, 100]

@@ -10,8 +10,8 @@ from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, Assign
 from bellwether_kafka.assignors.streams.placing import Evener
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_fallback_prior, assign_streams
 from bellwether_kafka.assignors.streams.policies.assign import UnknownPolicyError
+from tests.kit.streams_views import RACKS, Application, Instance, actives, process_id, random_process_id
 from tests.seeds import seeds
-from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, actives, process_id, random_process_id
 
 CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100)
 

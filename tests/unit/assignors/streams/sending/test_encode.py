@@ -27,8 +27,8 @@ from bellwether_kafka.assignors.streams.sending import (
 from bellwether_kafka.protocol.messages import NEVER_MS, AssignmentInfo, ConsumerProtocolAssignment
 from bellwether_kafka.protocol.messages.streams_assignment import ByHost
 from bellwether_kafka.protocol.primitives import HostInfo, TaskId, TopicPartition
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.streams.scenes import Application, Instance, process_id
+from tests.kit.consumers import cluster_of
+from tests.kit.streams_views import Application, Instance, process_id
 
 TOPOLOGY = Topology(
     "app",

@@ -20,8 +20,8 @@ from bellwether_kafka.assignors.streams.sending import (
 )
 from bellwether_kafka.protocol.messages import AssignmentInfo, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.assignors.streams.scenes import Application, Instance, process_id
-from tests.unit.assignors.streams.world import OWN, Thread, group, led
+from tests.kit.streams import OWN, Thread, group, led
+from tests.kit.streams_views import Application, Instance, process_id
 
 MAX_FINDINGS = 10
 

@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.streams import TaskPlan, stock
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.coordinator.web import picture_of
-from tests.unit.assignors.streams.world import Thread, always, group, led, placed
+from tests.kit.streams import Thread, always, group, led, placed
 
 A, B = Thread("a", 1), Thread("b", 2)
 

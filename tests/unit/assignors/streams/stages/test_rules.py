@@ -12,8 +12,8 @@ from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_strea
 from bellwether_kafka.assignors.streams.stages import StageConfigs, means
 from bellwether_kafka.assignors.streams.stages import rules as stage
 from bellwether_kafka.assignors.streams.stages.rules import allowed_by
+from tests.kit.streams_views import RACKS, Application, Instance, process_id, random_application
 from tests.seeds import seeds
-from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id, random_application
 
 ITEMS = (
     "*",

@@ -21,7 +21,7 @@ from bellwether_kafka.assignors.streams.stages.budget import MoveBudget, choose
 from bellwether_kafka.assignors.streams.stages.capacity import quotas
 from bellwether_kafka.assignors.streams.stages.chain import RackTraffic, TaskProblem, run
 from bellwether_kafka.assignors.streams.stages.rules import _named
-from tests.unit.assignors.streams.scenes import RACKS, Application, Instance, process_id
+from tests.kit.streams_views import RACKS, Application, Instance, process_id
 
 CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100)
 Shape = Sequence[tuple[int, int | None]]

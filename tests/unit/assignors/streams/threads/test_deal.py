@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, Stream
 from bellwether_kafka.assignors.streams.threads import assign_threads
 from bellwether_kafka.assignors.streams.threads.deal import _heap_order, deal_process
 from tests.differential.thread_problems import by_member
-from tests.unit.assignors.streams.scenes import Application, Instance, process_id
+from tests.kit.streams_views import Application, Instance, process_id
 
 NINE = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
 

@@ -8,8 +8,8 @@ import pytest
 from bellwether_kafka.assignors.shared import NOBODY, Ragged
 from bellwether_kafka.assignors.streams.application import StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.threads import spread
+from tests.kit.streams_views import Application, Instance, process_id
 from tests.seeds import seeds
-from tests.unit.assignors.streams.scenes import Application, Instance, process_id
 
 
 def view_of(capacities: list[int], running_on: list[int], stateful: int = 0) -> StreamsView:

@@ -7,7 +7,7 @@ from bellwether_kafka.assignors.streams import Assignors
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.policies import assign_fallback_prior, assign_streams
 from bellwether_kafka.assignors.streams.threads import spread
-from tests.unit.assignors.streams.world import Thread, group, led, tasks_text
+from tests.kit.streams import Thread, group, led, tasks_text
 
 STOCK = Assignors(assign_streams, assign_fallback_prior, spread)
 

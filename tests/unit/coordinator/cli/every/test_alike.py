@@ -11,8 +11,8 @@ from bellwether_kafka.coordinator.cli import EXIT_CODES, Exit, app
 from bellwether_kafka.coordinator.cli.lazy import EPILOG
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from tests.kit.commands import bellwether
 from tests.paths import DOCS
-from tests.support.commands import bellwether
 from tests.unit.coordinator.cli.every_command import ALL, NOT_PRINTING, TOPOLOGY
 
 RUNNER = CliRunner()

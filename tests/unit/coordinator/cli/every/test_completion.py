@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import bellwether
+from tests.kit.commands import bellwether
 
 pytestmark = pytest.mark.slow
 Shell = Callable[..., str]

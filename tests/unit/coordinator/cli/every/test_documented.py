@@ -8,7 +8,7 @@ from fastavro.utils import generate_many
 
 from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.replay import write_json_lines
-from tests.support.documented import SCHEMAS, check_answer, documents, undocumented
+from tests.kit.commands import SCHEMAS, check_answer, documents, undocumented
 from tests.unit.coordinator.cli.every_command import PRINTING
 
 VERSION = {"version": "0.2.0", "message": "bellwether 0.2.0"}

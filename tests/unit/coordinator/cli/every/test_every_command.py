@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from bellwether_kafka.coordinator import kafka
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.unit.coordinator.cli.described import GROUPS, Described
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import GROUPS, Described
 from tests.unit.coordinator.cli.every_command import ARGUMENTS, PRINTING, WITH_A_DOCUMENT, judge, printed, write_files
 
 

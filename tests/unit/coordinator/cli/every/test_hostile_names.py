@@ -10,9 +10,8 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMem
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.hostile_names import NAMES
-from tests.support.commands import bellwether
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.embedded_transport import EmbeddedTransport
+from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport
+from tests.kit.commands import bellwether
 from tests.unit.coordinator.cli.every_command import ARGUMENTS
 
 TOPICS = ("orders", "payments")

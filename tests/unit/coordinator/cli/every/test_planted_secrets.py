@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from tests.support.commands import bellwether
+from tests.kit.commands import bellwether
 from tests.unit.coordinator.cli.every_command import ARGUMENTS
 
 PLANTED = 'Pl4nt"ed\\Va/l&ue'

@@ -14,8 +14,8 @@ from bellwether_kafka.coordinator.cli.command_table import COMMANDS
 from bellwether_kafka.coordinator.cli.lazy import with_exit_codes
 from bellwether_kafka.coordinator.cli.output import Console, Table
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.support.commands import bellwether
-from tests.support.embedded_brokers import EmbeddedCluster
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import bellwether
 
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
 HELP_CPU_S = 0.3  # the machine may be busy, so what counts is the time that the process computes

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.cli import Exit
-from tests.support.commands import bellwether
+from tests.kit.commands import bellwether
 
 
 @pytest.mark.parametrize(

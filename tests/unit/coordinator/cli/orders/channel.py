@@ -20,10 +20,9 @@ from bellwether_kafka.coordinator.control import (
     local_processes,
 )
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
-from tests.support.commands import bellwether
-from tests.support.controlled import Group
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.support.embedded_transport import API_VERSION
+from tests.kit.brokers import API_VERSION, EmbeddedCluster
+from tests.kit.commands import bellwether
+from tests.kit.runtime import Group
 
 LIMIT_S = 30.0
 

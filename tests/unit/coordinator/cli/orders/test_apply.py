@@ -10,8 +10,8 @@ import pytest
 from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.control import NO_END_MS, AppliedPlan, Record
-from tests.support.embedded_brokers import EmbeddedCluster
-from tests.unit.coordinator.cli.described import Described
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import Described
 from tests.unit.coordinator.cli.every_command import STATE, plan_document
 from tests.unit.coordinator.cli.orders.channel import Channel
 

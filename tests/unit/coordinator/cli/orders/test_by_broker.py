@@ -10,7 +10,7 @@ from bellwether_kafka.coordinator.cli.options import settings_for
 from bellwether_kafka.coordinator.cli.orders.by_broker import unfollowed_by_broker
 from bellwether_kafka.coordinator.kafka import BrokerGroup, TransportError, UnreachableError
 from bellwether_kafka.coordinator.membership import Failure
-from tests.unit.coordinator.cli.described import CONVERTED
+from tests.kit.commands import CONVERTED
 
 GROUP = "converted"
 MISSING = BrokerGroup(GROUP, "consumer", 69)

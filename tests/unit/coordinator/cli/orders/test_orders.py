@@ -29,8 +29,8 @@ from bellwether_kafka.coordinator.control import (
 from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
-from tests.support.commands import bellwether
-from tests.support.embedded_brokers import EmbeddedCluster
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import bellwether
 from tests.unit.coordinator.cli.orders.channel import LIMIT_S, Channel, process_without_a_topic
 
 

@@ -12,10 +12,9 @@ from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.orders import follow, placement_orders, write
 from bellwether_kafka.coordinator.cli.orders.check import left_alone
 from bellwether_kafka.coordinator.control import Absence, PlacementKind, PlacementOrder, Stage, Until
-from tests.support.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
-from tests.support.uneven_group import FIRST, SECOND, Uneven
-from tests.unit.assignors.streams.world import Thread, group, led
-from tests.unit.coordinator.cli.described import Described
+from tests.kit.brokers import EmbeddedCluster, EmbeddedClusterError
+from tests.kit.commands import FIRST_ID, SECOND_ID, Described, Uneven
+from tests.kit.streams import Thread, group, led
 from tests.unit.coordinator.cli.orders.channel import Channel, placed
 
 
@@ -169,13 +168,13 @@ def short(brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Channel:
 @pytest.mark.embedded
 def test_an_order_holds_the_whole_id_of_a_member_that_was_named_in_short(short: Channel) -> None:
     given = json.loads(short.ordered("evacuate", "stable", "member:app-0b", "--force", "-o", "json").stdout)
-    assert given["order"]["where"] == f"member:{SECOND}"
+    assert given["order"]["where"] == f"member:{SECOND_ID}"
     withdrawn = json.loads(short.ordered("unpin", "stable", "member:app-0bc2", "-o", "json").stdout)
-    assert [order["where"] for order in withdrawn["withdrawn"]] == [f"member:{SECOND}"]
+    assert [order["where"] for order in withdrawn["withdrawn"]] == [f"member:{SECOND_ID}"]
 
 
 @pytest.mark.embedded
-@pytest.mark.parametrize("where", [f"member:{FIRST}", "member:app", "member:nobody", "rack:az1"])
+@pytest.mark.parametrize("where", [f"member:{FIRST_ID}", "member:app", "member:nobody", "rack:az1"])
 def test_a_place_that_leaders_know_or_nobody_does_is_ordered_as_it_is(where: str, short: Channel) -> None:
     given = json.loads(short.ordered("ban", "stable", "orders-2", where, "--force", "-o", "json").stdout)
     assert given["order"]["where"] == where
@@ -185,15 +184,15 @@ def test_a_place_that_leaders_know_or_nobody_does_is_ordered_as_it_is(where: str
 @pytest.mark.embedded
 def test_a_place_that_may_be_several_is_refused(short: Channel) -> None:
     refused = short.refused("pin", "stable", "orders-2", "member:app-0", "--force")
-    assert FIRST in refused
-    assert SECOND in refused
+    assert FIRST_ID in refused
+    assert SECOND_ID in refused
 
 
 @pytest.fixture
 def pinned(short: Channel) -> Iterator[Channel]:
     """`orders-0` is pinned to the first member, by an instance that leads the group."""
     short.heartbeat(leads=("stable",), policies={"stable": "rack-first"}, orders_for=("stable",))
-    short.ordered("pin", "stable", "orders-0", f"member:{FIRST}", "--reason", "one tenant")
+    short.ordered("pin", "stable", "orders-0", f"member:{FIRST_ID}", "--reason", "one tenant")
     yield short
     short.ordered("unpin", "stable", "--all")
 
@@ -206,18 +205,18 @@ def pinned(short: Channel) -> Iterator[Channel]:
 )
 def test_what_a_pin_forbids_names_the_pin_and_how_it_is_withdrawn(order: tuple[str, ...], pinned: Channel) -> None:
     """It said that no member may have orders-0 then, and nothing of the pin."""
-    refused = pinned.refused(*order, f"member:{FIRST}")
+    refused = pinned.refused(*order, f"member:{FIRST_ID}")
     assert "may have orders-0 then. " in refused
-    assert f"has ordered pin of orders-0, member:{FIRST} in 'stable' (one tenant)." in refused
+    assert f"has ordered pin of orders-0, member:{FIRST_ID} in 'stable' (one tenant)." in refused
     assert "Withdraw that first: 'bellwether unpin stable orders-0'. Nothing was ordered;" in refused
 
 
 @pytest.mark.embedded
 def test_an_order_that_replaces_another_says_which(pinned: Channel) -> None:
     """A second pin replaced the first without a word."""
-    said = pinned.ordered("pin", "stable", "orders-0", f"member:{SECOND}").stdout
+    said = pinned.ordered("pin", "stable", "orders-0", f"member:{SECOND_ID}").stdout
     assert "It replaces an order: " in said
-    assert f"has ordered pin of orders-0, member:{FIRST} in 'stable' (one tenant), until " in said
-    again = pinned.ordered("pin", "stable", "orders-0", f"member:{SECOND}", "--for", "2d").stdout
+    assert f"has ordered pin of orders-0, member:{FIRST_ID} in 'stable' (one tenant), until " in said
+    again = pinned.ordered("pin", "stable", "orders-0", f"member:{SECOND_ID}", "--for", "2d").stdout
     assert "replaces" not in again, "the same one for longer"
-    assert "replaces" not in pinned.ordered("pin", "stable", "orders-1", f"member:{SECOND}").stdout
+    assert "replaces" not in pinned.ordered("pin", "stable", "orders-1", f"member:{SECOND_ID}").stdout

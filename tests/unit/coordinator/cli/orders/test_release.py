@@ -14,8 +14,8 @@ from bellwether_kafka.coordinator.control import NO_END_MS
 from bellwether_kafka.coordinator.membership import CLIENT_ID
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.support.commands import bellwether
-from tests.support.controlled import Group
+from tests.kit.commands import bellwether
+from tests.kit.runtime import Group
 from tests.unit.coordinator.cli.orders.channel import LIMIT_S, process_without_a_topic
 
 SERVERS = f"release-{os.getpid()}.test:9092"  # other processes of this machine may run the same tests

@@ -29,9 +29,9 @@ from bellwether_kafka.coordinator.control import (
 )
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow
 from bellwether_kafka.coordinator.settings import Settings
-from tests.support.decided_groups import decided, member
-from tests.support.documented import undocumented
-from tests.unit.assignors.streams.world import Thread, group, led
+from tests.kit.commands import undocumented
+from tests.kit.plans import decided, member
+from tests.kit.streams import Thread, group, led
 
 OK, FAILS = (f"{sys.executable} -c 'import sys; sys.exit({code})' {{member}}" for code in (0, 3))
 

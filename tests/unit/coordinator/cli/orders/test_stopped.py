@@ -10,8 +10,8 @@ import pytest
 from bellwether_kafka.coordinator.cli.orders.stopped import members_of
 from bellwether_kafka.coordinator.control import InstanceHeartbeat, Stopped, decode, encode, lead_is_wanted
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
-from tests.support.commands import bellwether
-from tests.support.embedded_brokers import EmbeddedCluster
+from tests.kit.brokers import EmbeddedCluster
+from tests.kit.commands import bellwether
 
 PROCESS = "00112233-4455-6677-8899-aabbccddeeff"
 HEARTBEAT = InstanceHeartbeat("pod-1", claims=("shop",), at_ms=1_000)

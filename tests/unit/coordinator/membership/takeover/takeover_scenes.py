@@ -5,8 +5,7 @@ from itertools import islice
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import SizeLimit, State
-from tests.support.broker_tables import BrokerTable, spread_hash
-from tests.unit.coordinator.membership.playbook import DRY_RUN, Play, member
+from tests.kit.membership import DRY_RUN, BrokerTable, Play, member, spread_hash
 
 PACE_ID = "bellwether-measures-the-pace"  # under which no member has ever joined
 REQUIRED, UNKNOWN, FENCED, IN_PROGRESS = 79, 25, 82, 27

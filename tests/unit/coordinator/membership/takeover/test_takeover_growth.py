@@ -4,7 +4,7 @@ import pytest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import NotLeading, SizeLimit, State
-from tests.unit.coordinator.membership.playbook import DRY_RUN, Play
+from tests.kit.membership import DRY_RUN, Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     ALWAYS_FRONT,
     COOPERATIVE,

@@ -2,7 +2,7 @@
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import State
-from tests.unit.coordinator.membership.playbook import Play
+from tests.kit.membership import Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     COOPERATIVE,
     GOOD,

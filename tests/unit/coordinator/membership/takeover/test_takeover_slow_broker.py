@@ -5,7 +5,7 @@ import pytest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Forecasts, MembershipConfig, NotLeading, SizeLimit, State, tables
-from tests.unit.coordinator.membership.playbook import DRY_RUN, Play
+from tests.kit.membership import DRY_RUN, Play
 from tests.unit.coordinator.membership.takeover.takeover_scenes import (
     CROWD,
     PACE_ID,

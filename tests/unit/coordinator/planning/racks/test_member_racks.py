@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from bellwether_kafka.coordinator.membership import DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.planning.racks import MemberRacks
-from tests.support.racks import rack_rules
+from tests.kit.plans import rack_rules
 
 UUID = "0d6e1a3c-53a1-4a4f-9d3e-1b2c3d4e5f60"
 BY_CLIENT = rack_rules(client_ids={"orders-a*": "az1"})

@@ -7,7 +7,7 @@ import pytest
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules, RackSource
 from bellwether_kafka.coordinator.planning.racks import ConfiguredRack
 from bellwether_kafka.coordinator.settings import SettingsError
-from tests.support.racks import rack_rules
+from tests.kit.plans import rack_rules
 
 
 def rules(folder: Path) -> RackRules:

@@ -7,7 +7,7 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets
 from bellwether_kafka.coordinator.triggers.work.evidence import Doing, Evidence, Fact
 from bellwether_kafka.protocol.primitives import TaskId
-from tests.unit.assignors.streams.world import NOW_MS, SHOP, SHOP_COUNTS, Thread, ends_of, group, led
+from tests.kit.streams import NOW_MS, SHOP, SHOP_COUNTS, Thread, ends_of, group, led
 
 AGAIN_MS = 12_000
 HAD_MS = 5000

@@ -9,7 +9,7 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.triggers.work import NOTHING_COMMITTED
 from bellwether_kafka.coordinator.triggers.work.progress import Progress
 from bellwether_kafka.protocol.primitives import TaskId
-from tests.unit.assignors.streams.world import NOW_MS, Thread, group, led
+from tests.kit.streams import NOW_MS, Thread, group, led
 
 STALL_MS = 60_000
 A, B = Thread("a", 1), Thread("b", 2)

@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.streams.application import Subtopology, Topology
 from bellwether_kafka.coordinator.triggers.work import HandBack, Verdict, WorkWatch
 from bellwether_kafka.coordinator.triggers.work.verdict import Alert
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
-from tests.unit.assignors.streams.world import NOW_MS, SHOP, Thread, ends_of, group, led, sent
+from tests.kit.streams import NOW_MS, SHOP, Thread, ends_of, group, led, sent
 
 ASKED_MAX = 3
 

@@ -1,13 +1,16 @@
-"""Small Streams applications for tests: members that live through rebalances, and a placement that anybody can
-predict."""
+"""Small Streams applications for tests: members that live through rebalances, a placement that anybody can
+predict, and topology files from their text."""
 
+import hashlib
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
 from bellwether_kafka.assignors.shared import ClusterView, Decision, RawGroup, RawMember, Refusal
-from bellwether_kafka.assignors.streams import Assignors, TaskPlan, decide_streams
+from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, TaskPlan, decide_streams
 from bellwether_kafka.assignors.streams.application import (
     AssignmentConfigs,
     EndOffsets,
@@ -17,7 +20,8 @@ from bellwether_kafka.assignors.streams.application import (
     ThreadPlan,
     Topology,
 )
-from bellwether_kafka.assignors.streams.members import StreamsMemory
+from bellwether_kafka.assignors.streams.members import StreamsMemory, assignment_info
+from bellwether_kafka.coordinator.topology import load_topology
 from bellwether_kafka.protocol.messages import (
     LATEST_OFFSET,
     AssignmentInfo,
@@ -26,7 +30,7 @@ from bellwether_kafka.protocol.messages import (
     SubscriptionInfo,
 )
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition
-from tests.unit.assignors.consumer.scenes import cluster_of
+from tests.kit.consumers import cluster_of
 
 OWN = "bellwether-1"
 NOW_MS = 1_700_000_000_000
@@ -219,3 +223,126 @@ def tasks_text(decision: Decision[TaskPlan], member_id: str) -> str:
 
 A, B = TWO = Thread("a", 1), Thread("b", 2)
 CHANGELOG, REPARTITION = "shop-totals-changelog", "shop-by-user-repartition"
+
+
+# Tasks 0-3 have no state, 4-7 have 1,000 records each. Process 1 runs all of them.
+ALL_ON_1 = placed([0] * 8)
+CONFIGS = AssignmentConfigs(acceptable_recovery_lag=100, max_warmup_replicas=2)
+STATE = {(1, partition): -2 for partition in range(4)}
+
+
+def one_holds_all(policy: str = "streams-ha", **standbys: int) -> Decision[TaskPlan]:
+    """Process 2 has standbys of task 1_n at `t<n>` records."""
+    sums = {(1, int(name[1:])): position for name, position in standbys.items()}
+    threads = Thread("a", 1, sums=STATE), Thread("b", 2, sums=sums)
+    return led(group(*threads), assignors=always(ALL_ON_1), configs=CONFIGS, policy=policy)
+
+
+TWELVE_EACH = {"orders": 12, "shop-by-user-repartition": 12, "shop-totals-changelog": 12}
+END_OF_STORES = 50_000  # records in each changelog partition: far more than Kafka lets a copy lag behind
+
+
+def settled_application(*racks: str, standbys: int = 0) -> tuple[Decision[TaskPlan], Mapping[str, HeldTasks]]:
+    """Two threads in each of as many processes as racks are named, settled under Kafka's assignor."""
+    configs = AssignmentConfigs(num_standby_replicas=standbys)
+    threads = [Thread(f"{rack}-p{p}-t{t}", p, rack=rack) for p, rack in enumerate(racks, 1) for t in (1, 2)]
+    decision, memory = None, None
+    for generation in (1, 2, 3):
+        raw = group(*threads, generation=generation)
+        more = {
+            "counts": TWELVE_EACH,
+            "ends": ends_of(SHOP, TWELVE_EACH, END_OF_STORES),
+            "configs": configs,
+            "assignors": STOCK,
+        }
+        decision = led(raw, memory=memory, **more)
+        memory = decision.plan.memory
+        threads = [thread.after(decision) for thread in threads]
+    assert decision is not None
+    assert not decision.followup
+    return decision, holding(decision)
+
+
+def holding(decision: Decision[TaskPlan]) -> dict[str, HeldTasks]:
+    copies = {}
+    for member, blob in decision.assignments:
+        info = assignment_info(blob)
+        if info is not None:
+            copies[member] = HeldTasks(tuple(dict.fromkeys(info.active_tasks)), tuple(t for t, _ in info.standby_tasks))
+    return copies
+
+
+def read_topology(text: str) -> Topology:
+    """Returns the topology of a file with this text. Raises TopologyError."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "topology.yaml"
+        file.write_text(text, encoding="utf-8", errors="surrogatepass")
+        return load_topology(file)
+
+
+FIRST, SECOND = SHOP.subtopologies
+
+
+TOTALS, SUMS = "shop-totals-changelog", "shop-sums-changelog"
+
+
+def with_parts(*subtopologies: Subtopology, patterns: tuple[tuple[int, str], ...] = ()) -> Topology:
+    return Topology("shop", subtopologies, "file", patterns=patterns)
+
+
+MORE_STORES = with_parts(FIRST, replace(SECOND, changelogs=(TOTALS, SUMS)))
+
+
+RENAMED = with_parts(FIRST, replace(SECOND, changelogs=(SUMS,)))
+
+
+ANOTHER_TOPIC = with_parts(replace(FIRST, sources=(*FIRST.sources, "returns")), SECOND)
+
+
+SWAPPED = with_parts(replace(SECOND, id=0), replace(FIRST, id=1))
+
+
+EXPORTED = """# Written by TopologyExporter.
+ApplicationId: shop
+StreamsVersion: "4.3.0"
+InMemoryStores: [totals]
+Digest: "DIGEST"
+Subtopologies:
+  - SubtopologyId: "0"
+    SourceTopics: [orders]
+  - SubtopologyId: "1"
+    SourceTopics: [users]
+"""
+
+
+def exported() -> str:
+    kept = [line for line in EXPORTED.splitlines() if not line.startswith(("#", "Digest:"))]
+    return EXPORTED.replace("DIGEST", hashlib.sha256("\n".join(kept).encode()).hexdigest()[:32])
+
+
+SHOP_TEXT = """Topologies:
+   Sub-topology: 0
+    Source: KSTREAM-SOURCE-0000000000 (topics: [orders])
+      --> KSTREAM-KEY-SELECT-0000000001
+    Processor: KSTREAM-KEY-SELECT-0000000001 (stores: [])
+      --> by-user-repartition-filter
+      <-- KSTREAM-SOURCE-0000000000
+    Processor: by-user-repartition-filter (stores: [])
+      --> by-user-repartition-sink
+      <-- KSTREAM-KEY-SELECT-0000000001
+    Sink: by-user-repartition-sink (topic: by-user-repartition)
+      <-- by-user-repartition-filter
+
+  Sub-topology: 1
+    Source: by-user-repartition-source (topics: [by-user-repartition])
+      --> KSTREAM-AGGREGATE-0000000003
+    Processor: KSTREAM-AGGREGATE-0000000003 (stores: [totals])
+      --> KTABLE-TOSTREAM-0000000007
+      <-- by-user-repartition-source
+    Processor: KTABLE-TOSTREAM-0000000007 (stores: [])
+      --> KSTREAM-SINK-0000000008
+      <-- KSTREAM-AGGREGATE-0000000003
+    Sink: KSTREAM-SINK-0000000008 (topic: results)
+      <-- KTABLE-TOSTREAM-0000000007
+
+"""

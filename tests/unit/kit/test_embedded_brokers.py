@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from tests.support.embedded_brokers import EmbeddedCluster, EmbeddedClusterError
+from tests.kit.brokers import EmbeddedCluster, EmbeddedClusterError
 
 pytestmark = pytest.mark.embedded
 

@@ -1,19 +1,28 @@
-"""Where a Streams planner gets its facts from, in tests: a cluster, offsets and a topology that the test holds."""
+"""Where a Streams planner gets its facts from, in tests: a cluster, offsets and a topology that the test holds; and
+applications that are led."""
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 import numpy as np
 
-from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawMember
+from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawMember, Rule
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Topology
 from bellwether_kafka.coordinator.kafka import Offsets, OffsetsError
-from bellwether_kafka.coordinator.membership import Decide, JoinedMember
-from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, StreamsConfig, StreamsKind
-from tests.unit.assignors.consumer.scenes import cluster_of
-from tests.unit.assignors.streams.world import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
+from bellwether_kafka.coordinator.membership import Decide, Event, JoinedMember, MembershipView, State
+from bellwether_kafka.coordinator.planning import (
+    PlannedRebalance,
+    Planner,
+    StreamsConfig,
+    StreamsKind,
+)
+from bellwether_kafka.coordinator.triggers import StreamsWatch
+from tests.kit.consumers import cluster_of
+from tests.kit.membership import ME, Play, member
+from tests.kit.streams import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread, group, led
 
 A, B, C = Thread("a", 1), Thread("b", 2), Thread("c", 3)
 RETURNED = Thread("b-again", 2)  # b's process, restarted
@@ -112,7 +121,7 @@ class App:
         standby_lag_max: int | None = None,
         standbys_unknown: bool = False,
         assignors: Assignors = SIMPLE,
-        **configs: int,
+        **configs: Any,
     ) -> None:
         self.cluster, self.log, self.topology_source = (
             cluster or Cluster(),
@@ -129,9 +138,9 @@ class App:
             standby_lag_max=standby_lag_max,
             standbys_unknown=standbys_unknown,
         )
-        self.kind = StreamsKind(
-            "shop", config, self.cluster, self.log, self.topology_source, assignors, wall_clock=lambda: self.at_s
-        )
+        reader: Any = self.cluster
+        topologies: Any = self.topology_source
+        self.kind = StreamsKind("shop", config, reader, self.log, topologies, assignors, wall_clock=lambda: self.at_s)
         self.planner = Planner("shop", self.kind)
 
     def order(self, generation: int, *threads: Thread | RawMember, deadline: float) -> Decide:
@@ -153,3 +162,69 @@ async def lead(app: App, generation: int, *threads: Thread) -> PlannedRebalance[
 
 def after(planned: PlannedRebalance[TaskPlan], *threads: Thread) -> list[Thread]:
     return [thread.after(planned.chosen.decision) for thread in threads]
+
+
+STARTED_S = 500.0  # by the monotonic clock, which has nothing in common with the wall clock
+
+
+class Led:
+    """An application that is led by a machine at rest, and what its watch says."""
+
+    def __init__(self, app: App | None = None, assignors: Assignors = SIMPLE) -> None:
+        self.app = app or App()
+        self.app.kind._assignors = assignors
+        self.play = Play(protocols=("stream",)).joining().joined(member(ME), member("a"), protocol="stream")
+        self.message: list[Event] = []
+        self.set_by_s = self.app.at_s - STARTED_S  # by how much the wall clock is ahead of the monotonic one
+        log: Any = self.app.log
+        self.watch = StreamsWatch(
+            self.app.kind,
+            log,
+            clock=lambda: self.app.at_s - self.set_by_s,
+            wall_clock=lambda: self.app.at_s,
+        )
+
+    @property
+    def membership(self) -> MembershipView:
+        return self.play.machine.view
+
+    def post(self, event: Event) -> None:
+        self.message.append(event)
+
+    async def rebalance(self, generation: int, *threads: Thread) -> None:
+        command = self.app.order(generation, *threads, deadline=time.monotonic() + 5)
+        planned = await self.app.planner.plan(command)
+        self.app.planner.delivered(generation)
+        self.watch.on_decision(planned)
+        if self.play.state is State.DECIDING:
+            self.play.planned().synced()
+
+    async def later(self, seconds: float) -> list[Event]:
+        self.app.at_s += seconds
+        await self.watch.tick(self)
+        message, self.message[:] = list(self.message), []
+        return message
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(scenario)
+
+
+IN_AZ1, IN_AZ2, WITHOUT_RACK = Thread("a", 1, rack="az1"), Thread("b", 2, rack="az2"), Thread("c", 3)
+ONE_STANDBY = AssignmentConfigs(num_standby_replicas=1)
+FIRST = led(group(IN_AZ1, IN_AZ2), configs=ONE_STANDBY)
+GROWN = led(
+    group(IN_AZ1.after(FIRST), IN_AZ2.after(FIRST), WITHOUT_RACK, generation=2),
+    configs=ONE_STANDBY,
+    memory=FIRST.plan.memory,
+    now_ms=NOW_MS + 5,
+)
+
+
+def under(planner: Planner[Any], rules: tuple[Rule, ...]) -> None:
+    """All later plans follow these."""
+
+    async def rules_in_force() -> tuple[Rule, ...]:
+        return rules
+
+    planner.rules_in_force = rules_in_force

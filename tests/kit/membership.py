@@ -1,15 +1,22 @@
 """A small language for scenarios about `GroupMembership`: events go in, the commands that come out are looked at.
+And the members that brokers describe.
 
 A `Play` has a clock that only the scenario moves. Its group's members subscribe unless it says otherwise.
 Answers are addressed to the last request of their kind by themselves. The group has no offsets, unless `offsets` is
 another reading, or None for none.
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import (
     INTERNAL_ERROR,
+    DescribeAnswer,
+    DescribedMember,
     Edge,
     Fatal,
     GroupMembership,
@@ -17,7 +24,16 @@ from bellwether_kafka.coordinator.membership import (
     NoteKind,
     SearchTurns,
     State,
+    Timer,
+    Transitions,
 )
+from bellwether_kafka.protocol.messages import (
+    AssignmentInfo,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    SubscriptionInfo,
+)
+from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition, java_string_hash
 
 NODE = membership.Node(1, "broker1", 9092)
 OTHER_NODE = membership.Node(2, "broker2", 9092)
@@ -35,8 +51,8 @@ def seen(member_id: str, instance_id: str | None = None) -> membership.Described
 
 
 class Play:
-    def __init__(self, *, turns: SearchTurns | None = None, **settings: object) -> None:
-        settings = {"subscribes": True, "group_id": "orders", **settings}
+    def __init__(self, *, turns: SearchTurns | None = None, **changes: Any) -> None:
+        settings: dict[str, Any] = {"subscribes": True, "group_id": "orders", **changes}
         offsets = settings.pop("offsets", membership.OffsetsRead(committed=False))
         self.config = MembershipConfig(**settings)
         self.edges: list[Edge[Any]] = []
@@ -105,21 +121,19 @@ class Play:
             membership.CoordinatorAnswer(self.requests[membership.FindCoordinator], error, node if not error else None)
         )
 
-    def described(self, state: str = "Empty", *members: membership.DescribedMember, **more: object) -> "Play":
-        answer = {"error": 0, "protocol_type": "consumer" if members else "", **more}
+    def described(self, state: str = "Empty", *members: membership.DescribedMember, **more: Any) -> "Play":
+        answer: dict[str, Any] = {"error": 0, "protocol_type": "consumer" if members else "", **more}
         return self.send(
             membership.DescribeAnswer(self.requests[membership.Describe], state=state, members=members, **answer)
         )
 
-    def joined(
-        self, *members: membership.JoinedMember, generation: int = 1, leader: str = ME, **more: object
-    ) -> "Play":
-        answer = {"error": 0, "protocol": "range", "member_id": ME, "members": members, **more}
+    def joined(self, *members: membership.JoinedMember, generation: int = 1, leader: str = ME, **more: Any) -> "Play":
+        answer: dict[str, Any] = {"error": 0, "protocol": "range", "member_id": ME, "members": members, **more}
         return self.send(
             membership.JoinAnswer(self.requests[membership.Join], generation=generation, leader=leader, **answer)
         )
 
-    def refused(self, error: int, **more: str) -> "Play":
+    def refused(self, error: int, **more: Any) -> "Play":
         return self.send(membership.JoinAnswer(self.requests[membership.Join], error, **more))
 
     def planned(
@@ -206,3 +220,110 @@ def fatal_of(play: Play) -> Fatal:
 
 def alerts(play: Play) -> list[str]:
     return [reason for kind, reason in play.notes() if kind is NoteKind.ALERT]
+
+
+def edges(transitions: Transitions[Any]) -> Iterator[Edge[Any]]:
+    for state, by_trigger in transitions.items():
+        for on, by_next in by_trigger.items():
+            yield from (Edge(state, on, to) for to in by_next)
+
+
+def trigger_name(on: Timer | type) -> str:
+    return f"timer {on.name}" if isinstance(on, Timer) else on.__name__
+
+
+def own_subscription(*topics: str, streams: bool = False) -> bytes:
+    return ConsumerProtocolSubscription(0, topics, SubscriptionInfo().encode() if streams else b"").encode()
+
+
+def own_assignment(*, streams: bool = False) -> bytes:
+    return ConsumerProtocolAssignment(user_data=AssignmentInfo().encode() if streams else None).encode()
+
+
+GROUP = "wordcount"
+P1 = "00112233-4455-6677-8899-aabbccddeeff"
+P2 = "00112233-4455-6677-8899-aabbccddee00"
+
+
+def thread_id(process: str, number: int = 1, group: str = GROUP) -> str:
+    return f"{group}-{process}-StreamThread-{number}-consumer"
+
+
+def subscribed(process: str) -> bytes:
+    info = SubscriptionInfo(process_id=ProcessId.of_bytes(bytes.fromhex(process.replace("-", ""))))
+    return ConsumerProtocolSubscription(version=3, topics=("in",), user_data=info.encode()).encode()
+
+
+def thread(member_id: str, process: str = P1, number: int = 1, host: str = "/10.0.0.1") -> DescribedMember:
+    return DescribedMember(member_id, None, subscribed(process), client_id=thread_id(process, number), client_host=host)
+
+
+def plain(member_id: str, client_id: str = "app-1", host: str = "/10.0.0.1") -> DescribedMember:
+    return DescribedMember(member_id, None, client_id=client_id, client_host=host)
+
+
+def readme_member(letter: str, rack: str, partitions: range) -> DescribedMember:
+    sent = ConsumerProtocolSubscription(version=3, topics=("orders",), rack_id=rack).encode()
+    has = ConsumerProtocolAssignment(0, tuple(TopicPartition("orders", p) for p in partitions)).encode()
+    member_id = f"checkout-{letter}-{letter}f0c2b7e-5d14-4c0a-9b57-2f1f6c1f8a3d"
+    return DescribedMember(member_id, None, sent, has, f"checkout-{letter}", "/10.0.0.7")
+
+
+README_MEMBERS = (readme_member("a", "az1", range(3)), readme_member("b", "az2", range(3, 6)))
+README_INSTANCE = DescribedMember(
+    "bellwether-1", "bellwether", own_subscription("orders"), b"", "bellwether", "/10.0.0.9"
+)
+README_GROUPS = {
+    "billing": DescribeAnswer(0, 0, "Empty", "consumer"),
+    "orders": DescribeAnswer(0, 0, "Stable", "consumer", "range", README_MEMBERS),
+    "shipping": DescribeAnswer(0, 0, "Stable", "consumer", "range", (*README_MEMBERS, README_INSTANCE)),
+}
+
+
+BUCKETS_MIN = 16
+
+
+class HashOrder(Enum):
+    JAVA = "java"  # java.util.HashMap, Kafka 4: by bucket, then by arrival
+    SCALA = "scala"  # scala.collection.mutable.HashMap, Kafka 3.9 and before: by bucket, then by the signed hash
+
+
+@lru_cache(maxsize=100_000)
+def spread_hash(key: str) -> int:
+    """h ^ h >>> 16 of String.hashCode, unsigned."""
+    value = java_string_hash(key)
+    return value ^ value >> 16
+
+
+def buckets_for(members: int, order: HashOrder = HashOrder.JAVA) -> int:
+    """The buckets of a table that never held more: it doubles above 3/4 in Java, at 3/4 in Scala."""
+    buckets = BUCKETS_MIN
+    while members > buckets * 3 // 4 - (order is HashOrder.SCALA):
+        buckets *= 2
+    return buckets
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTable:
+    order: HashOrder = HashOrder.JAVA
+    buckets: int = BUCKETS_MIN
+
+    def place(self, member_id: str) -> tuple[int, int]:
+        """What it sorts by; members with equal places are in the order of their arrival."""
+        spread = spread_hash(member_id)
+        signed = spread - (1 << 32) if spread >> 31 else spread
+        return spread & (self.buckets - 1), signed if self.order is HashOrder.SCALA else 0
+
+    def listed(self, member_ids: Iterable[str]) -> list[str]:
+        return sorted(member_ids, key=self.place)
+
+    def grown(self, members: int) -> "BrokerTable":
+        return BrokerTable(self.order, max(self.buckets, buckets_for(members, self.order)))
+
+    def before(self, member_ids: Iterable[str], own: str) -> list[str]:
+        """Those that sort before a new member with this id."""
+        return [m for m in member_ids if m != own and self.place(m) <= self.place(own)]
+
+    def unavoidable(self, member_ids: Iterable[str]) -> list[str]:
+        """Those that no new member sorts before: in Java's table the ones of the first bucket."""
+        return [m for m in member_ids if self.order is HashOrder.JAVA and self.place(m) == (0, 0)]

@@ -3,7 +3,7 @@
 from tests.interop.support.bellwether import INSTANCE
 from tests.interop.support.groups import in_the_way
 from tests.interop.support.raw import GroupMember
-from tests.support.broker_tables import spread_hash
+from tests.kit.membership import spread_hash
 
 
 def in_slot(slot: int, name: str, instance_id: str | None = None) -> GroupMember:

@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.interop.support.bellwether import COMMAND, clean_environment, toml
 from tests.interop.support.ports import LOOPBACK, PortLease
+from tests.kit.answering_brokers import Brokers, Size, serve
 from tests.paths import ROOT
-from tests.support.answering_brokers import Brokers, Size, serve
 
 LIMIT_S = 420.0
 SEEN = "bellwether_observed_timestamp_seconds"

@@ -1,11 +1,12 @@
-"""Requests of a broker's assignor, as the jar writes them."""
+"""Requests of a broker's assignor, as the jar writes them, and what answers them."""
 
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bellwether_kafka.assignors.shared import NOBODY
-from bellwether_kafka.coordinator.serving import wire
+from bellwether_kafka.assignors.consumer import Policy
+from bellwether_kafka.assignors.shared import NOBODY, Rule, Weights
+from bellwether_kafka.coordinator.serving import Answers, KnownGroups, Served, TopicNames, wire
 
 
 def topic_id(number: int) -> bytes:
@@ -37,8 +38,8 @@ class Asking:
             {rack for topics in sets for rack in topics} | {rack for rack, _ in self.members.values() if rack}
         )
         first = [0]
-        for topic in self.topics:
-            first.append(first[-1] + len(topic))
+        for partitions_of_topic in self.topics:
+            first.append(first[-1] + len(partitions_of_topic))
         owner = [NOBODY] * first[-1]
         for m, (_, owned) in enumerate(self.members.values()):
             for topic, partitions in owned.items():
@@ -82,3 +83,34 @@ def _lists(lists: Sequence[Sequence[int]]) -> bytes:
     return _integer(len(lists)) + b"".join(
         _integer(len(names)) + struct.pack(f">{len(names)}i", *names) for names in lists
     )
+
+
+RACKS = ("az1", "az2", "az3")
+TOPIC = [[rack] for rack in RACKS * 4]
+
+
+def six(assignor: str = "bellwether-rack-first", kind: int = wire.CONSUMERS) -> Asking:
+    return Asking([TOPIC], {f"m{i}": (RACKS[i % 3], {}) for i in range(6)}, assignor=assignor, kind=kind)
+
+
+class World:
+    """Answers, with what they know and what was reported of them."""
+
+    def __init__(self, configured: Policy | None = None, *, racks_configured: bool = False) -> None:
+        self.groups, self.topics, self.served = KnownGroups(), TopicNames(), list[Served]()
+        self.rules: dict[str, tuple[Rule, ...] | None] = {}
+        self.weights = Weights({})
+        self.answers = Answers(
+            self.groups,
+            self.topics,
+            lambda _: configured,
+            self.served.append,
+            weights=lambda _: self.weights,
+            rules_of=lambda group: self.rules.get(group, ()),
+            racks_configured=racks_configured,
+        )
+
+    def answer(self, asking: Asking) -> bytes:
+        answer, done = self.answers.answer(asking.encode())
+        done(True)
+        return answer

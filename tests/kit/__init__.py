@@ -1,0 +1,1 @@
+"""Worlds that tests share, a module for each subject."""
