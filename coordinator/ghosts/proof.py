@@ -1,4 +1,4 @@
-"""Finds the ghosts of a classic group (docs/guides/ghosts.md): dead members whose session has not ended. Pure.
+"""Finds ghosts in a classic group: dead members whose session has not ended (docs/get-started/remove-ghosts-only.md).
 
 A ghost holds up its whole group at the next join, because the broker waits for it. `GhostFinder` takes every
 DescribeGroups answer and reports a member only if a later member proves that it is dead:

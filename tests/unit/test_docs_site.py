@@ -20,7 +20,7 @@ def hooks() -> ModuleType:
         ("docs/guides/lag.md", "../../README.md#lead-a-group", "../index.md#lead-a-group"),
         ("docs/guides/lag.md", "../../CONTRIBUTING.md", "../project/CONTRIBUTING.md"),
         ("docs/guides/lag.md", "../../examples/a.py", "../project/examples/a.py"),
-        ("docs/guides/lag.md", "ghosts.md#proof", "ghosts.md#proof"),
+        ("docs/guides/lag.md", "page.md#anomalies", "page.md#anomalies"),
         ("CONTRIBUTING.md", "ARCHITECTURE.md", "ARCHITECTURE.md"),
         ("CONTRIBUTING.md", "docs/internals/style.md", "../internals/style.md"),
         ("README.md", "#lead-a-group", "#lead-a-group"),
