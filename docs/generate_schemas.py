@@ -26,7 +26,7 @@ from bellwether_kafka.coordinator.cli.top import TopRow
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, PlacementOrder, Stage, Stopped
 from bellwether_kafka.coordinator.events.avro import SchemaSet
-from bellwether_kafka.coordinator.kafka.describe_groups import ListedGroup
+from bellwether_kafka.coordinator.kafka.wire import ListedGroup
 from bellwether_kafka.coordinator.observation.absence_cost import AbsenceDocument
 from bellwether_kafka.coordinator.observation.anomalies import Anomaly
 from bellwether_kafka.coordinator.observation.health import Check

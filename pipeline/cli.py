@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 
 from bellwether_kafka.coordinator import events
-from bellwether_kafka.coordinator.kafka import is_secret, properties_in, shown_name
 from bellwether_kafka.coordinator.names import without_secrets
+from bellwether_kafka.coordinator.properties import is_secret, properties_in, shown_name
 from bellwether_kafka.pipeline import PipelineError
 
 EXIT_INPUT = 2

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError
 
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, SettingOfBroker
+from bellwether_kafka.coordinator.kafka.client import SettingOfBroker
+from bellwether_kafka.coordinator.kafka.wire import OWN_ASSIGNORS
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.protocol.primitives import whole_number

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from bellwether_kafka.coordinator.assessment.conversion_facts import ConversionFacts
 from bellwether_kafka.coordinator.assessment.model import PolicyRow, Prices
 from bellwether_kafka.coordinator.assessment.policies import rows_of
-from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS, OWN_ASSIGNORS, asks_bellwether, policy_in
+from bellwether_kafka.coordinator.kafka.wire import BROKER_PROTOCOLS, OWN_ASSIGNORS, asks_bellwether, policy_in
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation import OF_PATTERNS, Observation, ObservedMember

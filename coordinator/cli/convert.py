@@ -42,7 +42,8 @@ from bellwether_kafka.coordinator.cli.output import (
 )
 from bellwether_kafka.coordinator.cli.read_groups import connected, observer_for, of_a_group, run_to_end
 from bellwether_kafka.coordinator.ghosts import conversion
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, policy_in, read_supported
+from bellwether_kafka.coordinator.kafka.client import read_supported
+from bellwether_kafka.coordinator.kafka.wire import OWN_ASSIGNORS, policy_in
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import CheckVerdict, Observation, worst

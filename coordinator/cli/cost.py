@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.cli.admin import admin_of
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
 from bellwether_kafka.coordinator.cli.output import As, Output, echo, fail, print_document
 from bellwether_kafka.coordinator.cli.topic_weights import WeightsUnreadError, existing, settle, warn_unread
-from bellwether_kafka.coordinator.kafka import follower_fetching
+from bellwether_kafka.coordinator.kafka.client import follower_fetching
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.settings import CostSettings, Settings, WeightSettings
 from bellwether_kafka.coordinator.telemetry import WeightReader

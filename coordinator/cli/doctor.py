@@ -23,16 +23,14 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     observer_for,
     run_to_end,
 )
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.client import (
     ClusterUnreachableError,
     SettingOfBroker,
-    TransactionalIds,
-    Transport,
-    TransportError,
     oldest_release,
     read_broker_config,
     read_size_limit,
 )
+from bellwether_kafka.coordinator.kafka.wire import TransactionalIds, Transport, TransportError
 from bellwether_kafka.coordinator.observation import (
     BROKER_CONFIGS,
     UNREAD,

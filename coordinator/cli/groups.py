@@ -43,7 +43,8 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     run_to_end,
     who_assigns,
 )
-from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, ListedGroup
+from bellwether_kafka.coordinator.kafka.client import ClusterUnreachableError
+from bellwether_kafka.coordinator.kafka.wire import ListedGroup
 from bellwether_kafka.coordinator.membership import (
     DescribeAnswer,
     GroupState,

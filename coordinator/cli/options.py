@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bellwether_kafka.coordinator.cli.output import fail
-from bellwether_kafka.coordinator.kafka import ClientConfigError, check_kerberos, client_config
+from bellwether_kafka.coordinator.kafka.wire import ClientConfigError, check_kerberos, client_config
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings, SettingsError, load
 from bellwether_kafka.coordinator.telemetry import configure_logs
 

@@ -40,7 +40,8 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     owners_called,
     warn_hypothetical,
 )
-from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS, read_size_limit
+from bellwether_kafka.coordinator.kafka.client import read_size_limit
+from bellwether_kafka.coordinator.kafka.wire import BROKER_PROTOCOLS
 from bellwether_kafka.coordinator.membership import NOT_READ, SizeLimit
 from bellwether_kafka.coordinator.names import for_shell, listed
 from bellwether_kafka.coordinator.observation import (

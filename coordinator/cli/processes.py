@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.cli.offline import installed_version
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, load_settings, read_settings
 from bellwether_kafka.coordinator.cli.output import echo
 from bellwether_kafka.coordinator.guard import GRACE_S, GRACE_S_MAX, GuardArguments, run_guard
-from bellwether_kafka.coordinator.kafka import service_links
+from bellwether_kafka.coordinator.properties import service_links
 from bellwether_kafka.coordinator.runtime import SettingsFile, serve
 from bellwether_kafka.coordinator.settings import PREFIX, named
 from bellwether_kafka.coordinator.telemetry import configure_logs

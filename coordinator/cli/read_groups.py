@@ -11,11 +11,11 @@ from confluent_kafka import KafkaException
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE
 from bellwether_kafka.assignors.shared import GroupPlan, UnknownNameError
-from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.leader import configured, under_orders
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import echo, fail
 from bellwether_kafka.coordinator.cli.topic_weights import TopicWeights
+from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.membership import (
     ANSWERS,
     CoordinatorAnswer,
@@ -47,7 +47,7 @@ CONNECT_TIMEOUT_MS = 10_000
 ANSWER_LIMIT_S = 10.0
 COMMITS_S = 6.0  # consumers commit every 5 s by default
 REFRESH_S = 1.0  # between refreshes of a group, each of which opens connections
-UNANSWERED = (kafka.ClusterUnreachableError, kafka.TransportError)
+UNANSWERED = (client.ClusterUnreachableError, wire.TransportError)
 REFRESHES_AT_ONCE = 8
 DESCRIBED_AT_ONCE = 50  # groups in a request; the answer for a large one may be a megabyte
 LISTED_TYPES = ("consumer", "")
@@ -66,11 +66,11 @@ def in_a_sentence() -> Iterator[None]:
     """Ends the process with a sentence if a setting or a broker causes an error."""
     try:
         yield
-    except kafka.LoginError as error:
+    except client.LoginError as error:
         fail(error.sentence)
     except KafkaException as error:
         fail(f"The brokers did not answer: {error.args[0].str()}; check bootstrap.servers and the ACLs.")
-    except (ApplicationError, UnknownNameError, RackFileError, kafka.ClientConfigError, *UNANSWERED) as error:
+    except (ApplicationError, UnknownNameError, RackFileError, wire.ClientConfigError, *UNANSWERED) as error:
         fail(str(error))
 
 
@@ -116,8 +116,8 @@ async def connected(settings: Settings, *, many: bool = False) -> AsyncIterator[
 
     The transport is opened first, because its error explains why a login gets no token; librdkafka's does not.
     """
-    for_librdkafka = kafka.librdkafka_properties(settings.properties)
-    transport = kafka.Transport(settings.properties)
+    for_librdkafka = wire.librdkafka_properties(settings.properties)
+    transport = wire.Transport(settings.properties)
     with ExitStack() as opened:
         try:
             await transport.start(CONNECT_TIMEOUT_MS)
@@ -135,21 +135,21 @@ async def connected(settings: Settings, *, many: bool = False) -> AsyncIterator[
             await transport.close()
 
 
-Readers = tuple[kafka.ClusterReader, kafka.OffsetReader, SharedGroups | None]
+Readers = tuple[client.ClusterReader, client.OffsetReader, SharedGroups | None]
 
 
-def _own(transport: kafka.Transport, properties: Mapping[str, Any]) -> Readers:
-    reader = kafka.ClusterReader(properties)
-    return reader, kafka.OffsetReader(reader.admin, transport), None
+def _own(transport: wire.Transport, properties: Mapping[str, Any]) -> Readers:
+    reader = client.ClusterReader(properties)
+    return reader, client.OffsetReader(reader.admin, transport), None
 
 
-def _shared(transport: kafka.Transport, properties: Mapping[str, Any]) -> Readers:
-    reader, groups = kafka.SharedReader(properties), SharedGroups(transport)
+def _shared(transport: wire.Transport, properties: Mapping[str, Any]) -> Readers:
+    reader, groups = client.SharedReader(properties), SharedGroups(transport)
     return reader, SharedOffsets(reader, transport, groups), groups
 
 
 async def answer_time_ms(
-    transport: kafka.Transport, group: str, monotonic: Callable[[], float] = time.monotonic
+    transport: wire.Transport, group: str, monotonic: Callable[[], float] = time.monotonic
 ) -> float | None:
     """Returns how long the coordinator node takes to describe the group, by the same rule as `bellwether run`; None if
     it does not answer."""
@@ -304,21 +304,21 @@ def who_assigns(*, bellwether: bool, others: bool) -> str:
     return BELLWETHER if bellwether else MEMBER if others else NOBODY
 
 
-async def all_groups(transport: kafka.Transport, reader: kafka.ClusterReader) -> list[kafka.ListedGroup]:
+async def all_groups(transport: wire.Transport, reader: client.ClusterReader) -> list[wire.ListedGroup]:
     """Returns the groups of all brokers that list theirs."""
     return [group for groups in (await groups_by_node(transport, reader)).values() for group in groups]
 
 
 async def groups_by_node(
-    transport: kafka.Transport, reader: kafka.ClusterReader
-) -> dict[Node, tuple[kafka.ListedGroup, ...]]:
+    transport: wire.Transport, reader: client.ClusterReader
+) -> dict[Node, tuple[wire.ListedGroup, ...]]:
     """Returns the groups of all brokers by their coordinator node. A broker that does not list all its groups is
     reported on standard error, and the groups of the others are returned."""
     nodes = await reader.nodes()
     answers = await asyncio.gather(*map(transport.list_groups, nodes), return_exceptions=True)
-    groups: dict[Node, tuple[kafka.ListedGroup, ...]] = {}
+    groups: dict[Node, tuple[wire.ListedGroup, ...]] = {}
     for node, answer in zip(nodes, answers, strict=True):
-        if isinstance(answer, kafka.TransportError):
+        if isinstance(answer, wire.TransportError):
             echo(f"Broker {node.node_id} does not list its groups ({answer}); they are left out.", err=True)
         elif isinstance(answer, BaseException):
             raise answer
@@ -328,11 +328,11 @@ async def groups_by_node(
                 why = name_of(answer.error)
                 echo(f"Broker {node.node_id} does not list all of its groups ({why}); some may be left out.", err=True)
     if nodes and not groups:
-        raise next(answer for answer in answers if isinstance(answer, kafka.TransportError))
+        raise next(answer for answer in answers if isinstance(answer, wire.TransportError))
     return groups
 
 
-async def described_at(transport: kafka.Transport, groups: Mapping[Node, Sequence[str]]) -> dict[str, DescribeAnswer]:
+async def described_at(transport: wire.Transport, groups: Mapping[Node, Sequence[str]]) -> dict[str, DescribeAnswer]:
     """Describes these classic groups at their coordinator nodes, many in one request. Groups of a broker that does not
     answer are left out."""
     turns = asyncio.Semaphore(REFRESHES_AT_ONCE)
@@ -341,7 +341,7 @@ async def described_at(transport: kafka.Transport, groups: Mapping[Node, Sequenc
         async with turns:
             try:
                 return await transport.describe_groups(node, ids)
-            except kafka.TransportError:
+            except wire.TransportError:
                 return {}
 
     parts = [

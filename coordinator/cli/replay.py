@@ -19,7 +19,8 @@ from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings
 from bellwether_kafka.coordinator.cli.output import As, Exit, Output, counted, echo, fail, print_document, print_result
 from bellwether_kafka.coordinator.control import utc_time
 from bellwether_kafka.coordinator.events import RegistryError, SchemaSet, registered
-from bellwether_kafka.coordinator.kafka import LoginError, librdkafka_properties
+from bellwether_kafka.coordinator.kafka.client import LoginError
+from bellwether_kafka.coordinator.kafka.wire import librdkafka_properties
 from bellwether_kafka.coordinator.replay import (
     HistoryError,
     Replayed,

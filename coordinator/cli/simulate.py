@@ -46,7 +46,7 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     warn_hypothetical,
 )
 from bellwether_kafka.coordinator.cli.replay import replay_history
-from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.names import for_shell, listed
 from bellwether_kafka.coordinator.observation import (
     GUARD,

@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.cli.admin import admin_of
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import As, Output, echo, echo_lines, fail, print_document
 from bellwether_kafka.coordinator.cli.read_groups import connected
-from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.settings import Settings
 from bellwether_kafka.coordinator.topology import (

@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.control.absence import absence_update, left_behind
 from bellwether_kafka.coordinator.control.absence_orders import AbsenceOrders
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder
-from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
+from bellwether_kafka.coordinator.kafka.wire import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import REBALANCING, DescribeAnswer
 from bellwether_kafka.coordinator.watching import Troubles
 

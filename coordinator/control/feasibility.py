@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.control.records import (
     traits_of,
     utc_time,
 )
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, asks_bellwether
+from bellwether_kafka.coordinator.kafka.wire import OWN_ASSIGNORS, asks_bellwether
 from bellwether_kafka.coordinator.names import for_shell, listed
 
 if TYPE_CHECKING:

@@ -19,23 +19,25 @@ from bellwether_kafka.coordinator.control.last_records import LastRecords
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import Record
 from bellwether_kafka.coordinator.control.topic_faults import forbidden, forgetful
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.client import (
     DENIED,
-    OFFSET_OUT_OF_RANGE,
     SILENCE,
-    ClientConfigError,
     LoginError,
-    ReadRecords,
     Renewed,
+    librdkafka_client,
+    with_remedy,
+)
+from bellwether_kafka.coordinator.kafka.wire import (
+    OFFSET_OUT_OF_RANGE,
+    ClientConfigError,
+    ReadRecords,
     TopicLog,
     TopicLogError,
     Transport,
     TransportError,
     UnreachableError,
     grant,
-    librdkafka_client,
     librdkafka_properties,
-    with_remedy,
 )
 
 WAIT_MS = 200  # how long a broker waits for new records

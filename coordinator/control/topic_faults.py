@@ -3,7 +3,7 @@
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from bellwether_kafka.coordinator.kafka import grant
+from bellwether_kafka.coordinator.kafka.wire import grant
 
 CLEANUP, COMPACT = "cleanup.policy", "compact"
 

@@ -18,7 +18,7 @@ from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
 from bellwether_kafka.coordinator.ghosts.long_rebalance import LongRebalances
 from bellwether_kafka.coordinator.ghosts.proof import Ghost, GhostFinder, GhostOptions, Proof
 from bellwether_kafka.coordinator.ghosts.shared_descriptions import SharedDescriptions
-from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers, Transport, TransportError, grant
+from bellwether_kafka.coordinator.kafka.wire import RemovedMembers, RemoveMembers, Transport, TransportError, grant
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Note, NoteKind, RequestFailed
 from bellwether_kafka.coordinator.watching import Troubles
 

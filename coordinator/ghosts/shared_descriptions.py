@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Protocol
 
-from bellwether_kafka.coordinator.kafka import Batches, TransportError
+from bellwether_kafka.coordinator.kafka.wire import Batches, TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Failure, Node
 
 GROUPS_MAX = 50  # in one request

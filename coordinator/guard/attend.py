@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.guard.member_removal import CLOSED, ENDED, End
 from bellwether_kafka.coordinator.guard.own_members import OwnMembers
 from bellwether_kafka.coordinator.guard.planned_stop import PlannedStop
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
-from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
+from bellwether_kafka.coordinator.kafka.wire import Transport, UnreachableError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState
 
 # Seconds between polls: while members may still join, while the group is stable, and at most (for large answers).

@@ -1,7 +1,7 @@
 """A group whose broker assigns (KIP-848, KIP-1071) as DescribeGroups would show it, so that the guard knows one kind of
 answer. Pure."""
 
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.guard.group_link import PASSING, REQUEST_TIMEOUT_MS, RETRY_S, GroupLink
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.wire import (
     DescribeTransaction,
     FenceProducer,
     FindLeader,

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.guard.broker_group import as_described
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.wire import (
     BrokerProtocol,
     DescribeByBroker,
     NodeRequest,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bellwether_kafka.bounded import CONFIG_BYTES_MAX, OutsideTextError, read_file, toml_of
-from bellwether_kafka.coordinator.kafka import process_properties
+from bellwether_kafka.coordinator.properties import process_properties
 
 BOOTSTRAP = "bootstrap.servers"
 CONTROL_TOPIC = "bellwether-control"

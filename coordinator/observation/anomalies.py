@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, GroupPlan, IntArray, LongArray
-from bellwether_kafka.coordinator.kafka import AssignedPartitions, BrokerGroup, BrokerMember
+from bellwether_kafka.coordinator.kafka.wire import AssignedPartitions, BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.planning import subtopology_numbers

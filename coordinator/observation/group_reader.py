@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.coordinator import clocks, kafka, membership
-from bellwether_kafka.coordinator.kafka import BrokerGroup, TransportError
+from bellwether_kafka.coordinator import clocks, membership
+from bellwether_kafka.coordinator.kafka import client, wire
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, TransportError
 from bellwether_kafka.coordinator.membership import (
     STREAMS_PROTOCOL,
     Code,
@@ -36,14 +37,14 @@ class Sources:
     """The clients that an observer reads with. `shared` replaces the transport when many groups are observed. `weights`
     reads the topic of weights, for a command that has no other reader of it."""
 
-    transport: kafka.Transport
-    reader: kafka.ClusterReader
-    offsets: kafka.OffsetReader
+    transport: wire.Transport
+    reader: client.ClusterReader
+    offsets: client.OffsetReader
     shared: SharedGroups | None = None
     weights: Callable[[], Awaitable[Weights]] | None = None
 
     @property
-    def groups(self) -> kafka.Transport | SharedGroups:
+    def groups(self) -> wire.Transport | SharedGroups:
         return self.shared or self.transport
 
 
@@ -123,7 +124,7 @@ class GroupReader:
         return self._described.put(key, read)
 
     def _decode(self, answer: DescribeAnswer, kind: GroupType) -> DescribedGroup:
-        config, classic = self._config, kind not in kafka.BROKER_PROTOCOLS
+        config, classic = self._config, kind not in wire.BROKER_PROTOCOLS
         own = {m.member_id for m in answer.members if classic and membership.is_bellwether(m, config)}
         obstacle = self._obstacle(kind, answer)
         seen = observation(
@@ -155,11 +156,11 @@ class GroupReader:
         return obstacle.sentence if obstacle is not None else ""
 
 
-async def described_by_broker(groups: kafka.Transport | SharedGroups, group_id: str) -> BrokerGroup | int | None:
+async def described_by_broker(groups: wire.Transport | SharedGroups, group_id: str) -> BrokerGroup | int | None:
     """Returns the group if its broker assigns, None if there is no such group, or the error code because of which this
     is unknown. Raises TransportError if a broker does not answer."""
     hidden: int | TransportError | None = None
-    for protocol in kafka.BROKER_PROTOCOLS:
+    for protocol in wire.BROKER_PROTOCOLS:
         try:
             group = await groups.describe_by_broker(group_id, protocol)
         except TransportError as error:
@@ -175,7 +176,7 @@ async def described_by_broker(groups: kafka.Transport | SharedGroups, group_id: 
     return hidden
 
 
-async def as_if_led(groups: kafka.Transport | SharedGroups, group_id: str) -> DescribeAnswer | None:
+async def as_if_led(groups: wire.Transport | SharedGroups, group_id: str) -> DescribeAnswer | None:
     """Describes a group that its broker assigns as if a member led it. None if its state is unknown or it has members
     of the classic protocol, as during a conversion. Raises TransportError if a broker does not answer."""
     group = await described_by_broker(groups, group_id)

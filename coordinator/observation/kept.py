@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator.kafka import MetadataRead
+from bellwether_kafka.coordinator.kafka.client import MetadataRead
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 
 V = TypeVar("V")

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import WEIGHT_WINDOW_MS, OffsetRows, SizesOfTopics, Weights
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka import NO_END, Counts, OffsetReader, compacted_topics
+from bellwether_kafka.coordinator.kafka.client import NO_END, Counts, OffsetReader, compacted_topics
 from bellwether_kafka.coordinator.observation.lag import UNKNOWN, GroupLag, group_lag
 from bellwether_kafka.coordinator.observation.log_bounds import LogSamples, LogStarts, ReadLogs, StableEnds
 from bellwether_kafka.coordinator.observation.offset_history import OffsetHistory, OffsetSample

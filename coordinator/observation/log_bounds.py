@@ -12,16 +12,15 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import LogSample, LongArray, RecordSizes, SizesOfTopics
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.client import (
     NO_END,
     Counts,
     OffsetReader,
     Offsets,
     OffsetsError,
-    Transport,
-    TransportError,
     in_sync_replicas,
 )
+from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError
 from bellwether_kafka.coordinator.membership import Failure
 from bellwether_kafka.coordinator.observation.lag import VERDICTS, GroupLag, LagVerdict
 from bellwether_kafka.coordinator.observation.offset_history import OffsetSample

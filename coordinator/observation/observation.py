@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from bellwether_kafka.assignors.shared import NOBODY, Cost, Decision, GroupPlan, IntArray, Moves, moves
-from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS, asks_bellwether
+from bellwether_kafka.coordinator.kafka.wire import BROKER_PROTOCOLS, asks_bellwether
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.observation.anomalies import (
     Anomaly,

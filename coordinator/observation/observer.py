@@ -10,8 +10,10 @@ from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Polic
 from bellwether_kafka.assignors.shared import RefusalError, Rule, Weights
 from bellwether_kafka.assignors.streams import STOCK, TaskPlan
 from bellwether_kafka.assignors.streams.application import TopologyError
-from bellwether_kafka.coordinator import clocks, kafka, membership, planning
-from bellwether_kafka.coordinator.kafka import BrokerGroup, ClusterUnreachableError, TransportError
+from bellwether_kafka.coordinator import clocks, membership, planning
+from bellwether_kafka.coordinator.kafka import client
+from bellwether_kafka.coordinator.kafka.client import ClusterUnreachableError
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, TransportError
 from bellwether_kafka.coordinator.membership import (
     STREAMS_PROTOCOL,
     DescribeAnswer,
@@ -244,7 +246,7 @@ class GroupObserver:
             lag = await self._lags.refresh(
                 offsets, reader.admin, counts, described.owners, LIMIT_S, memberless=memberless, logs=logs
             )
-        except (kafka.OffsetsError, ClusterUnreachableError, TransportError) as error:
+        except (client.OffsetsError, ClusterUnreachableError, TransportError) as error:
             log.info("lags_unknown", group=self.group_id, reason=str(error))
             return replace(seen, lag_notes=(f"no lags: {error}",))
         missing = [topic for topic in topics if topic not in counts]
@@ -265,7 +267,7 @@ class GroupObserver:
             return sorted(shown)
         committed = await self._sources.transport.any_committed(self.group_id)
         if committed.error:
-            raise kafka.OffsetsError(f"committed offsets of {self.group_id}: {membership.name_of(committed.error)}")
+            raise client.OffsetsError(f"committed offsets of {self.group_id}: {membership.name_of(committed.error)}")
         return sorted(shown.union(committed.topics))
 
     async def _with_shadow(self, seen: Observation, described: DescribedGroup) -> Observation:

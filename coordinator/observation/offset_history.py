@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import BoolArray, LongArray
-from bellwether_kafka.coordinator.kafka import Offsets
+from bellwether_kafka.coordinator.kafka.client import Offsets
 from bellwether_kafka.protocol.primitives import TopicPartition
 
 UNKNOWN = -1

@@ -13,17 +13,14 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from bellwether_kafka.assignors.shared import LongArray
-from bellwether_kafka.coordinator import kafka, membership
-from bellwether_kafka.coordinator.kafka import (
-    NO_END,
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.kafka import client, wire
+from bellwether_kafka.coordinator.kafka.client import NO_END, ClusterUnreachableError, Counts, Ends, OffsetsError
+from bellwether_kafka.coordinator.kafka.wire import (
     BrokerGroup,
     BrokerProtocol,
-    ClusterUnreachableError,
-    Counts,
-    Ends,
     FetchedOffsets,
     LogPlace,
-    OffsetsError,
     TransportError,
 )
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Failure, Node
@@ -97,7 +94,7 @@ class Together(Generic[A, R]):
 class SharedGroups:
     """Reads groups from their coordinator nodes. A group's node is cached until a request fails or shows another."""
 
-    def __init__(self, transport: kafka.Transport) -> None:
+    def __init__(self, transport: wire.Transport) -> None:
         self._transport = transport
         self._nodes: dict[str, Node] = {}
         self._several = True  # brokers take several groups in one OffsetFetch
@@ -130,7 +127,7 @@ class SharedGroups:
 
     async def _describe(self, group_ids: Sequence[str], give: Give[DescribeAnswer]) -> None:
         def request(node: Node, ids: Sequence[str]) -> Any:
-            return kafka.DescribeMany(node, ids, TIMEOUT_MS)
+            return wire.DescribeMany(node, ids, TIMEOUT_MS)
 
         def received(position: int, answer: Any) -> None:
             give(position, DescribeAnswer(0, answer) if isinstance(answer, int) else answer)
@@ -141,7 +138,7 @@ class SharedGroups:
         self, protocol: BrokerProtocol, group_ids: Sequence[str], give: Give[BrokerGroup]
     ) -> None:
         def request(node: Node, ids: Sequence[str]) -> Any:
-            return kafka.DescribeManyByBroker(node, ids, protocol, TIMEOUT_MS)
+            return wire.DescribeManyByBroker(node, ids, protocol, TIMEOUT_MS)
 
         def received(position: int, answer: Any) -> None:
             error = isinstance(answer, int)
@@ -161,7 +158,7 @@ class SharedGroups:
         refused: dict[int, tuple[str, Counts]] = {}
 
         def request(node: Node, ids: Sequence[str]) -> Any:
-            return kafka.FetchOffsetsOfMany(node, {group: topics[group] for group in ids}, TIMEOUT_MS)
+            return wire.FetchOffsetsOfMany(node, {group: topics[group] for group in ids}, TIMEOUT_MS)
 
         def weight(group: str) -> int:
             return sum(topics[group].values())
@@ -252,11 +249,11 @@ class SharedGroups:
         return answer.node
 
 
-class SharedOffsets(kafka.OffsetReader):
+class SharedOffsets(client.OffsetReader):
     """An offset reader that lists log ends and other log offsets by shared requests to the partition leaders, and
     reads committed offsets through `SharedGroups`."""
 
-    def __init__(self, reader: kafka.SharedReader, transport: kafka.Transport, groups: SharedGroups) -> None:
+    def __init__(self, reader: client.SharedReader, transport: wire.Transport, groups: SharedGroups) -> None:
         super().__init__(reader.admin, groups)
         self._reader = reader
         self._transport = transport
@@ -300,7 +297,7 @@ class SharedOffsets(kafka.OffsetReader):
 
         await asyncio.gather(*(among(*each) for each in enumerate(asked)))
 
-    async def _requests(self, topics: Counts, place: LogPlace) -> list[kafka.LatestOffsets]:
+    async def _requests(self, topics: Counts, place: LogPlace) -> list[wire.LatestOffsets]:
         """Returns the requests to the partition leaders."""
         read = await self._reader.read(topics)
         if not self._nodes.keys() >= read.online:
@@ -312,12 +309,12 @@ class SharedOffsets(kafka.OffsetReader):
                 if leader in self._nodes:
                     at[self._nodes[leader]][topic] += np.flatnonzero(leaders == leader).tolist()
         return [
-            kafka.LatestOffsets(node, chunk, TIMEOUT_MS, place)
+            wire.LatestOffsets(node, chunk, TIMEOUT_MS, place)
             for node, partitions in at.items()
             for chunk in _chunks_of_partitions(partitions)
         ]
 
-    async def _read_ends(self, request: kafka.LatestOffsets, answers: dict[str, dict[int, tuple[int, int]]]) -> None:
+    async def _read_ends(self, request: wire.LatestOffsets, answers: dict[str, dict[int, tuple[int, int]]]) -> None:
         """Adds (error, offset) by topic and partition, as a partition leader answers. Without an answer they remain
         unknown."""
         try:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bellwether_kafka.coordinator.kafka import TransportError, grant
+from bellwether_kafka.coordinator.kafka.wire import TransportError, grant
 from bellwether_kafka.coordinator.membership import Code, Failure, name_of
 
 NO_BROKER = "what answers, such as a KRaft controller or a proxy, does not support a request about groups"

@@ -19,7 +19,7 @@ from bellwether_kafka.assignors.streams.application import (
     TopologyError,
 )
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, STREAMS_HA, STREAMS_POLICIES, assign_streams
-from bellwether_kafka.coordinator.kafka import ClusterReader, OffsetReader
+from bellwether_kafka.coordinator.kafka.client import ClusterReader, OffsetReader
 from bellwether_kafka.coordinator.membership import MembershipConfig, Obstacle
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.racks import NO_RULES, RackRules

@@ -10,7 +10,7 @@ from dataclasses import replace
 from bellwether_kafka.assignors import consumer
 from bellwether_kafka.assignors.streams.application import PINNED, Subtopology, Topology
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, BrokerGroup, BrokerMember, BrokerProtocol, policy_in
+from bellwether_kafka.coordinator.kafka.wire import OWN_ASSIGNORS, BrokerGroup, BrokerMember, BrokerProtocol, policy_in
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
 from bellwether_kafka.protocol import messages

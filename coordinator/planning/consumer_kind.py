@@ -9,7 +9,7 @@ from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Policy, topics_wanted
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, Decision, Memory, RawGroup, RawMember
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka import ClusterReader
+from bellwether_kafka.coordinator.kafka.client import ClusterReader
 from bellwether_kafka.coordinator.membership import MEMBER_ID_UUID_LENGTH, Decide
 from bellwether_kafka.coordinator.planning.fallback import Proposal, Source
 from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, SecondsLeft, Work

@@ -7,7 +7,7 @@ import structlog
 
 from bellwether_kafka.assignors.shared import ClusterView
 from bellwether_kafka.assignors.streams.application import Topology
-from bellwether_kafka.coordinator.kafka import Counts, Offsets
+from bellwether_kafka.coordinator.kafka.client import Counts, Offsets
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from bellwether_kafka.assignors.shared import ClusterView, Decision, RefusalCaus
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets, Topology
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka import ClusterReader, Offsets
+from bellwether_kafka.coordinator.kafka.client import ClusterReader, Offsets
 from bellwether_kafka.coordinator.membership import Decide, ShownGroup
 from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, Dialect
 from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig

@@ -17,7 +17,7 @@ from bellwether_kafka.assignors.streams.application import LEARNED, EndOffsets, 
 from bellwether_kafka.assignors.streams.members import StreamsMemory, fatal_to_java, recall_streams
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka import ClusterReader, Counts, Offsets
+from bellwether_kafka.coordinator.kafka.client import ClusterReader, Counts, Offsets
 from bellwether_kafka.coordinator.membership import Decide
 from bellwether_kafka.coordinator.planning.consumer_kind import topics_of
 from bellwether_kafka.coordinator.planning.fallback import Proposal, Source

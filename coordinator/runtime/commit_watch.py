@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.coordinator import clocks, membership
-from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
+from bellwether_kafka.coordinator.kafka.wire import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.observation import MemberlessCommits
 from bellwether_kafka.coordinator.watching import Troubles, every
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from bellwether_kafka.coordinator.kafka import Transport, UnreachableError
+from bellwether_kafka.coordinator.kafka.wire import Transport, UnreachableError
 
 CONNECT_TIMEOUT_MS = 10_000
 AGAIN_S, AGAIN_S_MAX = 1.0, 10.0

@@ -13,7 +13,8 @@ import structlog
 from bellwether_kafka.assignors.shared import ClusterView, GroupPlan, RefusalError, extended
 from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.control import NO_ORDERS, GroupOrders
-from bellwether_kafka.coordinator.kafka import MetadataWatch, Transport
+from bellwether_kafka.coordinator.kafka.client import MetadataWatch
+from bellwether_kafka.coordinator.kafka.wire import Transport
 from bellwether_kafka.coordinator.observation import notify
 from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, WatchedTopics
 from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver

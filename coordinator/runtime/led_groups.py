@@ -6,7 +6,8 @@ from typing import Any
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Rule, Weights
-from bellwether_kafka.coordinator import kafka, membership, planning
+from bellwether_kafka.coordinator import membership, planning
+from bellwether_kafka.coordinator.kafka import client
 from bellwether_kafka.coordinator.observation import Sources
 from bellwether_kafka.coordinator.planning import RackRules
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, Relieve
@@ -64,7 +65,7 @@ class LedGroups:
             yield membership.proven(led, broker_version, size_limit)
 
     def add(
-        self, driver: MembershipDriver, sources: Sources, watch: kafka.MetadataWatch, observers: Observers
+        self, driver: MembershipDriver, sources: Sources, watch: client.MetadataWatch, observers: Observers
     ) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Adds a group. Returns what watches it between rebalances, None if nothing has to."""
         group_id = driver.config.group_id

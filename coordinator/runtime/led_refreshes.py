@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.coordinator import kafka, planning
+from bellwether_kafka.coordinator import planning
+from bellwether_kafka.coordinator.kafka import wire
 from bellwether_kafka.coordinator.observation import GroupObserver, LagRefreshes, Observation, OnObservation, notify
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
@@ -24,7 +25,7 @@ class LedRefreshes:
     plans, because plug-ins must run nowhere else."""
 
     refreshes: RefreshSources
-    transport: kafka.Transport
+    transport: wire.Transport
     plan_in_force: Callable[[str], bool]
     solvers: Mapping[str, planning.Solver]
     on_seen: Sequence[OnObservation]

@@ -11,8 +11,10 @@ from typing import Protocol
 
 import structlog
 
-from bellwether_kafka.coordinator import clocks, kafka
-from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, ListedGroup, TransportError
+from bellwether_kafka.coordinator import clocks
+from bellwether_kafka.coordinator.kafka import client, wire
+from bellwether_kafka.coordinator.kafka.client import ClusterUnreachableError
+from bellwether_kafka.coordinator.kafka.wire import ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import Node, name_of
 from bellwether_kafka.coordinator.observation import GroupObserver, SharedGroups, notify
 from bellwether_kafka.coordinator.runtime.selection import Selected, Selection
@@ -47,7 +49,7 @@ class Lister(Protocol):
     async def __call__(self) -> FoundGroups: ...
 
 
-def lister(transport: kafka.Transport, reader: Callable[[], kafka.ClusterReader]) -> Lister:
+def lister(transport: wire.Transport, reader: Callable[[], client.ClusterReader]) -> Lister:
     """Returns a function that sends ListGroups to every node. `reader` provides the nodes and is opened only for
     that."""
 
@@ -56,7 +58,7 @@ def lister(transport: kafka.Transport, reader: Callable[[], kafka.ClusterReader]
             nodes = await reader().nodes()
         except ClusterUnreachableError as error:
             return FoundGroups({}, str(error))
-        asked = (transport.ask(kafka.ListAllGroups(node, TIMEOUT_MS)) for node in nodes)
+        asked = (transport.ask(wire.ListAllGroups(node, TIMEOUT_MS)) for node in nodes)
         answers = await asyncio.gather(*asked, return_exceptions=True)
         groups: dict[str, tuple[ListedGroup, Node]] = {}
         missing = "" if nodes else "the cluster names no broker"

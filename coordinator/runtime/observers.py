@@ -9,15 +9,16 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.consumer import PartitionPlan
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator import kafka, membership, planning
+from bellwether_kafka.coordinator import membership, planning
 from bellwether_kafka.coordinator.control import OnControl
 from bellwether_kafka.coordinator.ghosts import RemovalObserver
+from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.observation import OnObservation, OnRebalance
 from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver, RoleObserver
 from bellwether_kafka.coordinator.runtime.observed_groups import OnGone
 
 DecisionObserver = Callable[[planning.PlannedRebalance[GroupPlan]], None]
-Beside = Callable[[kafka.OffsetReader, kafka.Transport, AdminClient], Coroutine[Any, Any, None]]
+Beside = Callable[[client.OffsetReader, wire.Transport, AdminClient], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)

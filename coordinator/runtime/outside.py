@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.control import ControlTopic, LocalOrders, OrderSource, state_file
+from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets
 from bellwether_kafka.coordinator.runtime.loop_watch import spare_collections
 from bellwether_kafka.coordinator.runtime.membership_loop import Loop, membership_loop
@@ -22,19 +22,19 @@ def orders(properties: Properties, topic: str) -> OrderSource:
     return ControlTopic(properties, topic) if topic else LocalOrders(properties["bootstrap.servers"])
 
 
-def offsets(reader: kafka.ClusterReader, transport: kafka.Transport) -> kafka.OffsetReader:
-    return kafka.OffsetReader(reader.admin, transport)
+def offsets(reader: client.ClusterReader, transport: wire.Transport) -> client.OffsetReader:
+    return client.OffsetReader(reader.admin, transport)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
     """`properties` of `cluster` and `shared_cluster` are librdkafka's, the others those of the settings."""
 
-    transport: Callable[[Properties], kafka.Transport] = kafka.Transport
-    cluster: Callable[[Properties], kafka.ClusterReader] = kafka.ClusterReader
-    shared_cluster: Callable[[Properties], kafka.SharedReader] = kafka.SharedReader
-    offsets: Callable[[kafka.ClusterReader, kafka.Transport], kafka.OffsetReader] = offsets
-    shared_offsets: Callable[[kafka.SharedReader, kafka.Transport, SharedGroups], SharedOffsets] = SharedOffsets
+    transport: Callable[[Properties], wire.Transport] = wire.Transport
+    cluster: Callable[[Properties], client.ClusterReader] = client.ClusterReader
+    shared_cluster: Callable[[Properties], client.SharedReader] = client.SharedReader
+    offsets: Callable[[client.ClusterReader, wire.Transport], client.OffsetReader] = offsets
+    shared_offsets: Callable[[client.SharedReader, wire.Transport, SharedGroups], SharedOffsets] = SharedOffsets
     orders: Callable[[Properties, str], OrderSource] = orders
     memberships: Callable[[Coroutine[Any, Any, None]], AbstractAsyncContextManager[Loop]] = membership_loop
     page: Callable[[Web], HttpServer] = HttpServer

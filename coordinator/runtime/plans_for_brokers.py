@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator import clocks, kafka
+from bellwether_kafka.coordinator import clocks
+from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation import Observation, notify
@@ -66,7 +67,7 @@ class PlansForBrokers:
         self._groups, self._topics, self._in_force = KnownGroups(), TopicNames(), PlansInForce()
         self._rules_of, self._weights, self._load = rules_of, weights, ServedLoad()
         self._applications: dict[str, KnownApplication] = {}
-        self._protocols: dict[str, kafka.BrokerProtocol] = {}
+        self._protocols: dict[str, wire.BrokerProtocol] = {}
         self._not_asking: dict[str, float] = {}  # groups with another assignor, and when each was last observed
         self._rebalances = BrokerRebalances(self._groups.has_members, retry_s)
         self._metrics = ServedMetrics(registry)
@@ -167,7 +168,7 @@ class PlansForBrokers:
         self._in_force.forget(group)
         self._load.forget(group)
 
-    async def beside(self, _: kafka.OffsetReader, transport: kafka.Transport, admin: AdminClient) -> None:
+    async def beside(self, _: client.OffsetReader, transport: wire.Transport, admin: AdminClient) -> None:
         """Reads the names of topics that brokers identified by id. Runs until cancelled."""
         self._rebalances.transport = transport
         while True:
@@ -176,11 +177,11 @@ class PlansForBrokers:
             if not ids and not names:
                 continue
             try:
-                node = await asyncio.to_thread(kafka.any_node, admin, TIMEOUT_MS / 1000)
-                asked = kafka.TopicIds(node, ids[:TOPICS_AT_ONCE], names[:TOPICS_AT_ONCE], TIMEOUT_MS)
+                node = await asyncio.to_thread(client.any_node, admin, TIMEOUT_MS / 1000)
+                asked = wire.TopicIds(node, ids[:TOPICS_AT_ONCE], names[:TOPICS_AT_ONCE], TIMEOUT_MS)
                 self._topics.learn(await transport.ask(asked))
                 self._topics.of(ids[TOPICS_AT_ONCE:])  # notes them as missing again
-            except (KafkaException, TimeoutError, kafka.TransportError) as error:
+            except (KafkaException, TimeoutError, wire.TransportError) as error:
                 log.warning("topic_names_unread", reason=str(error))
                 self._topics.of(ids)
                 await asyncio.sleep(FAILED_AGAIN_S)

@@ -13,7 +13,7 @@ import structlog
 
 from bellwether_kafka.assignors.shared import RefusalError
 from bellwether_kafka.coordinator import clocks, membership
-from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.planning import Planner, RackFile, RackRules
 from bellwether_kafka.coordinator.runtime.rest_watch import DescribesGroups, LedGroup
 

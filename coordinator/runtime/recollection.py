@@ -8,7 +8,8 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, Transport, TransportError
+from bellwether_kafka.coordinator.kafka.client import ClusterUnreachableError
+from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError
 
 ASK_AGAIN_S = 10.0
 AGAIN_S, AGAIN_S_MAX = 0.5, 30.0

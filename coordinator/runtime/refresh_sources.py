@@ -3,7 +3,7 @@ does not need them."""
 
 from collections.abc import Mapping
 
-from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets, Sources
 from bellwether_kafka.coordinator.runtime.outside import Outside
 
@@ -11,15 +11,15 @@ from bellwether_kafka.coordinator.runtime.outside import Outside
 class RefreshSources:
     """The sources of one process. `properties` are librdkafka's."""
 
-    def __init__(self, transport: kafka.Transport, properties: Mapping[str, str], outside: Outside) -> None:
+    def __init__(self, transport: wire.Transport, properties: Mapping[str, str], outside: Outside) -> None:
         self.shared = SharedGroups(transport)
         self._transport = transport
         self._properties = properties
         self._outside = outside
-        self._opened: tuple[kafka.SharedReader, SharedOffsets] | None = None
+        self._opened: tuple[client.SharedReader, SharedOffsets] | None = None
 
     @property
-    def reader(self) -> kafka.SharedReader:
+    def reader(self) -> client.SharedReader:
         return self._open()[0]
 
     @property
@@ -33,7 +33,7 @@ class RefreshSources:
             offsets.close()
             reader.close()
 
-    def _open(self) -> tuple[kafka.SharedReader, SharedOffsets]:
+    def _open(self) -> tuple[client.SharedReader, SharedOffsets]:
         if self._opened is None:
             reader = self._outside.shared_cluster(self._properties)
             self._opened = reader, self._outside.shared_offsets(reader, self._transport, self.shared)

@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.coordinator import clocks, membership
-from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.observation import notify
 from bellwether_kafka.coordinator.watching import Troubles, every
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.coordinator.kafka import ListedGroup
+from bellwether_kafka.coordinator.kafka.wire import ListedGroup
 from bellwether_kafka.coordinator.membership import MembershipConfig
 from bellwether_kafka.coordinator.planning import Application, load_application
 from bellwether_kafka.coordinator.settings import GroupSettings, Settings, policies_of

@@ -13,7 +13,7 @@ from typing import Any
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Rule, Weights
-from bellwether_kafka.coordinator import clocks, kafka, membership, planning
+from bellwether_kafka.coordinator import clocks, membership, planning
 from bellwether_kafka.coordinator.control import (
     Absence,
     AbsenceWatch,
@@ -24,6 +24,7 @@ from bellwether_kafka.coordinator.control import (
     Stopped,
 )
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch, ghost_watches
+from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.observation import (
     GroupObserver,
     LagRefreshes,
@@ -152,7 +153,7 @@ class Service:
         try:
             transport = self._outside.transport(self._properties)
             heartbeats = self._outside.transport(self._properties) if self._leads else transport
-        except kafka.ClientConfigError as error:
+        except wire.ClientConfigError as error:
             return ServiceOutcome(membership.EXIT_CONFIG, (str(error),))
         transports = {transport, heartbeats}
         if handle_signals:
@@ -192,19 +193,19 @@ class Service:
             if refreshes is not None:
                 refreshes.stop()
 
-    async def _run(self, transport: kafka.Transport, drivers: NewDriver) -> ServiceOutcome:
-        properties = kafka.librdkafka_properties(self._properties)
+    async def _run(self, transport: wire.Transport, drivers: NewDriver) -> ServiceOutcome:
+        properties = wire.librdkafka_properties(self._properties)
         refreshes = RefreshSources(transport, properties, self._outside)
         reader = self._outside.cluster(properties) if self._leads else refreshes.reader
-        watch = kafka.MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
+        watch = client.MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
         offsets = self._outside.offsets(reader, transport)
         sources = Sources(transport, reader, offsets)
         watching: list[asyncio.Task[Any]] = [in_background(watch.run)]
         watching += [in_background(partial(run, offsets, transport, reader.admin)) for run in self._observers.beside]
-        sizes = SizeLimitWatch(partial(kafka.read_size_limit, reader.admin, SIZE_LIMIT_S), self._size_limit_read)
+        sizes = SizeLimitWatch(partial(client.read_size_limit, reader.admin, SIZE_LIMIT_S), self._size_limit_read)
         release = transport.broker_version
         if self._takes_over:
-            release, _ = await asyncio.gather(kafka.oldest_release(transport, reader), sizes.refresh())
+            release, _ = await asyncio.gather(client.oldest_release(transport, reader), sizes.refresh())
             watching.append(in_background(sizes.run))
         by_plan = [self._owners.on_decision]
         own = Observers(on_consumer_decision=by_plan, on_note=[self._on_note], on_role=[self._on_role])
@@ -305,7 +306,7 @@ class Service:
             return self._controller.rules_of(group)
         return () if self.connected else None
 
-    def _observed_groups(self, refreshes: RefreshSources, transport: kafka.Transport) -> ObservedGroups:
+    def _observed_groups(self, refreshes: RefreshSources, transport: wire.Transport) -> ObservedGroups:
         def make(selected: Selected) -> GroupObserver:
             config = membership.proven(selected.config, transport.broker_version)
             observers, seen = self._observers.on_observation, self._observers.on_seen
@@ -333,7 +334,7 @@ class Service:
             self._observers.on_gone,
         )
 
-    def _led_groups(self, refreshes: RefreshSources, transport: kafka.Transport) -> ObservedGroups:
+    def _led_groups(self, refreshes: RefreshSources, transport: wire.Transport) -> ObservedGroups:
         made = LedRefreshes(
             refreshes=refreshes,
             transport=transport,

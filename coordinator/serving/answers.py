@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.consumer import KAFKA, LOAD_AWARE, PartitionPlan
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntArray, Plan, Refusal, Rule, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka import OWN_ASSIGNORS, policy_in
+from bellwether_kafka.coordinator.kafka.wire import OWN_ASSIGNORS, policy_in
 from bellwether_kafka.coordinator.planning import (
     Cause,
     Chosen,

@@ -23,7 +23,7 @@ from bellwether_kafka.assignors.shared import (
 )
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets, Topology, build_tasks
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, BrokerMember, BrokerSubtopology
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.planning import classic_view, topology_of
 from bellwether_kafka.coordinator.serving.known import KnownMember

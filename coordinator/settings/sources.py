@@ -9,11 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, TomlConfigSettingsSource
 
 from bellwether_kafka.bounded import CONFIG_BYTES_MAX, read_file, toml_of
-from bellwether_kafka.coordinator.kafka import (
-    KAFKA_PREFIX,
-    process_properties,
-    service_links,
-)
+from bellwether_kafka.coordinator.properties import KAFKA_PREFIX, process_properties, service_links
 from bellwether_kafka.coordinator.settings.settings_errors import RENAMED, SettingsError, suggestion
 
 PREFIX = "BELLWETHER_"

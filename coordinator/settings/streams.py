@@ -38,7 +38,6 @@ from bellwether_kafka.assignors.stateful import CAPACITY_TAG
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.assignors.streams.stages import StageConfigs
-from bellwether_kafka.coordinator.kafka import flattened
 from bellwether_kafka.coordinator.membership import (
     STREAMS_PROTOCOL,
     STREAMS_SESSION_MS_MAX,
@@ -47,6 +46,7 @@ from bellwether_kafka.coordinator.membership import (
     Obstacle,
 )
 from bellwether_kafka.coordinator.planning import STORES_UNDECLARED, TASK_STALL_MS, StreamsConfig
+from bellwether_kafka.coordinator.properties import flattened
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 
 ONLY_PROTOCOL = {

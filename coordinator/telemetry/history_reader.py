@@ -6,7 +6,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.events import HEADER_BYTES, EventSchema, SchemaSet, single_object
-from bellwether_kafka.coordinator.kafka import librdkafka_client
+from bellwether_kafka.coordinator.kafka.client import librdkafka_client
 
 WANTED = ("snapshot", "round", "assignment", "traffic", "decision")
 BATCH = 1_000

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.explain import Pair, Traffic, cost_per_hour, traffic_of
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka import follower_fetching
+from bellwether_kafka.coordinator.kafka.client import follower_fetching
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import Observation
 from bellwether_kafka.coordinator.planning import PlannedRebalance

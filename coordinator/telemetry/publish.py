@@ -19,16 +19,15 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.events import EventSchema, RegistryError, SchemaSet, confluent, register
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.client import (
     DENIED,
     NO_TOPIC,
     LoginError,
     Renewed,
-    grant,
     librdkafka_client,
-    librdkafka_properties,
     with_remedy,
 )
+from bellwether_kafka.coordinator.kafka.wire import grant, librdkafka_properties
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.settings import EventSettings
 from bellwether_kafka.coordinator.telemetry.event_records import EventRecord, decision_events

@@ -18,14 +18,8 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, GroupPlan, IntArray, LongArray
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.events import ACTIVE, Places
-from bellwether_kafka.coordinator.kafka import (
-    OffsetReader,
-    Offsets,
-    OffsetsError,
-    Transport,
-    TransportError,
-    in_sync_replicas,
-)
+from bellwether_kafka.coordinator.kafka.client import OffsetReader, Offsets, OffsetsError, in_sync_replicas
+from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.planning import PlannedRebalance
 from bellwether_kafka.coordinator.telemetry.event_records import chunks

@@ -17,8 +17,9 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from bellwether_kafka.assignors.shared import Weight, Weights, heaviest
-from bellwether_kafka.coordinator import clocks, kafka
+from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.events import ERROR_HEADER, EventError, SchemaSet
+from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry.publish import CREATE_TOPIC_S, create_topic
 from bellwether_kafka.protocol.primitives import TopicPartition as Partition
@@ -47,7 +48,7 @@ class WeightReader:
         self.config = config
         self.refused: Counter[str] = Counter()
         self.trouble = ""  # why the topic could not be read the last time
-        self._properties = kafka.librdkafka_properties(properties)
+        self._properties = wire.librdkafka_properties(properties)
         self._wall_clock = wall_clock
         self._schemas = SchemaSet.load()
         self._estimates: dict[Partition, Weight] = {}
@@ -158,14 +159,14 @@ class WeightReader:
             try:
                 self._consume()
             except KafkaException as error:
-                missing = self.config.create_topic and error.args[0].code() in kafka.NO_TOPIC
-                self.trouble = kafka.with_remedy(error.args[0], "READ", self.config.topic)
+                missing = self.config.create_topic and error.args[0].code() in client.NO_TOPIC
+                self.trouble = client.with_remedy(error.args[0], "READ", self.config.topic)
                 log.warning("weights_unread", topic=self.config.topic, reason=self.trouble)
             self._sort_again(changed=True)
             self._closing.wait(RETRY_S)
 
     def _consume(self) -> None:
-        reader = kafka.Renewed(self._consumer, self._properties)
+        reader = client.Renewed(self._consumer, self._properties)
         try:
             while not self._closing.is_set():
                 consumer = reader.client
@@ -186,7 +187,7 @@ class WeightReader:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
         }
-        return kafka.librdkafka_client(Consumer, {"log_level": 2, **self._properties, **own_settings})
+        return client.librdkafka_client(Consumer, {"log_level": 2, **self._properties, **own_settings})
 
     def _assign(self, consumer: Consumer) -> None:
         metadata = consumer.list_topics(self.config.topic, timeout=METADATA_TIMEOUT_S).topics[self.config.topic]
@@ -198,7 +199,7 @@ class WeightReader:
     def _take(self, message: Message) -> None:
         error = message.error()
         if error is not None:
-            if error.code() in kafka.IRRELEVANT_TO_READERS:
+            if error.code() in client.IRRELEVANT_TO_READERS:
                 return
             if error.fatal() or not error.retriable():
                 raise KafkaException(error)

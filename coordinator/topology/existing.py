@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors.streams.application import InternalTopic, Topology, required_counts
-from bellwether_kafka.coordinator.kafka import grant
+from bellwether_kafka.coordinator.kafka.wire import grant
 from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.topology.internal_topics import CHANGELOG_CONFIGS, REPARTITION_CONFIGS
 

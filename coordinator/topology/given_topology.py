@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView
 from bellwether_kafka.assignors.streams.application import Topology, TopologyError
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka import OffsetReader
+from bellwether_kafka.coordinator.kafka.client import OffsetReader
 from bellwether_kafka.coordinator.topology.internal_topics import (
     NO_DEFAULTS,
     CreationPlan,

@@ -16,7 +16,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from bellwether_kafka.assignors.streams.application import InternalTopic, Topology, required_counts, to_describe
-from bellwether_kafka.coordinator.kafka import any_node, grant, with_remedy
+from bellwether_kafka.coordinator.kafka.client import any_node, with_remedy
+from bellwether_kafka.coordinator.kafka.wire import grant
 from bellwether_kafka.protocol.primitives import is_topic_name
 
 BROKER_DEFAULT = -1

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 
 from bellwether_kafka.assignors.shared import AssignedMember
 from bellwether_kafka.assignors.streams.application import CHANGELOG, TopologyError
-from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError
+from bellwether_kafka.coordinator.kafka.client import OffsetReader, OffsetsError
 from bellwether_kafka.coordinator.topology.changelog_search import NONE_SERVES
 from bellwether_kafka.coordinator.topology.learn import Learned
 from bellwether_kafka.coordinator.topology.offset_fit import Ends

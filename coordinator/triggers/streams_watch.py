@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import end_sums, wanted_offsets
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, OffsetReader, Offsets, OffsetsError
+from bellwether_kafka.coordinator.kafka.client import ClusterUnreachableError, OffsetReader, Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership import (
     PROGRESS,
     Event,

@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import ClusterView, GroupPlan
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError, Transport
+from bellwether_kafka.coordinator.kafka.client import OffsetReader, OffsetsError
+from bellwether_kafka.coordinator.kafka.wire import Transport
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import GroupLag, LagRefreshes, ReadLogs, Rhythms, notify, read_logs
 from bellwether_kafka.coordinator.planning import PlannedRebalance

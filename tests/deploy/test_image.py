@@ -52,7 +52,7 @@ def test_the_install_steps_make_a_service_that_starts(installed: Path) -> None:
 def test_the_image_can_log_in_to_msk(installed: Path) -> None:
     """Nobody can install an extra into an image without a shell."""
     code = """
-from bellwether_kafka.coordinator.kafka.tokens import aws_login, msk_token
+from bellwether_kafka.coordinator.kafka.wire.tokens import aws_login, msk_token
 print(msk_token(*aws_login()).value)
 """
     keys = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "eu-west-1"}

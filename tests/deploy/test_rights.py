@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bellwether_kafka.coordinator.kafka import TEMPORARY_TOPIC
+from bellwether_kafka.coordinator.kafka.wire import TEMPORARY_TOPIC
 from tests.command_lines import COMMANDS
 from tests.paths import ROOT
 

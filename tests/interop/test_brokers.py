@@ -1,6 +1,6 @@
 """The test brokers are what tests believe them to be."""
 
-from bellwether_kafka.coordinator.kafka import read_size_limit
+from bellwether_kafka.coordinator.kafka.client import read_size_limit
 from tests.interop.support.brokers import KafkaCluster
 
 

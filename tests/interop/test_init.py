@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.kafka import wire
 from bellwether_kafka.coordinator.settings import Settings, load
 from tests.interop.support.two_groups import TwoGroups
 from tests.kit.brokers import EmbeddedCluster
@@ -20,11 +20,11 @@ from tests.paths import ROOT
 pytestmark = pytest.mark.embedded
 
 ON_A_TERMINAL = """
-from bellwether_kafka.coordinator import kafka
+
 from bellwether_kafka.coordinator.cli import main
 from tests.interop.support.two_groups import TwoGroups
 
-kafka.Transport = TwoGroups
+wire.Transport = TwoGroups
 main()
 """
 RACKS = ("az1", "az2", "az3")
@@ -40,7 +40,7 @@ def brokers() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(kafka, "Transport", TwoGroups)
+    monkeypatch.setattr(wire, "Transport", TwoGroups)
 
 
 def written(name: str = "bellwether.toml") -> Settings:

@@ -11,7 +11,7 @@ import numpy as np
 from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, RawMember, Rule
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Topology
-from bellwether_kafka.coordinator.kafka import Offsets, OffsetsError
+from bellwether_kafka.coordinator.kafka.client import Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership import Decide, Event, JoinedMember, MembershipView, State
 from bellwether_kafka.coordinator.planning import (
     PlannedRebalance,

@@ -38,7 +38,7 @@ from typing import Self, TypeVar, cast
 import confluent_kafka
 from confluent_kafka import TopicCollection
 
-from bellwether_kafka.coordinator.kafka import DescribeMany, NodeRequest, Transport, TransportError
+from bellwether_kafka.coordinator.kafka.wire import DescribeMany, NodeRequest, Transport, TransportError
 from bellwether_kafka.coordinator.membership import (
     Answer,
     Code,

@@ -25,10 +25,11 @@ from confluent_kafka.admin import AdminClient
 from jsonschema import Draft202012Validator
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.coordinator import control, kafka
+from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli import main
 from bellwether_kafka.coordinator.control import Record
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, GroupList, ListedGroup
+from bellwether_kafka.coordinator.kafka import client, wire
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, BrokerMember, GroupList, ListedGroup
 from bellwether_kafka.coordinator.membership import (
     DescribeAnswer,
     DescribedMember,
@@ -190,15 +191,15 @@ class Described(EmbeddedTransport):
 
     async def ask(self, request: Any) -> Any:
         """What several groups share one request for."""
-        if isinstance(request, kafka.DescribeMany):
+        if isinstance(request, wire.DescribeMany):
             return await self.describe_groups(request.node, request.group_ids)
-        if isinstance(request, kafka.DescribeManyByBroker):
+        if isinstance(request, wire.DescribeManyByBroker):
             return {
                 group_id: await self.describe_by_broker(group_id, request.protocol) for group_id in request.group_ids
             }
         return await super().ask(request)
 
-    async def describe_by_broker(self, group_id: str, protocol: kafka.BrokerProtocol) -> BrokerGroup:
+    async def describe_by_broker(self, group_id: str, protocol: wire.BrokerProtocol) -> BrokerGroup:
         exists = group_id == "converted" and protocol == "consumer"
         return CONVERTED if exists else BrokerGroup(group_id, protocol, 69)
 
@@ -300,10 +301,10 @@ class ShownGroups:
         def silent(*_: object, **__: object) -> None:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
-        patch.setattr(kafka, "Transport", Brokers)
+        patch.setattr(wire, "Transport", Brokers)
         patch.setattr(AdminClient, "describe_cluster", silent)
         for reader in ("ClusterReader", "OffsetReader", "SharedReader"):
-            patch.setattr(kafka, reader, Readers)
+            patch.setattr(client, reader, Readers)
         patch.setattr(control.TopicChannel, "read", read)
         patch.setattr(control.TopicChannel, "write", lambda _, *records: self.written.extend(records))
 

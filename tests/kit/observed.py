@@ -19,16 +19,9 @@ from bellwether_kafka.coordinator.assessment import (
     Prices,
     assess_refreshes,
 )
-from bellwether_kafka.coordinator.kafka import (
-    AnyCommitted,
-    BrokerGroup,
-    BrokerProtocol,
-    Ends,
-    MetadataRead,
-    Offsets,
-    OffsetsError,
-)
-from bellwether_kafka.coordinator.kafka.metadata import MetadataCache, cluster_view, distinct_placements
+from bellwether_kafka.coordinator.kafka.client import Ends, MetadataRead, Offsets, OffsetsError
+from bellwether_kafka.coordinator.kafka.client.metadata import MetadataCache, cluster_view, distinct_placements
+from bellwether_kafka.coordinator.kafka.wire import AnyCommitted, BrokerGroup, BrokerProtocol
 from bellwether_kafka.coordinator.membership import (
     Code,
     Decide,

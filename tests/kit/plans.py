@@ -25,8 +25,8 @@ from bellwether_kafka.assignors.shared import (
 )
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.events import SchemaSet, assignment_entries
-from bellwether_kafka.coordinator.kafka import MetadataRead
-from bellwether_kafka.coordinator.kafka.metadata import cluster_view
+from bellwether_kafka.coordinator.kafka.client import MetadataRead
+from bellwether_kafka.coordinator.kafka.client.metadata import cluster_view
 from bellwether_kafka.coordinator.membership import Decide, DescribedMember, JoinedMember
 from bellwether_kafka.coordinator.planning import (
     Cause,

@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
-from bellwether_kafka.coordinator import clocks, kafka, membership
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator import clocks, membership
+from bellwether_kafka.coordinator.kafka import client, wire
+from bellwether_kafka.coordinator.kafka.client import ClusterUnreachableError, Ends, MetadataRead
+from bellwether_kafka.coordinator.kafka.client.metadata import ABSENT, MetadataCache
+from bellwether_kafka.coordinator.kafka.wire import (
     AnyCommitted,
     Batches,
-    ClusterUnreachableError,
-    Ends,
     FetchedOffsets,
     GroupList,
     ListedGroup,
-    MetadataRead,
     RemovedMembers,
     TransportError,
     node_requests,
 )
-from bellwether_kafka.coordinator.kafka.metadata import ABSENT, MetadataCache
 from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
 from tests.simulation.brokers.broker import NODES, addressed, node, refusal
 
@@ -66,7 +65,7 @@ def _done(result: Any) -> "Future[Any]":
     return future
 
 
-class Transport(kafka.Transport):
+class Transport(wire.Transport):
     """Of one process, whose connections have its name. Methods above single requests are the product's."""
 
     def __init__(self, server: "Server", ordinal: int) -> None:
@@ -134,7 +133,7 @@ class Transport(kafka.Transport):
     def _anywhere(self) -> int:
         return self._world.rng.choice((1, 2, 3))
 
-    def _removed(self, request: kafka.RemoveMembers) -> dict[str, int]:
+    def _removed(self, request: wire.RemoveMembers) -> dict[str, int]:
         """The error of each member, by its id. Raises ViolationError for one that lives."""
         world = self._worlds[request.group_id]
         for member in world.members:
@@ -177,35 +176,35 @@ class Transport(kafka.Transport):
     def _answer(self, at: int, request: Any) -> Any:
         """What the node answers to a request that is not of a membership."""
         match request:
-            case kafka.DescribeMany():
+            case wire.DescribeMany():
                 answers: dict[str, Any] = {}
                 for group in request.group_ids:
                     asked = membership.Describe(0, request.node, group, 0)
                     self._worlds[group].broker.serve(at, "", asked, partial(answers.setdefault, group))
                 return answers
-            case kafka.ListAllGroups():
+            case wire.ListAllGroups():
                 mine = [group for group in self._worlds if self._coordinates(at, group)]
                 listed = [(group, self._worlds[group].broker.group.state) for group in mine]
                 return GroupList(0, tuple(ListedGroup(group, "consumer", state, "classic") for group, state in listed))
-            case kafka.RemoveMembers():
+            case wire.RemoveMembers():
                 if not self._coordinates(at, request.group_id):
                     return RemovedMembers(NOT_COORDINATOR, {})
                 return RemovedMembers(0, self._removed(request))
             case node_requests.FetchOffsets():
                 return self._committed(at, request.group_id, request.topics)
-            case kafka.FetchOffsetsOfMany():
+            case wire.FetchOffsetsOfMany():
                 return {group: self._committed(at, group, topics) for group, topics in request.groups.items()}
             case node_requests.FindAnyOffset():
                 coordinates = self._coordinates(at, request.group_id)
                 commits = self._worlds[request.group_id].commits if coordinates else 0
                 offsets = {"t": [commits - 1]} if commits else {}
                 return AnyCommitted(bool(commits), 0 if coordinates else NOT_COORDINATOR, tuple(offsets), offsets)
-            case kafka.LatestOffsets():
+            case wire.LatestOffsets():
                 end_of = self._world.end_of
                 return {t: {p: (0, end_of(t, p)) for p in partitions} for t, partitions in request.partitions.items()}
-            case kafka.DescribeManyByBroker() | kafka.DescribeByBroker():
+            case wire.DescribeManyByBroker() | wire.DescribeByBroker():
                 raise AssertionError(request)
-            case node_requests.LogSizes() | kafka.TopicIds():
+            case node_requests.LogSizes() | wire.TopicIds():
                 return {}
         raise AssertionError(f"no broker of the simulation answers {request}")
 
@@ -256,14 +255,14 @@ class _OfWorld:
         """Owns no threads."""
 
 
-class Reader(_OfWorld, kafka.ClusterReader):
+class Reader(_OfWorld, client.ClusterReader):
     """Reads the topics of the world, with the product's cache."""
 
     def __init__(self, world: "World") -> None:
         self._open(world)
 
 
-class SharedReader(_OfWorld, kafka.SharedReader):
+class SharedReader(_OfWorld, client.SharedReader):
     def __init__(self, world: "World") -> None:
         self._open(world)
         self._turn = asyncio.Lock()
@@ -271,7 +270,7 @@ class SharedReader(_OfWorld, kafka.SharedReader):
         self._failed = None
 
 
-class Offsets(kafka.OffsetReader):
+class Offsets(client.OffsetReader):
     """Reads log ends of the world."""
 
     def __init__(self, world: "World", groups: Any) -> None:
@@ -281,7 +280,7 @@ class Offsets(kafka.OffsetReader):
     async def listed(self, topics: Mapping[str, int], place: Any, limit_s: float) -> Ends:
         del place, limit_s
         if not self._world.metadata:
-            raise kafka.OffsetsError("offsets: no answer in time")
+            raise client.OffsetsError("offsets: no answer in time")
         await asyncio.sleep(self._world.rng.uniform(0.001, 0.01))
         end_of = self._world.end_of
         return Ends({t: np.array([end_of(t, p) for p in range(n)], dtype=np.int64) for t, n in topics.items()})

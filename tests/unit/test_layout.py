@@ -104,7 +104,7 @@ def test_what_tests_share_needs_no_test() -> None:
     assert wrong == {}
 
 
-@pytest.mark.parametrize("package", ["kafka", "control"])
+@pytest.mark.parametrize("package", ["control"])
 def test_what_is_imported_when_it_is_asked_for_is_what_is_declared(package: str) -> None:
     """Also when every module has been imported: one with the name of what it exports would stand in its place."""
     face = f"bellwether_kafka.coordinator.{package}"

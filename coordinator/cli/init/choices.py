@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bellwether_kafka.coordinator.kafka import is_secret, shown_name
+from bellwether_kafka.coordinator.properties import is_secret, shown_name
 
 BOOTSTRAP = "bootstrap.servers"
 RACK = "client.rack"

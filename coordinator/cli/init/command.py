@@ -29,9 +29,9 @@ from bellwether_kafka.coordinator.cli.init.questions import Questions
 from bellwether_kafka.coordinator.cli.options import ANY_GROUP, Bootstrap, check_client, load_settings
 from bellwether_kafka.coordinator.cli.output import counted, echo, fail
 from bellwether_kafka.coordinator.cli.read_groups import connected, observer_for, of_a_group, run_to_end
-from bellwether_kafka.coordinator.kafka import environment_tables, properties_in
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.properties import environment_tables, properties_in
 from bellwether_kafka.coordinator.settings import Settings, SettingsError, load
 
 FILE = Path("bellwether.toml")

@@ -5,9 +5,10 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from bellwether_kafka.coordinator import control, kafka
+from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.read_groups import CONNECT_TIMEOUT_MS
-from bellwether_kafka.coordinator.kafka import BrokerGroup
+from bellwether_kafka.coordinator.kafka import wire
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup
 from bellwether_kafka.coordinator.observation import described_by_broker
 from bellwether_kafka.coordinator.settings import Settings
 
@@ -26,11 +27,11 @@ def unfollowed_by_broker(settings: Settings, group: str, is_served: Callable[[],
 
 
 async def _described(settings: Settings, group: str) -> BrokerGroup | int | None:
-    transport = kafka.Transport(settings.properties)
+    transport = wire.Transport(settings.properties)
     try:
         await transport.start(CONNECT_TIMEOUT_MS)
         return await described_by_broker(transport, group)
-    except kafka.TransportError:
+    except wire.TransportError:
         return None  # no broker answers
     finally:
         await transport.close()

@@ -8,7 +8,7 @@ from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
 from bellwether_kafka.assignors.streams.application import Topology
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.ghosts import GhostOptions
-from bellwether_kafka.coordinator.kafka import SettingOfBroker
+from bellwether_kafka.coordinator.kafka.client import SettingOfBroker
 from bellwether_kafka.coordinator.membership import NOT_READ, STREAMS_PROTOCOL, MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.planning import StreamsConfig

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bellwether_kafka.assignors.consumer import OF_ANY_PROTOCOL
-from bellwether_kafka.coordinator.kafka import asks_bellwether, policy_in
+from bellwether_kafka.coordinator.kafka.wire import asks_bellwether, policy_in
 from bellwether_kafka.coordinator.membership import (
     PROVEN_FROM,
     STREAMS_SESSION_MS_MAX,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.kafka import BROKER_PROTOCOLS
+from bellwether_kafka.coordinator.kafka.wire import BROKER_PROTOCOLS
 from bellwether_kafka.coordinator.names import for_shell
 from bellwether_kafka.coordinator.observation.health.doctor_facts import (
     Check,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka.kerberos import KerberosError, check_packages
+from bellwether_kafka.coordinator.kafka.wire.kerberos import KerberosError, check_packages
 from bellwether_kafka.coordinator.membership import MembershipConfig, State
 from tests.conftest import missing_tool
 from tests.interop.security.leading import keeps_trying, refused, renewals, run

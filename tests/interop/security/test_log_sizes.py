@@ -12,7 +12,8 @@ from confluent_kafka.admin import (
 )
 
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.coordinator.kafka import OffsetReader, Transport
+from bellwether_kafka.coordinator.kafka.client import OffsetReader
+from bellwether_kafka.coordinator.kafka.wire import Transport
 from bellwether_kafka.coordinator.observation import LagRefreshes, read_logs
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.interop.support.brokers import KafkaCluster

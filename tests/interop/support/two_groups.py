@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup
+from bellwether_kafka.coordinator.kafka.wire import GroupList, ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Node
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.coordinator.kafka import OffsetReader, OffsetsError
+from bellwether_kafka.coordinator.kafka.client import OffsetReader, OffsetsError
 from bellwether_kafka.coordinator.observation import LagRefreshes
 
 HOT = ("clicks", 0)

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from bellwether_kafka.coordinator.cli import app
-from bellwether_kafka.coordinator.kafka import Transport, tokens
+from bellwether_kafka.coordinator.kafka.wire import Transport, tokens
 from bellwether_kafka.coordinator.membership import Heartbeat
 
 

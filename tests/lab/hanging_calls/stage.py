@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from bellwether_kafka.coordinator.kafka import tokens
+from bellwether_kafka.coordinator.kafka.wire import tokens
 from tests.interop.support.brokers import KafkaCluster, Node
 from tests.interop.support.members import Flock
 from tests.interop.support.ports import LOOPBACK, PortLease

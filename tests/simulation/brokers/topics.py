@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import ClusterView
-from bellwether_kafka.coordinator.kafka import MetadataRead
-from bellwether_kafka.coordinator.kafka.metadata import cluster_view
+from bellwether_kafka.coordinator.kafka.client import MetadataRead
+from bellwether_kafka.coordinator.kafka.client.metadata import cluster_view
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.simulation.brokers.broker import NODES
 from tests.simulation.clock import Clock

@@ -20,7 +20,7 @@ from kafka.protocol.admin.groups import DescribeGroupsResponse
 from kafka.protocol.consumer.group import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.kafka.group_messages import answer, message
+from bellwether_kafka.coordinator.kafka.wire.group_messages import answer, message
 from bellwether_kafka.coordinator.membership import Code
 from tests.interop.support.raw import find_coordinator
 from tests.kit.membership import HashOrder

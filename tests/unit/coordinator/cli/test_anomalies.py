@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.kafka import wire
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.kit.brokers import EmbeddedCluster
@@ -41,7 +41,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def described(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "Transport", Described)
+    monkeypatch.setattr(wire, "Transport", Described)
     monkeypatch.setitem(GROUPS, "wrong", WRONG)
     monkeypatch.setitem(GROUPS, "two", TWO)
 

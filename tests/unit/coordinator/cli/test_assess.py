@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import Exit
-from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.kafka import wire
+from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure
 from bellwether_kafka.coordinator.replay import write_history
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -92,7 +92,7 @@ def config(brokers: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -
 
 def asked(config: Path, *arguments: str) -> str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kafka, "Transport", Broken)
+        patch.setattr(wire, "Transport", Broken)
         ended = bellwether("assess", *arguments, "--config", str(config), COLUMNS="250")
     assert ended.returncode == Exit.DONE, ended.stderr
     return ended.stdout
@@ -213,7 +213,7 @@ def test_recorded_rebalances_are_shown_beside_the_refresh(config: Path, tmp_path
 
 def test_a_named_group_that_cannot_be_assessed_is_not_left_out_silently(config: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kafka, "Transport", Broken)
+        patch.setattr(wire, "Transport", Broken)
         ended = bellwether("assess", "connect", "--config", str(config))
     assert ended.stderr.startswith("connect is left out: Group 'connect' is of type 'connect'")
 
@@ -233,7 +233,7 @@ class SilentBroker(Described):
 def assessed_beside_a_silent_broker(config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SilentBroker, "refreshes", Counter())
-        patch.setattr(kafka, "Transport", SilentBroker)
+        patch.setattr(wire, "Transport", SilentBroker)
         return bellwether("assess", *arguments, "--config", str(config), COLUMNS="250")
 
 

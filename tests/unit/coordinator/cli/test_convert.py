@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import pytest
 
-from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.assessment import ConversionProgress, PlacementCounts
 from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.cli import convert as command
 from bellwether_kafka.coordinator.cli.convert import progress_in_words
-from bellwether_kafka.coordinator.kafka import BrokerGroup
+from bellwether_kafka.coordinator.kafka import wire
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from tests.kit.brokers import EmbeddedCluster
 from tests.kit.commands import CONVERTED, GROUPS, MISSING, Described, bellwether
@@ -44,7 +44,7 @@ class Converting(Described):
         Converting.described += 1
         return GROUPS["stable"] if Converting.described == 1 else MISSING
 
-    async def describe_by_broker(self, group_id: str, protocol: kafka.BrokerProtocol) -> BrokerGroup:
+    async def describe_by_broker(self, group_id: str, protocol: wire.BrokerProtocol) -> BrokerGroup:
         return replace(CONVERTED if protocol == "consumer" else BrokerGroup("", protocol, 69), group_id=group_id)
 
 
@@ -58,7 +58,7 @@ def brokers() -> Iterator[EmbeddedCluster]:
 @pytest.fixture(autouse=True)
 def converting(monkeypatch: pytest.MonkeyPatch) -> None:
     Converting.described = 0
-    monkeypatch.setattr(kafka, "Transport", Converting)
+    monkeypatch.setattr(wire, "Transport", Converting)
     monkeypatch.setattr(command, "REFRESH_S", 0.01)
 
 

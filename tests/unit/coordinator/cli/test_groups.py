@@ -13,11 +13,11 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.cli.groups import draw_groups, listed_groups
 from bellwether_kafka.coordinator.cli.read_groups import answer_time_ms
-from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup, TransportError
+from bellwether_kafka.coordinator.kafka import wire
+from bellwether_kafka.coordinator.kafka.wire import GroupList, ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import (
     Answer,
     CoordinatorAnswer,
@@ -47,7 +47,7 @@ def brokers() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def bootstrap(brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(kafka, "Transport", AllKinds)
+    monkeypatch.setattr(wire, "Transport", AllKinds)
     return brokers.bootstrap
 
 
@@ -125,7 +125,7 @@ def test_lags_are_shown_by_partition_and_what_is_unknown_is_no_number(bootstrap:
 
 @pytest.fixture
 def uneven(brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(kafka, "Transport", Uneven)
+    monkeypatch.setattr(wire, "Transport", Uneven)
     return brokers.bootstrap
 
 
@@ -149,7 +149,7 @@ def test_what_nobody_has_is_one_line_for_each_that_gets_it(bootstrap: str, monke
 def test_the_exit_code_of_a_plan_says_whether_it_changes_anything(uneven: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("plan", "stable", "--detailed-exitcode", "--bootstrap", uneven)
     assert bellwether(*asked).returncode == Exit.DIFFERS
-    monkeypatch.setattr(kafka, "Transport", AllKinds)
+    monkeypatch.setattr(wire, "Transport", AllKinds)
     assert bellwether(*asked).returncode == Exit.DONE
     refused = bellwether(*asked, "--watch")
     assert (refused.returncode, refused.stdout) == (Exit.INPUT, "")
@@ -229,7 +229,7 @@ class Silent(AllKinds):
 def silent_at(monkeypatch: pytest.MonkeyPatch, *unanswered: int) -> None:
     monkeypatch.setattr(Silent, "asked", 0)
     monkeypatch.setattr(Silent, "unanswered", unanswered)
-    monkeypatch.setattr(kafka, "Transport", Silent)
+    monkeypatch.setattr(wire, "Transport", Silent)
 
 
 @pytest.mark.parametrize("command", ["describe stable --watch", "observe stable"])
@@ -283,7 +283,7 @@ class Several(AllKinds):
     """Describes several groups in one answer, as brokers do."""
 
     async def ask(self, request: Any) -> Any:
-        if isinstance(request, kafka.DescribeMany):
+        if isinstance(request, wire.DescribeMany):
             return {group: await self.describe_group(group) for group in request.group_ids}
         return await super().ask(request)
 
@@ -298,7 +298,7 @@ def test_top_plans_a_group_again_only_when_it_has_changed(bootstrap: str, monkey
         return made(*arguments)
 
     monkeypatch.setattr(Shadow, "of", counted)
-    monkeypatch.setattr(kafka, "Transport", Several)
+    monkeypatch.setattr(wire, "Transport", Several)
     interrupted_after(4, monkeypatch)
     shown = message("top", "stable", "-o", "json", bootstrap=bootstrap)
     rows = [json.loads(line)[0] for line in shown.splitlines()]
@@ -422,7 +422,7 @@ def test_a_group_without_a_name_that_listing_shows_is_read_like_any_other(
 ) -> None:
     """It was refused with "The setting groups[0] cannot be used", which nobody had written."""
     monkeypatch.setitem(OTHERS, "", DescribeAnswer(0, 0, "Empty", ""))
-    monkeypatch.setattr(kafka, "Transport", Several)
+    monkeypatch.setattr(wire, "Transport", Several)
     once = ["--once"] * (command == "top")
     ended = bellwether(command, "", *once, "--bootstrap", bootstrap, COLUMNS="250")
     assert "setting" not in ended.stderr

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.cli import Exit
-from bellwether_kafka.coordinator.kafka import ListedGroup, TransportError
+from bellwether_kafka.coordinator.kafka.wire import ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import Failure
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Unknown
 from tests.kit.commands import ShownGroups

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import Exit
-from bellwether_kafka.coordinator.kafka import GroupList, ListedGroup
+from bellwether_kafka.coordinator.kafka import wire
+from bellwether_kafka.coordinator.kafka.wire import GroupList, ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Node
 from tests.kit.brokers import EmbeddedCluster
 from tests.kit.commands import Described, bellwether
@@ -87,7 +87,7 @@ def shown_commands() -> list[tuple[str, str]]:
 
 @pytest.mark.embedded
 def test_the_first_section_shows_what_its_commands_print(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "Transport", Shop)
+    monkeypatch.setattr(wire, "Transport", Shop)
     with EmbeddedCluster(brokers=2) as brokers:
         brokers.create_topic("orders", 6)
         for command, text in shown_commands():
@@ -99,7 +99,7 @@ def test_the_first_section_shows_what_its_commands_print(monkeypatch: pytest.Mon
 
 @pytest.mark.embedded
 def test_the_lines_of_assess_on_the_page_are_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "Transport", Shop)
+    monkeypatch.setattr(wire, "Transport", Shop)
     page = (ROOT / "docs/get-started/observe-my-cluster.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"assess .*?```text\n(.*?)```", page, re.DOTALL)
     with EmbeddedCluster(brokers=2) as brokers:

@@ -24,7 +24,7 @@ from bellwether_kafka.coordinator.control import (
     absence_watch,
 )
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
-from bellwether_kafka.coordinator.kafka import RemovedMembers, TransportError
+from bellwether_kafka.coordinator.kafka.wire import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure
 from tests.kit.membership import plain
 from tests.kit.runtime import OTHER, Group, named, working

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from bellwether_kafka.coordinator.control import ControlTopic, InstanceHeartbeat, Order, OrderKind, Record, encode
 from bellwether_kafka.coordinator.control import topic as topic_module
 from bellwether_kafka.coordinator.control.topic import write_now
-from bellwether_kafka.coordinator.kafka import UnreachableError
+from bellwether_kafka.coordinator.kafka.wire import UnreachableError
 from bellwether_kafka.coordinator.membership import Failure
 from tests.kit.brokers import EmbeddedCluster
 from tests.kit.runtime import kafka, until

@@ -9,7 +9,7 @@ import pytest
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.ghosts import GhostOptions, GhostWatch
-from bellwether_kafka.coordinator.kafka import RemovedMembers, RemoveMembers
+from bellwether_kafka.coordinator.kafka.wire import RemovedMembers, RemoveMembers
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import ProcessId

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from bellwether_kafka.coordinator.ghosts.shared_descriptions import SharedDescriptions
-from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure, Node
 
 GROUPS_MAX = 50

@@ -6,7 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator.guard import attend
 from bellwether_kafka.coordinator.guard.member_removal import until_between_heartbeats_s
-from bellwether_kafka.coordinator.kafka import RemoveMembers, RemoveStreamsMember
+from bellwether_kafka.coordinator.kafka.wire import RemoveMembers, RemoveStreamsMember
 from bellwether_kafka.coordinator.membership import DescribeAnswer
 from tests.kit.membership import GROUP, plain
 from tests.unit.coordinator.guard.stage import NAMED, Stage, killed, of_consumer_protocol, stage

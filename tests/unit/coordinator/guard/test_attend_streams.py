@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import FenceProducer, RemoveMembers
+from bellwether_kafka.coordinator.kafka.wire import FenceProducer, RemoveMembers
 from tests.kit.membership import GROUP, P1, P2, thread
 from tests.unit.coordinator.guard.stage import (
     HOLDER,

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.wire import (
     DescribeTransaction,
     FenceProducer,
     FindTransactionCoordinator,
     TransportError,
 )
-from bellwether_kafka.coordinator.kafka.producer_requests import DescribedTransaction
+from bellwether_kafka.coordinator.kafka.wire.producer_requests import DescribedTransaction
 from bellwether_kafka.coordinator.membership import DescribedMember, Failure
 from tests.kit.membership import GROUP, P1, P2, plain, thread
 from tests.unit.coordinator.guard.stage import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
-from bellwether_kafka.coordinator.kafka import DescribeByBroker, RemoveMembers, RemoveStreamsMember
+from bellwether_kafka.coordinator.kafka.wire import DescribeByBroker, RemoveMembers, RemoveStreamsMember
 from tests.kit.membership import GROUP
 from tests.unit.coordinator.guard.stage import of_consumer_protocol
 from tests.unit.coordinator.guard.world import Brokers

@@ -9,7 +9,7 @@ from typing import Any
 from bellwether_kafka.coordinator import control, membership
 from bellwether_kafka.coordinator.control import Record
 from bellwether_kafka.coordinator.guard.guarded import Guarded
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.wire import (
     BrokerGroup,
     DescribeByBroker,
     DescribeTransaction,
@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.kafka import (
     RemoveStreamsMember,
     TransportError,
 )
-from bellwether_kafka.coordinator.kafka.log_requests import (
+from bellwether_kafka.coordinator.kafka.wire.log_requests import (
     AppendedRecord,
     AppendRecord,
     FindStart,
@@ -30,7 +30,7 @@ from bellwether_kafka.coordinator.kafka.log_requests import (
     ReadLog,
     StartFound,
 )
-from bellwether_kafka.coordinator.kafka.producer_requests import DescribedTransaction
+from bellwether_kafka.coordinator.kafka.wire.producer_requests import DescribedTransaction
 from bellwether_kafka.coordinator.membership import (
     CoordinatorAnswer,
     DescribeAnswer,

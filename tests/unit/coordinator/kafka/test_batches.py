@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import Batches
+from bellwether_kafka.coordinator.kafka.wire import Batches
 
 WAIT_S = 0.2
 

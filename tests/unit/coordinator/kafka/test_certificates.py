@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from bellwether_kafka.coordinator.kafka import Renewed
-from bellwether_kafka.coordinator.kafka.certificates import CertificateFiles, Delegate
+from bellwether_kafka.coordinator.kafka.client import Renewed
+from bellwether_kafka.coordinator.kafka.client.certificates import CertificateFiles, Delegate
 
 GRACE_S = 0.1
 

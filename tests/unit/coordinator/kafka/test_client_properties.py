@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import ClientConfigError, client_config, librdkafka_properties
-from bellwether_kafka.coordinator.kafka.client_properties import LIBRDKAFKA_DEFAULTS
+from bellwether_kafka.coordinator.kafka.wire import ClientConfigError, client_config, librdkafka_properties
+from bellwether_kafka.coordinator.kafka.wire.client_properties import LIBRDKAFKA_DEFAULTS
 
 KEY = "k"
 BROKER = {"bootstrap.servers": "b1:9092, b2:9093"}

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from bellwether_kafka.assignors.shared import ClusterView
-from bellwether_kafka.coordinator.kafka import ClusterReader, ClusterUnreachableError, MetadataWatch
-from bellwether_kafka.coordinator.kafka.cluster import unreachable_sentence
-from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules
+from bellwether_kafka.coordinator.kafka.client import ClusterReader, ClusterUnreachableError, MetadataWatch
+from bellwether_kafka.coordinator.kafka.client.cluster import unreachable_sentence
+from bellwether_kafka.coordinator.kafka.client.metadata_watch import WatchRules
 from tests.kit.brokers import EmbeddedCluster
 
 pytestmark = pytest.mark.embedded
@@ -73,7 +73,7 @@ async def test_a_name_that_no_broker_accepts_harms_nobody_else(reader: ClusterRe
 async def test_many_topics_are_read_at_once_with_the_same_answer(
     reader: ClusterReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bellwether_kafka.coordinator.kafka.cluster.ONE_BY_ONE_LIMIT", 1)
+    monkeypatch.setattr("bellwether_kafka.coordinator.kafka.client.cluster.ONE_BY_ONE_LIMIT", 1)
     view = await run(reader.snapshot(["orders", "payments", "nowhere", "secret"], 0))
     assert (view.topics, view.unreadable) == (("orders", "payments"), {"secret"})
     assert view.counts.tolist() == [6, 3]
@@ -118,7 +118,7 @@ async def test_racks_of_a_broker_that_is_down_are_remembered() -> None:
 
 
 async def test_silent_brokers_are_one_sentence_naming_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether_kafka.coordinator.kafka.cluster.REQUEST_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("bellwether_kafka.coordinator.kafka.client.cluster.REQUEST_TIMEOUT_S", 1.0)
     reader = ClusterReader({"bootstrap.servers": NOWHERE, "log_level": "0"})
     with pytest.raises(ClusterUnreachableError, match=rf"{NOWHERE} answered within 1 s; check bootstrap\.servers"):
         await run(reader.nodes())
@@ -130,7 +130,7 @@ async def test_the_nodes_are_all_brokers(reader: ClusterReader) -> None:
 
 
 async def test_old_reads_serve_while_brokers_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether_kafka.coordinator.kafka.cluster.REQUEST_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("bellwether_kafka.coordinator.kafka.client.cluster.REQUEST_TIMEOUT_S", 1.0)
     with EmbeddedCluster() as own:
         own.create_topic("orders", 6)
         reader = ClusterReader({"bootstrap.servers": own.bootstrap, "log_level": "0"})
@@ -197,7 +197,7 @@ async def test_a_change_that_would_do_more_harm_than_good_is_not_followed(
 
 
 async def test_the_watch_survives_silence_and_keeps_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether_kafka.coordinator.kafka.cluster.REQUEST_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("bellwether_kafka.coordinator.kafka.client.cluster.REQUEST_TIMEOUT_S", 0.2)
     reader = ClusterReader({"bootstrap.servers": NOWHERE, "log_level": "0"})
     slept: list[float] = []
 
@@ -209,7 +209,7 @@ async def test_the_watch_survives_silence_and_keeps_its_pace(monkeypatch: pytest
     async def watch() -> None:
         watch = MetadataWatch(reader, lambda group, reason, _: None, interval_ms=10_000, sleep=sleep, seed=7)
         empty = reader._cache.read([], now=0.0)
-        from bellwether_kafka.coordinator.kafka.metadata import cluster_view
+        from bellwether_kafka.coordinator.kafka.client.metadata import cluster_view
 
         watch.follow("a", {"orders"}, cluster_view(empty), rack_aware=False)
         with pytest.raises(asyncio.CancelledError):

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from bellwether_kafka.coordinator.kafka import Transport, librdkafka_properties
+from bellwether_kafka.coordinator.kafka.wire import Transport, librdkafka_properties
 from bellwether_kafka.coordinator.membership import Join, Node, RequestFailed
 from tests.kit.brokers import EmbeddedCluster, Mute
 

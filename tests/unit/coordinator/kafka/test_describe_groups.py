@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from kafka.protocol.admin.groups import DescribeGroupsResponse
 
-from bellwether_kafka.coordinator.kafka import DescribeByBroker, DescribeMany, RemoveStreamsMember, asks_bellwether
-from bellwether_kafka.coordinator.kafka.describe_groups import (
+from bellwether_kafka.coordinator.kafka.wire import DescribeByBroker, DescribeMany, RemoveStreamsMember, asks_bellwether
+from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     ConsumerGroupDescribeResponse,
     StreamsGroupDescribeResponse,
 )

@@ -9,8 +9,8 @@ from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import InitProducerIdResponse, ProduceRequest, ProduceResponse
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
-from bellwether_kafka.coordinator.kafka import FenceProducer, FindLeader, FindTransactionCoordinator, ReadRecords
-from bellwether_kafka.coordinator.kafka.log_requests import (
+from bellwether_kafka.coordinator.kafka.wire import FenceProducer, FindLeader, FindTransactionCoordinator, ReadRecords
+from bellwether_kafka.coordinator.kafka.wire.log_requests import (
     AppendedRecord,
     AppendRecord,
     FindStart,

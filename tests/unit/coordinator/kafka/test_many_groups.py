@@ -12,7 +12,7 @@ from kafka.protocol.admin.groups import (
 from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.wire import (
     BrokerGroup,
     DescribeMany,
     DescribeManyByBroker,
@@ -23,7 +23,7 @@ from bellwether_kafka.coordinator.kafka import (
     ListAllGroups,
     ListedGroup,
 )
-from bellwether_kafka.coordinator.kafka.describe_groups import ConsumerGroupDescribeResponse
+from bellwether_kafka.coordinator.kafka.wire.describe_groups import ConsumerGroupDescribeResponse
 from bellwether_kafka.coordinator.membership import DescribeAnswer, Node
 
 NODE = Node(1, "b", 9092)

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared import NO_RACK, ClusterView
-from bellwether_kafka.coordinator.kafka.metadata import MetadataCache, ReplicaSet, cluster_view, distinct_placements
+from bellwether_kafka.coordinator.kafka.client.metadata import (
+    MetadataCache,
+    ReplicaSet,
+    cluster_view,
+    distinct_placements,
+)
 
 ABSENT = "absent"
 

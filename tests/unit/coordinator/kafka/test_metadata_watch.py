@@ -4,9 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import MetadataRead
-from bellwether_kafka.coordinator.kafka.metadata import MetadataCache, ReplicaSet, cluster_view, distinct_placements
-from bellwether_kafka.coordinator.kafka.metadata_watch import (
+from bellwether_kafka.coordinator.kafka.client import MetadataRead
+from bellwether_kafka.coordinator.kafka.client.metadata import (
+    MetadataCache,
+    ReplicaSet,
+    cluster_view,
+    distinct_placements,
+)
+from bellwether_kafka.coordinator.kafka.client.metadata_watch import (
     WatchRules,
     WatchState,
     material_change,

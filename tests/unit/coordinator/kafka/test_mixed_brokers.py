@@ -5,7 +5,8 @@ from typing import Any
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
-from bellwether_kafka.coordinator.kafka import ClusterReader, Transport, librdkafka_properties, oldest_release
+from bellwether_kafka.coordinator.kafka.client import ClusterReader, oldest_release
+from bellwether_kafka.coordinator.kafka.wire import Transport, librdkafka_properties
 from bellwether_kafka.coordinator.membership import Node
 from tests.kit.answering_brokers import LOOPBACK, Brokers, Size
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import client_config, librdkafka_properties, tokens
-from bellwether_kafka.coordinator.kafka.tokens import TokenError, TokenKeeper
+from bellwether_kafka.coordinator.kafka.wire import TokenError, client_config, librdkafka_properties, tokens
+from bellwether_kafka.coordinator.kafka.wire.tokens import TokenKeeper
 from tests.unit.coordinator.kafka.token_endpoint import LOGIN, Endpoint
 
 

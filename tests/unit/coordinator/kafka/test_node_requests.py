@@ -5,7 +5,7 @@ import uuid
 import pytest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from bellwether_kafka.coordinator.kafka import TopicIds
+from bellwether_kafka.coordinator.kafka.wire import TopicIds
 from bellwether_kafka.coordinator.membership import Node
 
 FIRST, SECOND = uuid.UUID(int=1), uuid.UUID(int=2)

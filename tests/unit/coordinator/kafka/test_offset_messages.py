@@ -10,9 +10,9 @@ from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchRespons
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.frame import KafkaBytes
 
-from bellwether_kafka.coordinator.kafka import FetchedOffsets, FetchOffsetsOfMany, LatestOffsets, LogPlace
-from bellwether_kafka.coordinator.kafka.group_messages import failure_of
-from bellwether_kafka.coordinator.kafka.offset_messages import CommittedOffsets, LogEnds
+from bellwether_kafka.coordinator.kafka.wire import FetchedOffsets, FetchOffsetsOfMany, LatestOffsets, LogPlace
+from bellwether_kafka.coordinator.kafka.wire.group_messages import failure_of
+from bellwether_kafka.coordinator.kafka.wire.offset_messages import CommittedOffsets, LogEnds
 from bellwether_kafka.coordinator.membership import Failure, Node
 
 NODE = Node(1, "b", 9092)

@@ -12,15 +12,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
 
-from bellwether_kafka.coordinator.kafka import (
-    AnyCommitted,
-    ClusterReader,
-    FetchedOffsets,
-    LogPlace,
-    OffsetReader,
-    TransportError,
-)
-from bellwether_kafka.coordinator.kafka.node_requests import FetchOffsets, FindAnyOffset
+from bellwether_kafka.coordinator.kafka.client import ClusterReader, OffsetReader
+from bellwether_kafka.coordinator.kafka.wire import AnyCommitted, FetchedOffsets, LogPlace, TransportError
+from bellwether_kafka.coordinator.kafka.wire.node_requests import FetchOffsets, FindAnyOffset
 from bellwether_kafka.coordinator.membership import Failure, Node
 from bellwether_kafka.protocol.primitives import TopicPartition as PrimitivePartition
 from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport

@@ -8,8 +8,8 @@ import cramjam
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from bellwether_kafka.coordinator.kafka import Limits
-from bellwether_kafka.coordinator.kafka.record_batches import BatchesRead, read_batches
+from bellwether_kafka.coordinator.kafka.wire import Limits
+from bellwether_kafka.coordinator.kafka.wire.record_batches import BatchesRead, read_batches
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 JAVAS_SNAPPY = -SNAPPY  # in blocks

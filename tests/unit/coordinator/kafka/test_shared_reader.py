@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import ClusterUnreachableError, SharedReader
-from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
+from bellwether_kafka.coordinator.kafka.client import ClusterUnreachableError, SharedReader
+from bellwether_kafka.coordinator.kafka.client.metadata import distinct_placements
 
 FAILED_AGAIN_S = 5.0
 SHARED_AGE_MS = 30_000

@@ -2,7 +2,7 @@
 
 from confluent_kafka import KafkaError
 
-from bellwether_kafka.coordinator.kafka.broker_configs import size_limit
+from bellwether_kafka.coordinator.kafka.client.broker_configs import size_limit
 
 SILENT = KafkaError(KafkaError._TIMED_OUT)
 DENIED = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)

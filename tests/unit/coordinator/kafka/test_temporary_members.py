@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from bellwether_kafka.coordinator.kafka import BrokerGroup, DescribeByBroker, SentTopology, possible_topologies
-from bellwether_kafka.coordinator.kafka.describe_groups import (
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, DescribeByBroker, SentTopology, possible_topologies
+from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     SentSubtopology,
     SentTopic,
     StreamsGroupDescribeResponse,
     StreamsGroupHeartbeatRequest,
 )
-from bellwether_kafka.coordinator.kafka.temporary_members import TemporaryStreamsMember
+from bellwether_kafka.coordinator.kafka.wire.temporary_members import TemporaryStreamsMember
 from bellwether_kafka.coordinator.membership import Node
 
 TOPOLOGIES_MAX = 64

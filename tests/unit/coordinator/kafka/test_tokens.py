@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.wire import (
     ClientConfigError,
+    TokenError,
     check_kerberos,
     client_config,
     kerberos,
     librdkafka_properties,
     tokens,
 )
-from bellwether_kafka.coordinator.kafka.client_properties import LIBRDKAFKA_DEFAULTS
-from bellwether_kafka.coordinator.kafka.tokens import Token, TokenError, TokenKeeper
+from bellwether_kafka.coordinator.kafka.wire.client_properties import LIBRDKAFKA_DEFAULTS
+from bellwether_kafka.coordinator.kafka.wire.tokens import Token, TokenKeeper
 from tests.unit.coordinator.kafka.token_endpoint import LOGIN, SECRET, Endpoint
 
 KEEPER = "_tokens"

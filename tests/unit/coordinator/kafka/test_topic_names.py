@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether_kafka.coordinator.kafka import ClusterReader, FetchOffsetsOfMany, LatestOffsets, SharedReader, metadata
-from bellwether_kafka.coordinator.kafka.node_requests import FetchOffsets
+from bellwether_kafka.coordinator.kafka.client import ClusterReader, SharedReader, metadata
+from bellwether_kafka.coordinator.kafka.wire import FetchOffsetsOfMany, LatestOffsets
+from bellwether_kafka.coordinator.kafka.wire.node_requests import FetchOffsets
 from bellwether_kafka.coordinator.membership import Node
 from bellwether_kafka.coordinator.topology import TopicCreationError
 from bellwether_kafka.coordinator.topology.internal_topics import TopicPlan, create_topics
@@ -21,8 +22,8 @@ NAMES = st.one_of(
     st.sampled_from(["orders", "a" * 249, "...", "_x-1.Y"]), st.sampled_from(NONSENSE), st.text(max_size=5)
 )
 # Modules that put topic names of others into requests, and those whose names are settings of Bellwether's own.
-DOORS = ("kafka/metadata.py", "kafka/cluster.py", "kafka/offset_reader.py", "topology/live.py")
-DOORS += ("kafka/node_requests.py", "kafka/many_groups.py", "topology/internal_topics.py")
+DOORS = ("kafka/client/metadata.py", "kafka/client/cluster.py", "kafka/client/offset_reader.py", "topology/live.py")
+DOORS += ("kafka/wire/node_requests.py", "kafka/wire/many_groups.py", "topology/internal_topics.py")
 OWN = ("control/topic.py", "control/topic_faults.py", "telemetry/publish.py", "telemetry/weight_reader.py")
 OWN += ("telemetry/history_reader.py",)
 READ_BEFORE = ("telemetry/samples.py",)  # topics of a plan, which exist

@@ -13,9 +13,9 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.consumer.group import JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from bellwether_kafka.coordinator.kafka import Transport, TransportError, UnreachableError
-from bellwether_kafka.coordinator.kafka.connections import Connections, release_of
-from bellwether_kafka.coordinator.kafka.group_messages import answer, failure_of, message, reason_of, unreachable
+from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError, UnreachableError
+from bellwether_kafka.coordinator.kafka.wire.connections import Connections, release_of
+from bellwether_kafka.coordinator.kafka.wire.group_messages import answer, failure_of, message, reason_of, unreachable
 from bellwether_kafka.coordinator.membership import (
     CoordinatorAnswer,
     Describe,

@@ -21,7 +21,7 @@ DOORS = {
         "coordinator/planning/broker_assigned.py",  # whether every id is one
         "coordinator/serving/task_request_views.py",  # the same
         "coordinator/topology/existing.py",  # whether a part of a name is one
-        "coordinator/kafka/tokens.py",
+        "coordinator/kafka/wire/tokens.py",
     },
 }
 

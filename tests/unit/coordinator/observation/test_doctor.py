@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
 from bellwether_kafka.coordinator.ghosts import GhostOptions
-from bellwether_kafka.coordinator.kafka import SettingOfBroker
+from bellwether_kafka.coordinator.kafka.client import SettingOfBroker
 from bellwether_kafka.coordinator.membership import (
     STREAMS_PROTOCOL,
     Code,

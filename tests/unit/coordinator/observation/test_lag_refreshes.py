@@ -11,8 +11,9 @@ from confluent_kafka.admin import AdminClient
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import ClusterView
-from bellwether_kafka.coordinator.kafka import NO_END, AnyCommitted, Ends, MetadataRead, OffsetsError
-from bellwether_kafka.coordinator.kafka.metadata import MetadataCache, cluster_view, distinct_placements
+from bellwether_kafka.coordinator.kafka.client import NO_END, Ends, MetadataRead, OffsetsError
+from bellwether_kafka.coordinator.kafka.client.metadata import MetadataCache, cluster_view, distinct_placements
+from bellwether_kafka.coordinator.kafka.wire import AnyCommitted
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, MembershipConfig
 from bellwether_kafka.coordinator.observation import (
     SELF_ASSIGNED,

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.membership import Failure
 from bellwether_kafka.coordinator.observation import LagRefreshes, read_logs
 from bellwether_kafka.protocol.primitives import TopicPartition

@@ -10,7 +10,7 @@ import pytest
 from bellwether_kafka.assignors.consumer import Policy, decide, recall
 from bellwether_kafka.assignors.shared import AssignedMember as Stored
 from bellwether_kafka.assignors.shared import ClusterView, Memory, RawGroup, RawMember
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, BrokerMember, BrokerSubtopology
 from bellwether_kafka.coordinator.membership import (
     Decide,
     DescribeAnswer,

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.wire import (
     AnyCommitted,
     BrokerGroup,
     BrokerMember,

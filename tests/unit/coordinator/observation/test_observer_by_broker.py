@@ -10,8 +10,9 @@ import pytest
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import EVERYTHING, ClusterView, GroupView, IntArray, Rule, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology, Counts
-from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
+from bellwether_kafka.coordinator.kafka.client import Counts
+from bellwether_kafka.coordinator.kafka.client.metadata import distinct_placements
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, BrokerMember, BrokerSubtopology
 from bellwether_kafka.coordinator.membership import DescribeAnswer, MembershipConfig
 from bellwether_kafka.coordinator.observation import GroupObserver
 from bellwether_kafka.coordinator.observation import observer as observing

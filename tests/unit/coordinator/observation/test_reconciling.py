@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from bellwether_kafka.coordinator.cli.plan import _explanations
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerSubtopology
-from bellwether_kafka.coordinator.kafka.describe_groups import described_by_broker
-from bellwether_kafka.coordinator.kafka.metadata import distinct_placements
+from bellwether_kafka.coordinator.kafka.client.metadata import distinct_placements
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, BrokerMember, BrokerSubtopology
+from bellwether_kafka.coordinator.kafka.wire.describe_groups import described_by_broker
 from bellwether_kafka.coordinator.observation import AnomalyKind
 from bellwether_kafka.coordinator.observation.anomalies import hand_overs
 from tests.kit.observed import PRICES, Shared, of_fleet, refreshed, reported

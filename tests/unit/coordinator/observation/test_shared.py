@@ -7,17 +7,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pytest
 
-from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.kafka import (
-    NO_END,
-    Ends,
-    FetchedOffsets,
-    MetadataRead,
-    OffsetsError,
-    SharedReader,
-    Transport,
-    TransportError,
-)
+from bellwether_kafka.coordinator.kafka import wire
+from bellwether_kafka.coordinator.kafka.client import NO_END, Ends, MetadataRead, OffsetsError, SharedReader
+from bellwether_kafka.coordinator.kafka.wire import FetchedOffsets, Transport, TransportError
 from bellwether_kafka.coordinator.membership import (
     Code,
     CoordinatorAnswer,
@@ -62,9 +54,9 @@ class Brokers:
         if request.node in self.fails:
             raise self.fails[request.node]
         match request:
-            case kafka.LatestOffsets():
+            case wire.LatestOffsets():
                 return {t: {p: self.ends[t][p] for p in partitions} for t, partitions in request.partitions.items()}
-            case kafka.FetchOffsetsOfMany():
+            case wire.FetchOffsetsOfMany():
                 groups = request.groups.items()
                 return {g: FetchedOffsets({t: [7] * n for t, n in topics.items()}) for g, topics in groups}
         if self.unreadable & {*request.group_ids}:
@@ -294,7 +286,7 @@ def test_an_error_of_bellwether_reaches_everybody_who_asked(monkeypatch: pytest.
         raise ZeroDivisionError
 
     groups = groups_of(Brokers())
-    monkeypatch.setattr(kafka, "DescribeMany", broken)
+    monkeypatch.setattr(wire, "DescribeMany", broken)
     assert [type(error) for error in described(groups, "a", "b")] == [ZeroDivisionError, ZeroDivisionError]
 
 

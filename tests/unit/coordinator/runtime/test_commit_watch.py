@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
+from bellwether_kafka.coordinator.kafka.wire import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.membership import (
     Describe,
     DescribeAnswer,

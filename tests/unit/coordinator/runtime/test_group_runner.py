@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
 from bellwether_kafka.coordinator.control import NO_END_MS, GroupOrders, PlacementKind, PlacementOrder
-from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.membership import (
     ComparisonFailed,
     ComparisonReady,

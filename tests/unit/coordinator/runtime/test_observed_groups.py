@@ -9,14 +9,8 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.coordinator.kafka import (
-    ClusterReader,
-    ClusterUnreachableError,
-    GroupList,
-    ListedGroup,
-    Transport,
-    TransportError,
-)
+from bellwether_kafka.coordinator.kafka.client import ClusterReader, ClusterUnreachableError
+from bellwether_kafka.coordinator.kafka.wire import GroupList, ListedGroup, Transport, TransportError
 from bellwether_kafka.coordinator.membership import Failure, Node
 from bellwether_kafka.coordinator.observation import SharedGroups
 from bellwether_kafka.coordinator.runtime.observed_groups import FoundGroups, ObservedGroups, lister

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import policy
 from bellwether_kafka.assignors.shared import GroupPlan, Plan, Rule
-from bellwether_kafka.coordinator.kafka import BrokerGroup, BrokerMember, BrokerProtocol, TopicIds, TransportError
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, BrokerMember, BrokerProtocol, TopicIds, TransportError
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Failure
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow
 from bellwether_kafka.coordinator.planning import PlannedRebalance

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure, MembershipView, State
 from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, RackRules
 from bellwether_kafka.coordinator.runtime import rack_watch

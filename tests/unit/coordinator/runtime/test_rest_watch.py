@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.membership import (
     DescribeAnswer,
     DescribedMember,

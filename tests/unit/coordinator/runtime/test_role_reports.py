@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.kafka import AnyCommitted, TransportError
+from bellwether_kafka.coordinator.kafka.wire import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.membership import Failure, NotLeading, Role
 from bellwether_kafka.coordinator.runtime import Service, recollection
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.coordinator.kafka import UnreachableError
+from bellwether_kafka.coordinator.kafka.wire import UnreachableError
 from bellwether_kafka.coordinator.membership import Failure, MembershipConfig
 from bellwether_kafka.coordinator.runtime import Outside, Service, ServiceOutcome, connecting
 from bellwether_kafka.coordinator.runtime.process import not_ready

@@ -11,14 +11,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from bellwether_kafka.coordinator.kafka import (
+from bellwether_kafka.coordinator.kafka.wire import (
     OTHER_TOPOLOGY,
     BrokerGroup,
     BrokerMember,
     SentTopology,
     possible_topologies,
 )
-from bellwether_kafka.coordinator.kafka.describe_groups import SentSubtopology
+from bellwether_kafka.coordinator.kafka.wire.describe_groups import SentSubtopology
 from bellwether_kafka.coordinator.membership import Code
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from tests.kit.observed import SKEWED

@@ -8,10 +8,10 @@ import pytest
 from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.ghosts import GhostOptions
 from bellwether_kafka.coordinator.guard.settings import broker_settings
-from bellwether_kafka.coordinator.kafka import service_links
 from bellwether_kafka.coordinator.membership import MembershipConfig, check_timing
 from bellwether_kafka.coordinator.names import without_secrets
 from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX
+from bellwether_kafka.coordinator.properties import service_links
 from bellwether_kafka.coordinator.settings import SettingsError, load
 from bellwether_kafka.coordinator.settings.group_settings import LEAD_FIELDS
 from tests.kit.commands import BROKER, complaint, from_toml

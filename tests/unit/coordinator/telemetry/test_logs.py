@@ -104,7 +104,7 @@ def test_a_traceback_is_part_of_the_line() -> None:
 def test_the_standard_library_logs_the_same_way() -> None:
     stream = io.StringIO()
     logs.configure_logs("debug", "json", stream)
-    logging.getLogger("bellwether_kafka.coordinator.kafka.transport").debug("sent %s", "x")
+    logging.getLogger("bellwether_kafka.coordinator.kafka.wire.transport").debug("sent %s", "x")
     assert json.loads(stream.getvalue())["event"] == "sent x"
 
 

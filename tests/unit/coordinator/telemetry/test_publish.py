@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 from structlog.testing import capture_logs
 
-from bellwether_kafka.coordinator.kafka import LoginError
-from bellwether_kafka.coordinator.kafka.tokens import TokenError
+from bellwether_kafka.coordinator.kafka.client import LoginError
+from bellwether_kafka.coordinator.kafka.wire import TokenError
 from bellwether_kafka.coordinator.settings import EventSettings
 from bellwether_kafka.coordinator.telemetry import EventPublisher, publish
 from tests.kit.brokers import EmbeddedCluster

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared import ClusterView
-from bellwether_kafka.coordinator.kafka import TransportError
+from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.telemetry import Followed, Sampler
 from bellwether_kafka.coordinator.telemetry.samples import TrafficSample, lag_entries, traffic, traffic_entries

@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.shared import LongArray, RefusalError
 from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.assignors.streams.application import GUESSED, Subtopology, Topology
 from bellwether_kafka.assignors.streams.members import StreamsMemory
-from bellwether_kafka.coordinator.kafka import Offsets
+from bellwether_kafka.coordinator.kafka.client import Offsets
 from bellwether_kafka.coordinator.membership import Decide
 from bellwether_kafka.coordinator.topology import settle
 from bellwether_kafka.coordinator.topology.resolve_changelogs import Settled

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bellwether_kafka.assignors.shared import ClusterView
-from bellwether_kafka.coordinator.kafka import OffsetsError
+from bellwether_kafka.coordinator.kafka.client import OffsetsError
 from bellwether_kafka.coordinator.membership import (
     MembershipConfig,
     RebalanceWanted,

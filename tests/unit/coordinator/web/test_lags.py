@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 
 from bellwether_kafka.assignors.shared import ClusterView
-from bellwether_kafka.coordinator.kafka import ClusterReader, OffsetReader
+from bellwether_kafka.coordinator.kafka.client import ClusterReader, OffsetReader
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import GroupLag, LagVerdict
 from bellwether_kafka.coordinator.telemetry import Followed

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bellwether_kafka.coordinator import kafka
+from bellwether_kafka.coordinator.kafka import wire
 from tests.kit.brokers import EmbeddedCluster
 from tests.kit.commands import GROUPS, Described
 from tests.unit.coordinator.cli.every_command import ARGUMENTS, PRINTING, WITH_A_DOCUMENT, judge, printed, write_files
@@ -37,7 +37,7 @@ def test_standard_output_is_a_document_or_empty(
 ) -> None:
     if "{group}" not in ARGUMENTS[name] and group != "stable":
         return
-    monkeypatch.setattr(kafka, "Transport", Described)
+    monkeypatch.setattr(wire, "Transport", Described)
     monkeypatch.setattr("bellwether_kafka.coordinator.cli.topic_weights.TIMEOUT_S", 0.5)
     ended = printed(name, group, "orders", brokers.bootstrap, files)
     judge(name, ended, missing=group == "missing")
@@ -49,7 +49,7 @@ def test_standard_output_is_a_document_or_empty(
 def test_yaml_holds_what_json_holds_and_wide_is_for_people(
     name: str, brokers: EmbeddedCluster, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "Transport", Described)
+    monkeypatch.setattr(wire, "Transport", Described)
     monkeypatch.setattr("bellwether_kafka.coordinator.cli.topic_weights.TIMEOUT_S", 0.5)
     ended = {
         form: printed(name, "stable", "orders", brokers.bootstrap, files, form) for form in ("json", "yaml", "wide")

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from bellwether_kafka.coordinator import kafka
-from bellwether_kafka.coordinator.kafka import BrokerGroup, GroupList, ListedGroup
+from bellwether_kafka.coordinator.kafka import wire
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, GroupList, ListedGroup
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Node
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -40,7 +40,7 @@ class Hostile(EmbeddedTransport):
     async def describe_groups(self, _node: Node, group_ids: Sequence[str]) -> dict[str, DescribeAnswer]:
         return {group_id: await self.describe_group(group_id) for group_id in group_ids}
 
-    async def describe_by_broker(self, group_id: str, protocol: kafka.BrokerProtocol) -> BrokerGroup:
+    async def describe_by_broker(self, group_id: str, protocol: wire.BrokerProtocol) -> BrokerGroup:
         return BrokerGroup(group_id, protocol, 69)
 
     async def list_groups(self, _node: Node) -> GroupList:
@@ -57,7 +57,7 @@ def brokers() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture(autouse=True)
 def hostile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "Transport", Hostile)
+    monkeypatch.setattr(wire, "Transport", Hostile)
     monkeypatch.setattr("bellwether_kafka.coordinator.cli.topic_weights.TIMEOUT_S", 0.5)
 
 

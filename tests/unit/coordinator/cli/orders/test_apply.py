@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.control import NO_END_MS, AppliedPlan, Record
+from bellwether_kafka.coordinator.kafka import wire
 from tests.kit.brokers import EmbeddedCluster
 from tests.kit.commands import Described
 from tests.unit.coordinator.cli.every_command import STATE, plan_document
@@ -28,7 +28,7 @@ def brokers() -> Iterator[EmbeddedCluster]:
 @pytest.fixture
 def led(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> Channel:
     """The channel of the group `stable`, which an instance leads."""
-    monkeypatch.setattr(kafka, "Transport", Described)
+    monkeypatch.setattr(wire, "Transport", Described)
     channel.heartbeat(leads=("stable",), policies={"stable": "rack-first"}, orders_for=("stable",))
     return channel
 

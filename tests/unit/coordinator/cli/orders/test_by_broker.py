@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.options import settings_for
 from bellwether_kafka.coordinator.cli.orders.by_broker import unfollowed_by_broker
-from bellwether_kafka.coordinator.kafka import BrokerGroup, TransportError, UnreachableError
+from bellwether_kafka.coordinator.kafka import wire
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, TransportError, UnreachableError
 from bellwether_kafka.coordinator.membership import Failure
 from tests.kit.commands import CONVERTED
 
@@ -38,7 +38,7 @@ def unfollowed(
             if unreachable is not None:
                 raise unreachable
 
-        async def describe_by_broker(self, _group_id: str, protocol: kafka.BrokerProtocol) -> BrokerGroup:
+        async def describe_by_broker(self, _group_id: str, protocol: wire.BrokerProtocol) -> BrokerGroup:
             answer = answers[protocol]
             if isinstance(answer, TransportError):
                 raise answer
@@ -47,7 +47,7 @@ def unfollowed(
         async def close(self) -> None:
             pass
 
-    monkeypatch.setattr(kafka, "Transport", Brokers)
+    monkeypatch.setattr(wire, "Transport", Brokers)
     settings, _ = settings_for("127.0.0.1:9092", None, GROUP)
     return unfollowed_by_broker(settings, GROUP, is_served)
 

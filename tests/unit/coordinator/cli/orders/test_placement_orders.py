@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator import kafka
 from bellwether_kafka.coordinator.cli.orders import follow, placement_orders, write
 from bellwether_kafka.coordinator.cli.orders.check import left_alone
 from bellwether_kafka.coordinator.control import Absence, PlacementKind, PlacementOrder, Stage, Until
+from bellwether_kafka.coordinator.kafka import wire
 from tests.kit.brokers import EmbeddedCluster, EmbeddedClusterError
 from tests.kit.commands import FIRST_ID, SECOND_ID, Described, Uneven
 from tests.kit.streams import Thread, group, led
@@ -23,7 +23,7 @@ from tests.unit.coordinator.cli.orders.channel import Channel, placed
 def test_an_order_on_placement_that_the_groups_broker_does_not_follow_is_refused(
     channel: Channel, serves: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "Transport", Described)
+    monkeypatch.setattr(wire, "Transport", Described)
     channel.heartbeat(serves=serves)
     for order in (("rebalance", "converted"), ("evacuate", "converted", "rack:az1")):
         assert "The broker of 'converted' assigns with uniform, which follows no orders;" in channel.refused(*order)
@@ -39,7 +39,7 @@ def test_placement_under_a_policy_that_cannot_follow_it_is_refused(channel: Chan
 def test_a_topic_that_the_group_does_not_read_is_named_as_it_was_written(
     channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "Transport", Described)
+    monkeypatch.setattr(wire, "Transport", Described)
     channel.heartbeat(leads=("stable",), policies={"stable": "rack-first"}, orders_for=("stable",))
     assert "other-3 is neither a topic nor a partition" in channel.refused("pin", "stable", "other-3", "member:m1")
 
@@ -158,7 +158,7 @@ def test_several_evacuations_that_leave_a_task_without_a_caught_up_copy_are_refu
 @pytest.fixture
 def short(brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Channel:
     """A control topic beside a group of two members with one client id."""
-    monkeypatch.setattr(kafka, "Transport", Uneven)
+    monkeypatch.setattr(wire, "Transport", Uneven)
     for topic, partitions in (("orders", 3), ("in-short", 1)):
         with suppress(EmbeddedClusterError):
             brokers.create_topic(topic, partitions)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import Transport
-from bellwether_kafka.coordinator.kafka.transport import _control_key
+from bellwether_kafka.coordinator.kafka.wire import Transport
+from bellwether_kafka.coordinator.kafka.wire.transport import _control_key
 from bellwether_kafka.coordinator.membership import Heartbeat, Node, RequestFailed
 from tests.unit.coordinator.kafka.outside.brokers import Broker, broker
 

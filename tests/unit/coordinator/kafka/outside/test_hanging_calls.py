@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from bellwether_kafka.coordinator.kafka import Transport, tokens
-from bellwether_kafka.coordinator.kafka.transport import _control_key
+from bellwether_kafka.coordinator.kafka.wire import Transport, tokens
+from bellwether_kafka.coordinator.kafka.wire.transport import _control_key
 from bellwether_kafka.coordinator.membership import Heartbeat, Node, RequestFailed
 from tests.unit.coordinator.kafka.outside.brokers import Broker, Hanging, broker
 
@@ -205,7 +205,7 @@ def kerberos(hanging: Hanging) -> ModuleType:
 
 def test_a_kdc_that_hangs_stops_no_connection_that_is_open(hanging: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", kerberos(hanging))
-    monkeypatch.setattr("bellwether_kafka.coordinator.kafka.kerberos.check_packages", lambda: None)
+    monkeypatch.setattr("bellwether_kafka.coordinator.kafka.wire.kerberos.check_packages", lambda: None)
 
     async def scenario(to: Broker) -> None:
         properties = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI"}

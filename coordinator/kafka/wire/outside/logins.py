@@ -15,8 +15,8 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
 
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka.outside.calls import OutsideCalls
-from bellwether_kafka.coordinator.kafka.tokens import Token, TokenKeeper
+from bellwether_kafka.coordinator.kafka.wire.outside.calls import OutsideCalls
+from bellwether_kafka.coordinator.kafka.wire.tokens import Token, TokenKeeper
 
 STEPS_MAX = 16
 LOGIN_S = 5.0  # for a re-authentication, once its token or ticket is available

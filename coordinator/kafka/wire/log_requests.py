@@ -12,7 +12,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from bellwether_kafka.coordinator.kafka.record_batches import KeyValue, Limits, Unread, read_batches
+from bellwether_kafka.coordinator.kafka.wire.record_batches import KeyValue, Limits, Unread, read_batches
 from bellwether_kafka.coordinator.membership import Node
 
 PARTITION = 0

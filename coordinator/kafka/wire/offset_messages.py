@@ -17,7 +17,7 @@ from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.consumer.group import OffsetFetchRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
-from bellwether_kafka.coordinator.kafka.node_requests import NAMES_UP_TO, CommittedOfGroup, CommittedOfTopic
+from bellwether_kafka.coordinator.kafka.wire.node_requests import NAMES_UP_TO, CommittedOfGroup, CommittedOfTopic
 
 GROUPS_FROM = 8  # versions of OffsetFetch: several groups (KIP-709, Kafka 3.0)
 MEMBERS_FROM = 9  # versions of OffsetFetch: a member and its epoch (KIP-848)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
-from bellwether_kafka.coordinator.kafka.metadata import MetadataRead, ReplicaSet
+from bellwether_kafka.coordinator.kafka.client.metadata import MetadataRead, ReplicaSet
 from bellwether_kafka.coordinator.membership import UNREAD
 from bellwether_kafka.coordinator.names import listed
 

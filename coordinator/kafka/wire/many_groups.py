@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.kafka.describe_groups import (
+from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     BrokerGroup,
     BrokerProtocol,
     ConsumerGroupDescribeRequest,
@@ -19,9 +19,9 @@ from bellwether_kafka.coordinator.kafka.describe_groups import (
     described_by_broker,
     listed,
 )
-from bellwether_kafka.coordinator.kafka.group_messages import described
-from bellwether_kafka.coordinator.kafka.node_requests import FetchedOffsets, committed_of, fetched
-from bellwether_kafka.coordinator.kafka.offset_messages import (
+from bellwether_kafka.coordinator.kafka.wire.group_messages import described
+from bellwether_kafka.coordinator.kafka.wire.node_requests import FetchedOffsets, committed_of, fetched
+from bellwether_kafka.coordinator.kafka.wire.offset_messages import (
     CommittedOffsets,
     CommittedOffsetsRequest,
     LogEnds,

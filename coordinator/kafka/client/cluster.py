@@ -21,14 +21,17 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka import metadata
-from bellwether_kafka.coordinator.kafka.acls import SILENCE, grant
-from bellwether_kafka.coordinator.kafka.certificates import Delegate, Renewed
-from bellwether_kafka.coordinator.kafka.client_properties import librdkafka_properties
-from bellwether_kafka.coordinator.kafka.librdkafka_clients import librdkafka_client
-from bellwether_kafka.coordinator.kafka.many_groups import Batches
-from bellwether_kafka.coordinator.kafka.metadata_watch import WatchRules, WatchState, material_change, planned_with
-from bellwether_kafka.coordinator.kafka.node_requests import InSync
+from bellwether_kafka.coordinator.kafka.client import metadata
+from bellwether_kafka.coordinator.kafka.client.acls import SILENCE, grant
+from bellwether_kafka.coordinator.kafka.client.certificates import Delegate, Renewed
+from bellwether_kafka.coordinator.kafka.client.librdkafka_clients import librdkafka_client
+from bellwether_kafka.coordinator.kafka.client.metadata_watch import (
+    WatchRules,
+    WatchState,
+    material_change,
+    planned_with,
+)
+from bellwether_kafka.coordinator.kafka.wire import Batches, InSync, librdkafka_properties
 from bellwether_kafka.coordinator.membership import Node
 from bellwether_kafka.protocol.primitives import is_topic_name
 

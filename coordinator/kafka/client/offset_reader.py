@@ -20,9 +20,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from bellwether_kafka.assignors.shared import LongArray
 from bellwether_kafka.assignors.streams.application import EndOffsets
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka.node_requests import FetchedOffsets
-from bellwether_kafka.coordinator.kafka.offset_messages import LogPlace
-from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.kafka.wire import FetchedOffsets, LogPlace, TransportError
 from bellwether_kafka.coordinator.membership import name_of
 from bellwether_kafka.protocol.primitives import TopicPartition, possible_topics
 

@@ -15,8 +15,8 @@ from typing import Any
 from kafka.protocol.api_message import ApiMessage
 
 from bellwether_kafka.assignors.java import hash_order, string_hash
-from bellwether_kafka.coordinator.kafka import schemas
-from bellwether_kafka.coordinator.kafka.describe_groups import (
+from bellwether_kafka.coordinator.kafka.wire import schemas
+from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     JOINS,
     LEAVES,
     SentSubtopology,

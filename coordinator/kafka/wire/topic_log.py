@@ -4,7 +4,7 @@ guards, instances and commands."""
 import asyncio
 from typing import Protocol, TypeVar
 
-from bellwether_kafka.coordinator.kafka.log_requests import (
+from bellwether_kafka.coordinator.kafka.wire.log_requests import (
     FETCH_BYTES_MAX,
     AppendRecord,
     FindLeader,
@@ -12,9 +12,9 @@ from bellwether_kafka.coordinator.kafka.log_requests import (
     ReadLog,
     ReadRecords,
 )
-from bellwether_kafka.coordinator.kafka.node_requests import NodeRequest
-from bellwether_kafka.coordinator.kafka.record_batches import Limits
-from bellwether_kafka.coordinator.kafka.transport import TransportError
+from bellwether_kafka.coordinator.kafka.wire.node_requests import NodeRequest
+from bellwether_kafka.coordinator.kafka.wire.record_batches import Limits
+from bellwether_kafka.coordinator.kafka.wire.transport import TransportError
 from bellwether_kafka.coordinator.membership import Node
 
 OFFSET_OUT_OF_RANGE = 1

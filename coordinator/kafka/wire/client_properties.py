@@ -9,11 +9,11 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bellwether_kafka.coordinator.kafka import kerberos, tokens
-from bellwether_kafka.coordinator.kafka.kerberos import GSSAPI, KerberosError
-from bellwether_kafka.coordinator.kafka.properties import shown_name
-from bellwether_kafka.coordinator.kafka.tokens import AWS_MSK_IAM, OAUTHBEARER
+from bellwether_kafka.coordinator.kafka.wire import kerberos, tokens
+from bellwether_kafka.coordinator.kafka.wire.kerberos import GSSAPI, KerberosError
+from bellwether_kafka.coordinator.kafka.wire.tokens import AWS_MSK_IAM, OAUTHBEARER
 from bellwether_kafka.coordinator.membership import CLIENT_ID
+from bellwether_kafka.coordinator.properties import shown_name
 from bellwether_kafka.protocol.primitives import whole_number
 
 OWN_PREFIX = "bellwether."

@@ -25,6 +25,11 @@ T_co = TypeVar("T_co", covariant=True)
 InSync = dict[Node, set[tuple[str, int]]]  # brokers, each with the partitions of its in-sync replicas
 
 
+def grant(operations: str, resource: str, name: str) -> str:
+    """Returns the remedy for a missing ACL. `operations` is for example "READ", `resource` "Group" or "Topic"."""
+    return f"grant Bellwether's principal the ACL {operations} on {resource} '{name}'"
+
+
 class NodeRequest(Protocol[T_co]):
     """A request that `Transport` can send without a membership. `node` None: any broker may answer."""
 

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from bellwether_kafka.coordinator.kafka.client_properties import CALLBACK
-from bellwether_kafka.coordinator.kafka.tokens import TokenError
+from bellwether_kafka.coordinator.kafka.wire import CALLBACK, TokenError
 
 Client = TypeVar("Client")
 

@@ -19,11 +19,11 @@ from typing import Any, TypeVar, cast
 from kafka.net.selector import NetworkSelector
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.kafka import describe_groups, node_requests, temporary_members
-from bellwether_kafka.coordinator.kafka.client_properties import KEEPER, KEYTAB, check_login, client_config
-from bellwether_kafka.coordinator.kafka.connections import Connections, release_of
-from bellwether_kafka.coordinator.kafka.describe_groups import BrokerGroup, BrokerProtocol, SentTopology
-from bellwether_kafka.coordinator.kafka.group_messages import (
+from bellwether_kafka.coordinator.kafka.wire import describe_groups, node_requests, temporary_members
+from bellwether_kafka.coordinator.kafka.wire.client_properties import KEEPER, KEYTAB, check_login, client_config
+from bellwether_kafka.coordinator.kafka.wire.connections import Connections, release_of
+from bellwether_kafka.coordinator.kafka.wire.describe_groups import BrokerGroup, BrokerProtocol, SentTopology
+from bellwether_kafka.coordinator.kafka.wire.group_messages import (
     answer,
     failure_of,
     message,
@@ -31,16 +31,16 @@ from bellwether_kafka.coordinator.kafka.group_messages import (
     reason_of,
     unreachable,
 )
-from bellwether_kafka.coordinator.kafka.kerberos import KerberosError, log_in
-from bellwether_kafka.coordinator.kafka.many_groups import DescribeMany, GroupList, ListAllGroups
-from bellwether_kafka.coordinator.kafka.node_requests import (
+from bellwether_kafka.coordinator.kafka.wire.kerberos import KerberosError, log_in
+from bellwether_kafka.coordinator.kafka.wire.many_groups import DescribeMany, GroupList, ListAllGroups
+from bellwether_kafka.coordinator.kafka.wire.node_requests import (
     AnyCommitted,
     FetchedOffsets,
     InSync,
     RemovedMembers,
     RemoveMembers,
 )
-from bellwether_kafka.coordinator.kafka.tokens import TokenError, TokenKeeper
+from bellwether_kafka.coordinator.kafka.wire.tokens import TokenError, TokenKeeper
 from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
 
 T = TypeVar("T")

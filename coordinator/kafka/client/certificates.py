@@ -13,7 +13,7 @@ import structlog
 from confluent_kafka import KafkaException
 
 from bellwether_kafka.bounded import Stamp, stamp_of
-from bellwether_kafka.coordinator.kafka.outside import GRACE_S, DaemonThreads
+from bellwether_kafka.coordinator.kafka.wire import GRACE_S, DaemonThreads
 
 NAMES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 

@@ -2,6 +2,8 @@
 
 from confluent_kafka import KafkaError
 
+from bellwether_kafka.coordinator.kafka.wire import grant
+
 DENIED = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -21,11 +23,6 @@ SILENCE = frozenset(
 )
 # The topic does not exist: an answer of a broker, or what librdkafka has concluded from one.
 NO_TOPIC = frozenset(getattr(KafkaError, name) for name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"))
-
-
-def grant(operations: str, resource: str, name: str) -> str:
-    """Returns the remedy for a missing ACL. `operations` is for example "READ", `resource` "Group" or "Topic"."""
-    return f"grant Bellwether's principal the ACL {operations} on {resource} '{name}'"
 
 
 def with_remedy(error: KafkaError, operations: str, topic: str) -> str:

@@ -13,9 +13,9 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.broker_version_data import BrokerVersionData
 
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka.group_messages import GROUP_KEY_TYPE
-from bellwether_kafka.coordinator.kafka.outside import Addresses, Connection, LastGood, Logins, OutsideCalls
-from bellwether_kafka.coordinator.kafka.tokens import TokenKeeper
+from bellwether_kafka.coordinator.kafka.wire.group_messages import GROUP_KEY_TYPE
+from bellwether_kafka.coordinator.kafka.wire.outside import Addresses, Connection, LastGood, Logins, OutsideCalls
+from bellwether_kafka.coordinator.kafka.wire.tokens import TokenKeeper
 from bellwether_kafka.coordinator.membership import Node
 
 TLS = "TLS"  # the only key: all connections use the same files

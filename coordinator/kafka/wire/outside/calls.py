@@ -8,7 +8,7 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka.outside.daemon_threads import DaemonThreads
+from bellwether_kafka.coordinator.kafka.wire.outside.daemon_threads import DaemonThreads
 
 GRACE_S = 0.1  # how long to wait for a new answer if there is an older one
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from kafka.protocol.api_message import ApiMessage
 
-from bellwether_kafka.coordinator.kafka import schemas
+from bellwether_kafka.coordinator.kafka.wire import schemas
 from bellwether_kafka.coordinator.membership import Node
 
 CLASSIC_MEMBER = 0  # the MemberType of a member of the classic protocol in a group that was converted online

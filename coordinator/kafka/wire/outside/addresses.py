@@ -9,7 +9,7 @@ from typing import Any
 from kafka import errors as kafka_errors
 
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka.outside.calls import LastGood, OutsideCalls
+from bellwether_kafka.coordinator.kafka.wire.outside.calls import LastGood, OutsideCalls
 
 LOOKUPS_MAX = 16
 CONNECT_SHARE = 0.8  # share of a connection's time; the rest is for TLS, versions and the login
