@@ -264,7 +264,6 @@ COMMANDS: Mapping[str, Any] = {
     "groups": list[ListedRow],
     "history": TypedDict("Copied", {"records": int, "file": str} | Message),
     "leave": Given | GivenToAll,
-    "observe": ObservedGroup,
     "orders": Orders,
     "pause": Given,
     "pin": PLACED,
@@ -283,12 +282,9 @@ COMMANDS: Mapping[str, Any] = {
     "topology parse": TopologyFile,
     "topology show": ShownTopology,
     "unpin": TypedDict("Withdrawn", {"withdrawn": list[GroupOrder | Placement | Applied]} | Message),
-    "version": TypedDict("Version", {"version": str} | Message),
-    "weights": WeightsDescribed,
 }
 LINES = {
     "convert": "A single document; with --watch one on each line, a ConversionProgress.",
-    "observe": "One document on each line.",
     "top": "One document on each line; with --once a single document.",
     **dict.fromkeys(("describe", "groups", "plan"), "A single document; with --watch one on each line."),
 }

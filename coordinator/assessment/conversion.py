@@ -52,7 +52,7 @@ def _steps(facts: ConversionFacts) -> tuple[str, ...]:
     if not facts.convertible or (facts.converted and not facts.seen.classic_members):
         return ()
     group = for_shell(facts.seen.group_id)
-    then = f"See the result: bellwether observe {group}. Bellwether goes on observing lag, racks and costs."
+    then = f"See the result: bellwether describe {group} --watch. Bellwether goes on observing lag, racks and costs."
     allow = 'Set online_conversion = "allow", restart Bellwether, and let one rebalance pass.'
     blocked = [allow] if facts.blocked and facts.protocol == "consumer" else []
     if facts.stops and not facts.converted:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +34,16 @@ from bellwether_kafka.coordinator.cli.options import (
     group_settings,
     settings_without_group,
 )
-from bellwether_kafka.coordinator.cli.output import Console, Output, Table, echo, echo_lines, fail, print_document
+from bellwether_kafka.coordinator.cli.output import (
+    Console,
+    Output,
+    Table,
+    echo,
+    echo_lines,
+    fail,
+    output_option,
+    print_document,
+)
 from bellwether_kafka.coordinator.cli.read_groups import (
     LISTED_TYPES,
     REFRESHES_AT_ONCE,
@@ -51,16 +59,6 @@ from bellwether_kafka.coordinator.replay import History, HistoryError, read_hist
 from bellwether_kafka.coordinator.settings import Settings, SettingsError
 
 MODERN_TYPES = ("consumer", "streams")
-
-
-class Format(StrEnum):
-    """The output formats of other commands, and an HTML page."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    HTML = "html"
 
 
 def assess(
@@ -87,8 +85,8 @@ def assess(
     ] = None,
     until: Annotated[str | None, typer.Option(help="Of the history only up to then; UTC.")] = None,
     output: Annotated[
-        Format, typer.Option("--output", "-o", help="How to print it; html: a page to share, in one file.")
-    ] = Format.TABLE,
+        Output, output_option("How to print it; html: a page to share, in one file.", Output.HTML)
+    ] = Output.TABLE,
 ) -> None:
     if (since or until) and history is None:
         fail("--since and --until are of a history; name one with --history.")
@@ -104,11 +102,11 @@ def assess(
     _print(assessments, output)
 
 
-def _print(assessments: Sequence[Assessment], output: Format) -> None:
-    if output is Format.HTML:
+def _print(assessments: Sequence[Assessment], output: Output) -> None:
+    if output is Output.HTML:
         echo_lines(page(assessments), nl=False)
-    elif output in (Format.JSON, Format.YAML):
-        print_document([document(assessment) for assessment in assessments], Output(output.value))
+    elif output.is_document:
+        print_document([document(assessment) for assessment in assessments])
     else:
         for assessment in assessments:
             _draw(assessment)

@@ -49,7 +49,8 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         LazyCommand("groups:groups", "List all groups and who assigns in them."),
         LazyCommand(
             "groups:describe",
-            "Show a group: members, what they have, lags, the present plan's cost, and Bellwether's plan.",
+            "Show a group: members, what they have, lags, the present plan's cost, and Bellwether's plan; with --watch"
+            " again and again, as JSON one document per line.",
         ),
         LazyCommand(
             "top:top",
@@ -60,7 +61,6 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             "Show what groups cost, now and in a recorded period, what Bellwether would avoid of it, and what to begin"
             " with; of all groups if none is named.",
         ),
-        LazyCommand("groups:observe", "Show a group again and again until Ctrl-C; as JSON, one document per line."),
     ],
     "Explain and plan": [
         LazyCommand("plan:plan", "Show what the configured policy would change in a group now. Applies nothing."),
@@ -165,10 +165,6 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
     ],
     "Pipeline": [
         LazyCommand(
-            "cost:weights",
-            "Show the weights that `load-aware` would use now: how many, how old, the heaviest, what is refused.",
-        ),
-        LazyCommand(
             "replay:history",
             "Copy rebalances, decisions, plans and traffic from the events topic into a file, for `simulate --history`,"
             " `assess --history` and `replay`.",
@@ -183,12 +179,18 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         LazyCommand(
             "offline:decode", "Show a blob of a group (a subscription, an assignment, userData) as JSON.", EPILOG
         ),
-        LazyCommand("offline:version", "Print the version."),
     ],
 }
 
+# Of earlier releases, each with what to write.
+REMOVED: dict[str, str] = {
+    "observe": "bellwether describe GROUP --watch",
+    "version": "bellwether --version",
+    "weights": "bellwether describe GROUP -o json",
+}
+
 app = lazy_app(
-    "bellwether", "Leads classic Kafka consumer groups and decides the assignment of every member.", COMMANDS
+    "bellwether", "Leads classic Kafka consumer groups and decides the assignment of every member.", COMMANDS, REMOVED
 )
 
 

@@ -83,7 +83,7 @@ def convert(
     prices = prices_of(settings, scales_for(settings, facts.seen))
     plan = plan_conversion(facts, prices)
     if output.is_document:
-        print_document(asdict(plan), output)
+        print_document(asdict(plan))
     else:
         _draw(plan, prices.currency)
     if worst(plan.checks) is CheckVerdict.FAIL:
@@ -167,7 +167,7 @@ async def _follow(
 
 def _print_progress(progress: ConversionProgress, output: Output) -> None:
     if output.is_document:
-        print_document(asdict(progress), output, one_of_many=True)
+        print_document(asdict(progress), one_of_many=True)
     else:
         at = time.strftime("%H:%M:%S", time.localtime(progress.at_ms / 1000))
         echo(f"{at} {progress_in_words(progress)}")

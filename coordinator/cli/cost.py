@@ -1,6 +1,6 @@
-"""The command `bellwether weights`, and the weights with which other commands plan and price. Also the traffic between
-racks (if [weights] is set) and its cost (if [cost] is set) in `describe`, `plan` and `simulate`, and the rate at which
-stores are restored, which a leading Bellwether measures."""
+"""The weights with which commands plan and price. Also the traffic between racks (if [weights] is set) and its cost (if
+[cost] is set) in `describe`, `plan` and `simulate`, and the rate at which stores are restored, which a leading
+Bellwether measures."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,8 +15,7 @@ from bellwether_kafka.assignors.explain import Traffic, cost_per_hour, traffic_o
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
 from bellwether_kafka.bounded import fetched
 from bellwether_kafka.coordinator.cli.admin import admin_of
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, settings_without_group
-from bellwether_kafka.coordinator.cli.output import As, Output, echo, fail, print_document
+from bellwether_kafka.coordinator.cli.output import echo, fail
 from bellwether_kafka.coordinator.cli.topic_weights import WeightsUnreadError, existing, settle, warn_unread
 from bellwether_kafka.coordinator.kafka.client import follower_fetching
 from bellwether_kafka.coordinator.observation import Observation
@@ -160,27 +159,6 @@ def _rate(bytes_per_s: float) -> str:
         if bytes_per_s >= size:
             return f"{bytes_per_s / size:,.2f} {unit}"
     return f"{bytes_per_s:,.1f} B/s"
-
-
-def weights(
-    topic: Annotated[str, typer.Option(help="The compacted topic of weights.")] = "bellwether.weights",
-    config: Config = None,
-    bootstrap: Bootstrap = None,
-    output: As = Output.TABLE,
-) -> None:
-    asked = WeightSettings.model_construct(topic=topic, create_topic=False)  # brokers judge the name
-    properties = settings_without_group(bootstrap, config).properties
-    try:
-        description = _settled(properties, asked, lambda reader: reader.describe())
-    except WeightsUnreadError as error:
-        fail(f"The topic {topic} cannot be read: {error}; check --topic and bootstrap.servers.")
-    if output.is_document:
-        print_document(description, output)
-        return
-    for line in weights_in_words(description):
-        echo(line)
-    for weight in description["heaviest"]:
-        echo(f"  {weight['partition']}  {weight['bytes_per_s']:,.1f} bytes/s")
 
 
 def group_weights(settings: Settings, topics: Collection[str]) -> tuple[dict[str, Any], Weights] | None:

@@ -71,7 +71,7 @@ def doctor(
     facts = replace(run_to_end(_facts(settings, configured, group)), new_topology=new)
     checks = examine(facts)
     if output.is_document:
-        print_document([asdict(check) for check in checks], output)
+        print_document([asdict(check) for check in checks])
     else:
         _draw(checks, next_steps(facts, checks))
     if worst(checks) is CheckVerdict.FAIL:

@@ -1,4 +1,4 @@
-"""The commands `bellwether groups`, `bellwether describe GROUP` and `bellwether observe GROUP`. They join no group."""
+"""The commands `bellwether groups` and `bellwether describe GROUP`. They join no group."""
 
 import asyncio
 import sys
@@ -18,7 +18,6 @@ from bellwether_kafka.coordinator.cli.output import (
     AsOfGroup,
     Console,
     Exit,
-    GroupOutput,
     Output,
     Table,
     count_or_dash,
@@ -85,7 +84,7 @@ def groups(
     def show() -> None:
         rows = run_to_end(_list(settings))
         if output.is_document:
-            print_document([_values(row) for row in rows], output, one_of_many=watch)
+            print_document([_values(row) for row in rows], one_of_many=watch)
             return
         draw_groups(rows, wide=output is Output.WIDE)
         for row in rows:
@@ -99,43 +98,25 @@ def describe(
     group: Group,
     bootstrap: Bootstrap = None,
     config: Config = None,
-    output: AsOfGroup = GroupOutput.TABLE,
+    output: AsOfGroup = Output.TABLE,
     watch: Watch = False,
     interval: Interval = 10.0,
 ) -> None:
     settings, _ = settings_for(bootstrap, config, group)
-    as_kafka = output is GroupOutput.KAFKA
+    as_kafka = output is Output.KAFKA
 
     def show(seen: Observation) -> None:
         if as_kafka:
             _draw_as_kafka(seen)
         else:
-            _show_with_cost(settings, seen, Output(output.value), watch=watch)
+            _show_with_cost(settings, seen, output, watch=watch)
 
     if watch:
-        _watch(settings, group, interval, show, clear=True, unsubscribed=as_kafka)
+        _watch(settings, group, interval, show, unsubscribed=as_kafka)
     elif as_kafka:
         show(observe_group(settings, group, unsubscribed=True))
     else:
-        show(observe_group(settings, group, unknown=output is not GroupOutput.TABLE, commits=True))
-
-
-def observe(
-    group: Group,
-    bootstrap: Bootstrap = None,
-    config: Config = None,
-    interval: Interval = 10.0,
-    output: As = Output.TABLE,
-) -> None:
-    settings, _ = settings_for(bootstrap, config, group)
-
-    def show(seen: Observation) -> None:
-        if output.is_document:
-            print_document(as_document(seen), output, one_of_many=True)
-        else:
-            _draw(seen, wide=output is Output.WIDE)
-
-    _watch(settings, group, interval, show, clear=False)
+        show(observe_group(settings, group, unknown=output is not Output.TABLE, commits=True))
 
 
 def _watch(
@@ -144,15 +125,13 @@ def _watch(
     interval_s: float,
     show: Callable[[Observation], None],
     *,
-    clear: bool,
     unsubscribed: bool = False,
 ) -> None:
     """Shows the group every `interval_s` seconds until Ctrl-C, which ends it normally."""
 
     async def watched() -> None:
         async for seen in refreshes(settings, group, interval_s, unsubscribed=unsubscribed):
-            if clear:
-                Console().clear()  # clears terminals only
+            Console().clear()  # clears terminals only
             await asyncio.to_thread(show, seen)
             sys.stdout.flush()
 
@@ -178,14 +157,14 @@ def _show_with_cost(settings: Settings, seen: Observation, output: Output, *, wa
     )
 
     if seen.kind == "unknown" and output.is_document:
-        print_document(as_document(seen), output, one_of_many=watch)
+        print_document(as_document(seen), one_of_many=watch)
         if not watch:
             raise typer.Exit(Exit.UNEXPECTED)
         return
     cost = cost_of(settings, seen)
     if output.is_document:
         weights: dict[str, Any] = {"weights": cost and cost.pop("weights"), "traffic": cost}
-        print_document(as_document(seen) | weights, output, one_of_many=watch)
+        print_document(as_document(seen) | weights, one_of_many=watch)
         return
     _draw(seen, wide=output is Output.WIDE)
     for line in [*weights_in_words(cost["weights"]), *in_words(cost)] if cost is not None else ():

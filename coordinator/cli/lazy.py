@@ -28,7 +28,7 @@ class Exit(IntEnum):
 
 
 EXIT_CODES: Mapping[Exit, str] = {
-    Exit.DONE: "ended as requested; so do `run`, `observe` and `top` after Ctrl-C",
+    Exit.DONE: "ended as requested; so do `run`, `top` and --watch after Ctrl-C",
     Exit.UNEXPECTED: "an error in Bellwether, or a full disk; of `doctor` and `convert`: a check has failed; of orders:"
     " not in effect within --wait, which is 10 s for `rebalance` and `drain` and otherwise not waited for",
     Exit.INPUT: "bad input or configuration: options, settings, an unknown group, topic or order, silent brokers,"
@@ -90,13 +90,24 @@ class LazyCommand(TyperCommand):
         return self.loaded.make_context(*args, **kwargs)
 
 
-def lazy_app(name: str, help_text: str, sections: Mapping[str, Sequence[LazyCommand | TyperGroup]]) -> typer.Typer:
-    """Returns a command line with these commands, listed in these sections and in this order."""
+def lazy_app(
+    name: str,
+    help_text: str,
+    sections: Mapping[str, Sequence[LazyCommand | TyperGroup]],
+    removed: Mapping[str, str],
+) -> typer.Typer:
+    """Returns a command line with these commands, listed in these sections and in this order. `removed` says of
+    commands of earlier releases what to write."""
 
     class Commands(TyperGroup):
         def __init__(self, **settings: Any) -> None:
             commands = [command for section in sections.values() for command in section]
             super().__init__(**{**settings, "commands": commands})
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            if cmd_name in removed:
+                ctx.fail(f"`{name} {cmd_name}` is gone; write `{removed[cmd_name]}`.")
+            return super().get_command(ctx, cmd_name)
 
         def format_commands(self, _ctx: Any, formatter: Any) -> None:
             for title, commands in sections.items():
@@ -138,7 +149,7 @@ def _whole(
 
 def _version(*, asked: bool) -> None:
     if asked:
-        import_module(f"{__package__}.offline").version()
+        typer.echo(f"bellwether {import_module(f'{__package__}.offline').installed_version()}")
         raise typer.Exit
 
 

@@ -1,4 +1,4 @@
-"""The commands `bellwether decode` and `version`, which need neither settings nor brokers."""
+"""The command `bellwether decode` and the version, which need neither settings nor brokers."""
 
 import importlib.metadata
 import sys
@@ -8,7 +8,7 @@ import typer
 import yaml
 
 from bellwether_kafka.bounded import read_stream
-from bellwether_kafka.coordinator.cli.output import As, Output, echo_lines, fail, print_document, print_result
+from bellwether_kafka.coordinator.cli.output import As, Output, echo_lines, fail, print_document
 from bellwether_kafka.protocol import blob_to_json
 from bellwether_kafka.protocol.primitives import LocalProtocolError, RemoteProtocolError
 
@@ -23,10 +23,6 @@ def installed_version() -> str:
         return importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
         return "unknown (not installed)"
-
-
-def version(output: As = Output.TABLE) -> None:
-    print_result(output, f"bellwether {installed_version()}", version=installed_version())
 
 
 def decode(
@@ -51,7 +47,7 @@ def decode(
     except RemoteProtocolError as error:
         fail(f"These {len(blob)} bytes are no {kind}: {str(error).rstrip('.')}.")
     if output.is_document:
-        print_document(decoded, output)
+        print_document(decoded)
     else:
         echo_lines(yaml.safe_dump(decoded, sort_keys=False, allow_unicode=True), nl=False)
 

@@ -1,7 +1,7 @@
 """How commands print, and how they end after a user's mistake.
 
-Standard output is for results; with `--output json` or `yaml` it contains documents only. Everything else goes to
-standard error.
+Standard output is for results; with `--output json` it contains documents only. Everything else goes to standard
+error.
 """
 
 import json
@@ -15,7 +15,6 @@ from typing import Annotated, Any, NoReturn
 
 import rich.console
 import typer
-import yaml
 from rich.cells import cell_len, set_cell_size
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -25,40 +24,45 @@ from rich.text import Text
 from bellwether_kafka.coordinator.cli.lazy import Exit
 from bellwether_kafka.coordinator.names import for_terminal, is_visible, without_secrets
 
-_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 UNCUT = 10_000  # columns without a terminal: files and pipes have no width
 GAP = "  "
 HEADING, DIM = Style(bold=True), Style(dim=True)
 
 
 class Output(StrEnum):
-    """Output formats: tables with short ids or in full width for people, JSON and YAML for programs."""
+    """Output formats. Every command has COMMON: tables with short ids or in full width for people, JSON for programs.
+    One has also that of Kafka's own tool, one a page."""
 
     TABLE = "table"
     WIDE = "wide"
     JSON = "json"
-    YAML = "yaml"
+    KAFKA = "kafka"
+    HTML = "html"
 
     @property
     def is_document(self) -> bool:
-        return self in (Output.JSON, Output.YAML)
+        return self is Output.JSON
 
 
-As = Annotated[Output, typer.Option("--output", "-o", help="How to print it; wide: whole ids and more columns.")]
+COMMON = (Output.TABLE, Output.WIDE, Output.JSON)
 
 
-class GroupOutput(StrEnum):
-    """Output formats of one group: those of `Output`, and that of Kafka's own tool."""
+def output_option(text: str, *more: Output) -> Any:
+    """Returns the option --output of a command that has the common formats and these."""
+    formats = (*COMMON, *more)
 
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    KAFKA = "kafka"
+    def accepted(given: Output) -> Output:
+        if given not in formats:
+            raise typer.BadParameter(f"{given.value!r} is not one of {', '.join(formats)}.")
+        return given
+
+    shown = f"[{'|'.join(formats)}]"
+    return typer.Option("--output", "-o", help=text, metavar=shown, callback=accepted)
 
 
+As = Annotated[Output, output_option("How to print it; wide: whole ids and more columns.")]
 GROUP_HELP = "How to print it; wide: whole ids and more columns; kafka: as kafka-consumer-groups.sh --describe."
-AsOfGroup = Annotated[GroupOutput, typer.Option("--output", "-o", help=GROUP_HELP)]
+AsOfGroup = Annotated[Output, output_option(GROUP_HELP, Output.KAFKA)]
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -78,15 +82,9 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(Exit.INPUT)
 
 
-def print_document(document: Any, output: Output, *, one_of_many: bool = False) -> None:
-    """Prints a document of JSON values. `one_of_many`: further documents follow, so JSON is printed on one line."""
-    if output is Output.YAML:
-        # Converted to JSON first, so that both formats have the same values, without tags and anchors.
-        plain = json.loads(json.dumps(document))
-        text = yaml.dump(plain, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, explicit_start=one_of_many)
-        echo_lines(text, nl=False)
-    else:
-        echo_lines(json.dumps(document, indent=None if one_of_many else 2))
+def print_document(document: Any, *, one_of_many: bool = False) -> None:
+    """Prints a document of JSON values. `one_of_many`: further documents follow, so it is printed on one line."""
+    echo_lines(json.dumps(document, indent=None if one_of_many else 2))
 
 
 def repeated(show: Callable[[], None], interval_s: float | None) -> None:
@@ -183,7 +181,7 @@ def _folded(console: rich.console.Console, cells: Sequence[str], widths: Sequenc
 def print_result(output: Output, sentence: str, **facts: Any) -> None:
     """Prints a sentence, or a document with the facts and the sentence as `message`."""
     if output.is_document:
-        print_document({**facts, "message": sentence}, output)
+        print_document({**facts, "message": sentence})
     else:
         echo(sentence)
 

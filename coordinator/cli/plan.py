@@ -137,7 +137,7 @@ def _show(
         more: dict[str, Any] = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": seen.hypothetical}
         more |= {"dearest_crash": None if crash is None else cost_document(crash)}
         more |= {"take_over": None if foreseen is None else asdict(foreseen)}
-        print_document(asdict(picture) | more, output, one_of_many=watch)
+        print_document(asdict(picture) | more, one_of_many=watch)
     else:
         warn_hypothetical(seen)
         _draw_plan(seen, shadow, foreseen, wide=output is Output.WIDE)
@@ -194,7 +194,6 @@ def explain(
                 asdict(explanation) | {"hypothetical": seen.hypothetical, "orders": list(shadow.orders)}
                 for explanation in explanations
             ],
-            output,
         )
         return
     warn_hypothetical(seen)
@@ -236,7 +235,7 @@ def _items(seen: Observation, plan: GroupPlan, what: str) -> list[int]:
 def show_plan(seen: Observation, shadow: Shadow, output: Output) -> None:
     """Prints a plan that is not carried out, as an order would change it."""
     if output.is_document:
-        print_document(asdict(_picture(seen, shadow)) | {"cost": _costs(shadow)}, output)
+        print_document(asdict(_picture(seen, shadow)) | {"cost": _costs(shadow)})
     else:
         _draw_plan(seen, shadow, None, wide=output is Output.WIDE)
 

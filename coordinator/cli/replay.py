@@ -104,7 +104,7 @@ def replay(
     if not replays:
         fail(f"The history {file} holds no plan beside its snapshots; record it again with `bellwether history`.")
     if output.is_document:
-        print_document([{**asdict(replayed), "same": replayed.same} for replayed in replays], output)
+        print_document([{**asdict(replayed), "same": replayed.same} for replayed in replays])
     else:
         _draw_replayed(replays)
     if not all(replayed.same for replayed in replays):
@@ -170,7 +170,7 @@ def replay_history(history: Path, group: str | None, policies: Sequence[str], ou
     if outcomes and not unplanned[""]:
         fail(f"No recorded rebalance could be planned by {', '.join(wanted)}: {unplanned.most_common(1)[0][0]}.")
     if output.is_document:
-        print_document(summary(outcomes), output)
+        print_document(summary(outcomes))
         return
     for line in recommendation(outcomes).splitlines():
         echo(line)

@@ -135,7 +135,6 @@ def simulate(
                 {**asdict(o.picture), **o.of_state, "traffic": t, **flags}
                 for o, t in zip(simulated, traffic, strict=True)
             ],
-            output,
         )
         return
     warn_hypothetical(seen)
@@ -159,7 +158,7 @@ def print_absences(
     everybody = is_eager(decision.plan.words.kind, decision.raw.protocol)
     if output.is_document:
         flags = {"hypothetical": seen.hypothetical, "pauses_everybody": everybody}
-        print_document([{**cost_document(cost), **flags} for cost in costs], output)
+        print_document([{**cost_document(cost), **flags} for cost in costs])
         return
     warn_hypothetical(seen)
     draw_absences(costs, short_ids(seen) if output is Output.TABLE else {}, everybody=everybody)

@@ -244,7 +244,7 @@ def unanswered(silent: Mapping[str, str]) -> list[str]:
 
 def _print(rows: Sequence[TopRow], view: View, output: Output, *, one_of_many: bool = False) -> None:
     if output.is_document:
-        print_document([asdict(row) for row in rows], output, one_of_many=one_of_many)
+        print_document([asdict(row) for row in rows], one_of_many=one_of_many)
     else:
         Console().print(_table(rows, view, wide=output is Output.WIDE))
 

@@ -110,7 +110,7 @@ def show(file: Annotated[Path, typer.Argument(help="A topology file.")], output:
     except TopologyError as error:
         fail(str(error))
     if output.is_document:
-        print_document(_document(topology), output)
+        print_document(_document(topology))
         return
     for line in _lines(topology):
         echo(line)
@@ -160,7 +160,7 @@ def diff(
         fail(f"The files are of two applications, {named}: compare files of one.")
     difference = upgrade(before, after)
     if output.is_document:
-        print_document(asdict(difference) | {"rolling": difference.rolling}, output)
+        print_document(asdict(difference) | {"rolling": difference.rolling})
         return
     for line in sentences(difference):
         echo(line)
@@ -224,6 +224,6 @@ def _print(topology: Topology, notes: Sequence[str], output: Output) -> None:
     """Prints the file, or as JSON the same document, which is also a topology file (YAML includes JSON)."""
     text = write_topology(topology, notes)
     if output.is_document:
-        print_document(yaml_of(text), output)
+        print_document(yaml_of(text))
     else:
         echo_lines(text, nl=False)

@@ -45,7 +45,7 @@ def alone(installed: Path, code: str, *arguments: str, environment: dict[str, st
 
 def test_the_install_steps_make_a_service_that_starts(installed: Path) -> None:
     code = "from bellwether_kafka.coordinator.cli import main; sys.argv = ['bellwether', *sys.argv[1:]]; main()"
-    assert alone(installed, code, "version").split()[0] == "bellwether"
+    assert alone(installed, code, "--version").split()[0] == "bellwether"
     assert not list(installed.glob("pyspark")), "the pipeline's packages do not belong into the service"
 
 

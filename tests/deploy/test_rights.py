@@ -18,10 +18,8 @@ CONTROL_TOPIC = "bellwether-control"
 
 ACL = ROOT / "deploy" / "acl"
 GUIDE = (ROOT / "docs" / "reference" / "acls.md").read_text(encoding="utf-8")
-EVENTS, WEIGHTS = (
-    next(option.default for option in COMMANDS.commands[command].loaded.params if option.name == "topic")
-    for command in ("history", "weights")
-)
+EVENTS = next(option.default for option in COMMANDS.commands["history"].loaded.params if option.name == "topic")
+WEIGHTS = "bellwether.weights"
 
 Grant = tuple[str, str, str, str]  # operation, kind of the resource, its name, literal or prefixed
 

@@ -9,11 +9,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `pipeline` is not installed: make setup-pipeline")
 
+from bellwether_kafka.coordinator.settings import WeightSettings
+from bellwether_kafka.coordinator.telemetry import WeightReader
 from bellwether_kafka.pipeline.session import JARS
 from bellwether_kafka.pipeline.source import kafka_options
 from tests.conftest import missing_tool
-from tests.interop.support.bellwether import run_to_end
 from tests.interop.support.brokers import KafkaCluster
+from tests.interop.support.members import wait_until
 from tests.paths import ROOT
 from tests.pipeline.spark import QUICK_JVM, local_spark, read_batch
 from tests.pipeline.streams import (
@@ -30,6 +32,7 @@ from tests.pipeline.streams import (
 TOPIC, WEIGHTS_TOPIC = "stream-events", "stream-weights"
 LIMIT_S = 600
 COUNT, PER_TRIGGER = 6_000, 2_500
+KEYS = 7  # partitions of which a weight is written
 KILLS = 2  # at most: each waits for a batch beyond those before, and there are three
 # Each job is a query of its own; these stand for all of them, which `make prove-pipeline` runs.
 RUN = ("lag_trends", "rebalances", "dead_letters", "weights")
@@ -63,7 +66,11 @@ def test_killed_and_restarted_jobs_write_what_a_batch_computes(
             assert difference.equal, difference
     differing = weights_differ(spark, raw, kafka, WEIGHTS_TOPIC, now_ms)
     assert not differing, differing
-    shown = run_to_end(["weights", "--bootstrap", kafka.bootstrap, "--topic", WEIGHTS_TOPIC, "--output", "json"])
-    assert shown.code == 0, shown.text
-    reported = json.loads(shown.stdout)
-    assert (reported["known"], reported["used"], reported["refused"]) == (7, 0, {"old": 7})
+    reader = WeightReader({"bootstrap.servers": kafka.bootstrap}, WeightSettings(topic=WEIGHTS_TOPIC))
+    reader.start()
+    try:
+        wait_until(lambda: reader.describe()["known"] == KEYS, LIMIT_S, lambda: str(reader.describe()))
+        reported = reader.describe()
+    finally:
+        reader.close()
+    assert (reported["used"], reported["refused"]) == (0, {"old": KEYS})

@@ -131,7 +131,7 @@ def orders(to: OrderService) -> None:
     in_force = control.orders_in_force(by_key, at_ms)
     if to.output.is_document:
         listed = [{**document(order), "absence": _stage(order, by_key)} for order in in_force]
-        print_document({"instances": [asdict(heartbeat) for heartbeat in heartbeats], "orders": listed}, to.output)
+        print_document({"instances": [asdict(heartbeat) for heartbeat in heartbeats], "orders": listed})
         return
     if not heartbeats and not in_force:
         echo("No order is in force, and no instance of Bellwether has reported.", err=True)

@@ -98,7 +98,7 @@ def roll(
             steps = f"empty after {restarted.evacuated_s:.1f} s, restarted in {restarted.restarted_s:.1f} s"
             echo(f"{restarted.member}: {steps}, its share back {restarted.back_s:.1f} s later")
     if to.output.is_document:
-        print_document({"group": group, "members": [asdict(each) for each in done]}, to.output)
+        print_document({"group": group, "members": [asdict(each) for each in done]})
 
 
 def members_of(seen: Observation, named: Sequence[str] | None) -> list[str]:

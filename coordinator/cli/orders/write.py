@@ -106,9 +106,7 @@ class OrderService:
             echo(f"But: {objection}", err=True)
         done = self._followed(order, placed, wait_s) if wait_s else None
         if self.output.is_document:
-            print_document(
-                {"order": document(order), "warning": objection, "in_effect": done, "message": sentence}, self.output
-            )
+            print_document({"order": document(order), "warning": objection, "in_effect": done, "message": sentence})
         if done is False:
             raise typer.Exit(Exit.UNEXPECTED)
 
@@ -127,7 +125,7 @@ class OrderService:
         done = follow(missing, wait_s, POLL_S) if wait_s else None
         if self.output.is_document:
             documents = [document(order) for order in orders]
-            print_document({"orders": documents, "in_effect": done, "message": sentence}, self.output)
+            print_document({"orders": documents, "in_effect": done, "message": sentence})
         if done is False:
             raise typer.Exit(Exit.UNEXPECTED)
 

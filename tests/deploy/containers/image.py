@@ -31,7 +31,7 @@ ALONE = (*LOCKED_DOWN, "--network=none")
 TIMED = """
 import resource, subprocess, time
 began = time.monotonic()
-subprocess.run(["python3", "-m", "bellwether_kafka", "version"], check=True, capture_output=True)
+subprocess.run(["python3", "-m", "bellwether_kafka", "--version"], check=True, capture_output=True)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 """
@@ -110,7 +110,7 @@ def _read(saved: tarfile.TarFile, name: str) -> bytes:
 
 
 def starts(own: Engine, image: str) -> list[tuple[float, float, float]]:
-    """Wall time and processor time in seconds, and resident MiB, of `bellwether version`, several times."""
+    """Wall time and processor time in seconds, and resident MiB, of `bellwether --version`, several times."""
     run = ("run", *ALONE, "--entrypoint", "python3", image, "-c", TIMED)
     return [tuple(map(float, own.run(*run).split())) for _ in range(STARTS)]  # type: ignore[misc]
 

@@ -1,6 +1,5 @@
 """Every command of the command table, with arguments that it can be run with, and what must hold of how it ends."""
 
-import asyncio
 import hashlib
 import json
 import shlex
@@ -8,13 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from subprocess import CompletedProcess
-from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import typer.main
 
-from bellwether_kafka.coordinator.cli import Exit, app, read_groups
+from bellwether_kafka.coordinator.cli import Exit, app
 from bellwether_kafka.coordinator.replay import write_history
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.kit.commands import bellwether
@@ -22,7 +19,6 @@ from tests.kit.plans import recorded_leads
 
 FORMAT = 1
 
-INTERVAL_S = 10.0  # the default of --interval; other waits are shorter
 NOT_PRINTING = {"run", "guard", "init"}  # they write logs, of `run` as JSON with log_format, and a file
 WITH_A_DOCUMENT = {Exit.DONE, Exit.UNEXPECTED, Exit.DIFFERS}  # 1: a check of `doctor` has failed
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
@@ -63,7 +59,6 @@ ARGUMENTS = {
     "groups": "{brokers}",
     "history": "--file {folder}/copied --topic bellwether.events {brokers}",
     "leave": "{group} --for 1s {control}",
-    "observe": "{group} {brokers}",
     "orders": "{control}",
     "pause": "{group} --for 1s {control}",
     "pin": "{group} {item} rack:az1 {control}",
@@ -82,10 +77,8 @@ ARGUMENTS = {
     "topology show": "{folder}/topology",
     "topology diff": "{folder}/topology {folder}/topology",
     "unpin": "{group} {item} {control}",
-    "version": "",
-    "weights": "--topic bellwether.weights {brokers}",
 }
-NEEDS_THE_GROUP = {"assess", "convert", "describe", "explain", "observe", "plan", "simulate", "top", "topology learn"}
+NEEDS_THE_GROUP = {"assess", "convert", "describe", "explain", "plan", "simulate", "top", "topology learn"}
 
 
 def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -114,19 +107,12 @@ def write_files(folder: Path) -> None:
 def printed(
     name: str, group: str, topic: str, bootstrap: str, folder: Path, output: str = "json"
 ) -> CompletedProcess[str]:
-    """The command on this group, which reads this topic; `observe` until its second refresh."""
-
-    async def interrupted(seconds: float) -> None:
-        if seconds >= INTERVAL_S:
-            raise KeyboardInterrupt
-        await asyncio.sleep(seconds)
+    """The command on this group, which reads this topic."""
 
     brokers = f"--bootstrap {bootstrap}"
     control = f"{brokers} --topic bellwether-control"
     filled = ARGUMENTS[name].format(group=group, item=f"{topic}-0", brokers=brokers, control=control, folder=folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read_groups, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": interrupted}))
-        return bellwether(*name.split(), *shlex.split(filled), "--output", output)
+    return bellwether(*name.split(), *shlex.split(filled), "--output", output)
 
 
 def judge(name: str, ended: CompletedProcess[str], *, missing: bool) -> None:

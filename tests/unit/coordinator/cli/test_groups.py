@@ -232,20 +232,18 @@ def silent_at(monkeypatch: pytest.MonkeyPatch, *unanswered: int) -> None:
     monkeypatch.setattr(wire, "Transport", Silent)
 
 
-@pytest.mark.parametrize("command", ["describe stable --watch", "observe stable"])
-def test_a_watched_group_is_shown_until_ctrl_c(command: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watched_group_is_shown_until_ctrl_c(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted_after(3, monkeypatch)
-    shown = message(*command.split(), bootstrap=bootstrap)
+    shown = message("describe", "stable", "--watch", bootstrap=bootstrap)
     assert shown.count("stable: classic, Stable") == 3
 
 
-@pytest.mark.parametrize("command", ["describe stable --watch", "observe stable"])
 def test_a_refresh_without_an_answer_ends_no_watch_and_keeps_what_was_read(
-    command: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted_after(3, monkeypatch)
     silent_at(monkeypatch, 1)
-    shown = message(*command.split(), bootstrap=bootstrap)
+    shown = message("describe", "stable", "--watch", bootstrap=bootstrap)
     assert shown.count("stable: classic, Stable") == 3
     assert shown.count("stable cannot be read now: the group's coordinator node does not answer") == 1
     assert "what follows is of " in shown
@@ -260,7 +258,7 @@ def test_a_watch_begins_also_while_the_coordinator_node_is_silent(
     assert shown.index("stable cannot be read now") < shown.index("stable: classic, Stable")
 
 
-@pytest.mark.parametrize("command", ["describe {} --watch", "observe {}", "describe {} --watch -o kafka"])
+@pytest.mark.parametrize("command", ["describe {} --watch", "describe {} --watch -o kafka"])
 def test_a_watch_keeps_what_it_has_read_and_shows_rates(
     command: str, brokers: EmbeddedCluster, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,8 +308,6 @@ def test_documents_that_follow_each_other_are_distinguished(bootstrap: str, monk
     interrupted_after(1, monkeypatch)
     (line,) = message("describe", "stable", "-w", "-o", "json", bootstrap=bootstrap).splitlines()
     assert json.loads(line)["group"] == "stable"
-    interrupted_after(1, monkeypatch)
-    assert message("describe", "stable", "-w", "-o", "yaml", bootstrap=bootstrap).startswith("---\ngroup: stable\n")
 
 
 def test_doctor_ends_with_what_to_do_next(bootstrap: str) -> None:

@@ -71,7 +71,6 @@ def test_what_is_no_number_of_seconds_is_bad_input(command: str, seconds: str) -
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["version"],
         ["decode", "ConsumerProtocolSubscription", BLOB],
         ["topology", "parse", "{file}", "--application-id", "shop"],
     ],

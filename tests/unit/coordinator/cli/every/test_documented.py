@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.replay import write_json_lines
 from tests.kit.commands import SCHEMAS, check_answer, documents, undocumented
 from tests.unit.coordinator.cli.every_command import PRINTING
 
-VERSION = {"version": "0.2.0", "message": "bellwether 0.2.0"}
+COPIED = {"records": 2, "file": "copied", "message": "2 records are in copied."}
 EXAMPLES = sorted((SCHEMAS / "examples").glob("*.json"))
 
 
@@ -28,19 +28,19 @@ def test_a_command_without_a_schema_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("document", "difference"),
     [
-        (VERSION, []),
-        ({"version": "0.2.0"}, ["$: 'message' is a required property"]),
-        (VERSION | {"version": 2}, ["$.version: 2 is not of type 'string'"]),
-        (VERSION | {"build": "x"}, ["$: Additional properties are not allowed ('build' was unexpected)"]),
+        (COPIED, []),
+        ({"records": 2, "file": "copied"}, ["$: 'message' is a required property"]),
+        (COPIED | {"file": 2}, ["$.file: 2 is not of type 'string'"]),
+        (COPIED | {"build": "x"}, ["$: Additional properties are not allowed ('build' was unexpected)"]),
     ],
     ids=["as documented", "a field is missing", "another type", "a new field"],
 )
 def test_a_difference_from_a_schema_is_noticed(document: dict[str, object], difference: list[str]) -> None:
-    assert undocumented("command-version", document) == difference
+    assert undocumented("command-history", document) == difference
 
 
 def test_documents_of_many_lines_and_one_on_each_line_are_read() -> None:
-    assert documents(json.dumps(VERSION, indent=2)) == [VERSION]
+    assert documents(json.dumps(COPIED, indent=2)) == [COPIED]
     assert documents("[1]\n[2]\n") == [[1], [2]]
     assert documents("") == []
 

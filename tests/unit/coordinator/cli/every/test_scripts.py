@@ -3,18 +3,16 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer
 
 from bellwether_kafka.coordinator.cli import EXIT_CODES, Exit, groups, top
-from bellwether_kafka.coordinator.cli.command_table import COMMANDS
+from bellwether_kafka.coordinator.cli.command_table import COMMANDS, REMOVED
 from bellwether_kafka.coordinator.cli.lazy import with_exit_codes
 from bellwether_kafka.coordinator.cli.output import Console, Table
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
-from tests.kit.brokers import EmbeddedCluster
 from tests.kit.commands import bellwether
 
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
@@ -34,11 +32,6 @@ def test_help_lists_sections_in_order_and_every_exit_code() -> None:
             assert f"\n  {command.name} " in reported
     assert "..." not in bellwether("--help", COLUMNS="60").stdout.split("Observe:")[1], "nothing is cut"
     assert bellwether("plan", "-h").stdout == bellwether("plan", "--help").stdout != ""
-
-
-def test_version_is_an_option_too() -> None:
-    ended = bellwether("--version")
-    assert (ended.returncode, ended.stdout) == (0, bellwether("version").stdout)
 
 
 @pytest.mark.slow
@@ -73,7 +66,7 @@ def test_a_reader_that_has_gone_ends_the_command_quietly() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-@pytest.mark.parametrize("words", [["decode", "ConsumerProtocolSubscription", BLOB], ["--help"], ["version", "--help"]])
+@pytest.mark.parametrize("words", [["decode", "ConsumerProtocolSubscription", BLOB], ["--help"], ["decode", "--help"]])
 def test_an_output_that_cannot_be_written_ends_in_a_sentence(words: list[str]) -> None:
     """As on a full disk: it ended in a traceback."""
     with Path("/dev/full").open("w") as full:
@@ -109,13 +102,11 @@ def test_who_draws_says_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> No
         drawn()
 
 
-@pytest.mark.parametrize("command", [groups.observe, top.top], ids=lambda c: c.__name__)
-def test_ctrl_c_is_how_to_end_what_runs_until_then(
-    command: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_is_how_to_end_what_runs_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (groups, top):
         monkeypatch.setattr(module, "run_to_end", lambda work: (work.close(), interrupted()))
-    with_exit_codes(command)(["orders"] if command is top.top else "orders", bootstrap=NOBODY)
+    with_exit_codes(top.top)(["orders"], bootstrap=NOBODY)
+    with_exit_codes(groups.describe)("orders", bootstrap=NOBODY, watch=True)
 
 
 @pytest.mark.parametrize("columns", ["40", "80"])
@@ -150,21 +141,8 @@ def test_logs_of_a_command_go_to_standard_error(capfd: pytest.CaptureFixture[str
     assert capfd.readouterr().out == ""
 
 
-@pytest.mark.embedded
-def test_weights_that_cannot_be_read_are_a_mistake_and_not_an_empty_answer() -> None:
-    with EmbeddedCluster(brokers=1) as brokers:
-        words = ["weights", "--topic", "no-such-topic", "--bootstrap", brokers.bootstrap, "-o", "json"]
-        ended = subprocess.run(
-            [sys.executable, "-m", "bellwether_kafka", *words], capture_output=True, text=True, check=False, timeout=100
-        )
-    assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")
-    assert "The topic no-such-topic cannot be read: " in ended.stderr
-    assert len(ended.stderr.splitlines()) == 1, ended.stderr
-
-
-@pytest.mark.slow
-def test_silent_brokers_are_a_mistake_for_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether_kafka.coordinator.telemetry.weight_reader.METADATA_TIMEOUT_S", 0.5)
-    ended = bellwether("weights", "--bootstrap", NOBODY, "-o", "json")
-    assert (ended.returncode, ended.stdout) == (Exit.INPUT, "")
-    assert "check --topic and bootstrap.servers" in ended.stderr
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_command_that_is_gone_says_what_to_write(name: str) -> None:
+    ended = bellwether(name, "orders", "--bootstrap", "broker:9092")
+    assert ended.returncode == Exit.INPUT
+    assert f"`bellwether {name}` is gone; write `{REMOVED[name]}`." in " ".join(ended.stderr.split())
