@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, IntAr
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL
 from bellwether_kafka.coordinator.observation.observation import Observation
 from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
-from bellwether_kafka.coordinator.planning import CauseKind, PlannedRebalance
+from bellwether_kafka.coordinator.planning import CauseKind, Planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Pauses:
         self._starts: tuple[_Start, ...] = ()
         self._start_of: IntArray = np.zeros(0, dtype=np.int32)  # by item, NOBODY if it has an owner
 
-    def delivered(self, planned: PlannedRebalance[GroupPlan]) -> tuple[Pause, ...]:
+    def delivered(self, planned: Planned[GroupPlan]) -> tuple[Pause, ...]:
         """Returns the pauses that end with this rebalance."""
-        decision, timings = planned.chosen.decision, planned.timings
+        decision, timings = planned.decision, planned.timings
         plan, kind = decision.plan, planned.cause.kind
         began_at = timings.joined_at - timings.join_s
         ended_at = timings.joined_at + timings.metadata_s + timings.plan_s + timings.sync_s

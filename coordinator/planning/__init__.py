@@ -14,9 +14,8 @@ from bellwether_kafka.coordinator.planning.broker_assigned import (
 )
 from bellwether_kafka.coordinator.planning.causes import Cause, CauseKind, cause, follows_from_orders
 from bellwether_kafka.coordinator.planning.consumer_kind import ConsumerKind
-from bellwether_kafka.coordinator.planning.fallback import Chosen, Source
 from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, record_bytes
-from bellwether_kafka.coordinator.planning.planned import PlannedRebalance, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning.planned import Planned, Source, Timings, WatchedTopics
 from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.racks import (
     NO_RULES,
@@ -30,8 +29,11 @@ from bellwether_kafka.coordinator.planning.racks import (
 from bellwether_kafka.coordinator.planning.recorded_rebalance import UnreadableRebalanceError, pack, unpack
 from bellwether_kafka.coordinator.planning.solver import Solver, Solvers, foreign_code
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
-from bellwether_kafka.coordinator.planning.streams_config import STORES_UNDECLARED, TASK_STALL_MS, StreamsConfig
+from bellwether_kafka.coordinator.planning.streams_inputs import (
+    STORES_UNDECLARED,
+    TASK_STALL_MS,
+    StreamsConfig,
+    TaskRequest,
+)
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
-from bellwether_kafka.coordinator.planning.streams_request import TaskRequest, make_tasks
-from bellwether_kafka.coordinator.planning.threads import Turns
-from bellwether_kafka.coordinator.planning.warm_up import warm_up_soon
+from bellwether_kafka.coordinator.planning.threads import Turns, warm_up_soon

@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.planning.planner import Planner
 from bellwether_kafka.coordinator.planning.racks import NO_RULES, RackRules
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.stateful_dialect import stateful
-from bellwether_kafka.coordinator.planning.streams_config import STORES_UNDECLARED, StreamsConfig
+from bellwether_kafka.coordinator.planning.streams_inputs import STORES_UNDECLARED, StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import StreamsKind
 from bellwether_kafka.coordinator.planning.threads import Turns
 from bellwether_kafka.coordinator.topology import (

@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.streams.application import PINNED, Subtopology, 
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.kafka.wire import OWN_ASSIGNORS, BrokerGroup, BrokerMember, BrokerProtocol, policy_in
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.planning.streams_inputs import StreamsConfig
 from bellwether_kafka.protocol import messages
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId, TopicPartition

@@ -3,7 +3,7 @@
 import asyncio
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors import consumer, shared
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, PartitionPlan, Policy, topics_wanted
@@ -11,10 +11,8 @@ from bellwether_kafka.assignors.shared import AssignedMember, ClusterView, Decis
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.client import ClusterReader
 from bellwether_kafka.coordinator.membership import MEMBER_ID_UUID_LENGTH, Decide
-from bellwether_kafka.coordinator.planning.fallback import Proposal, Source
-from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, SecondsLeft, Work
-from bellwether_kafka.coordinator.planning.inspection import inspect
-from bellwether_kafka.coordinator.planning.planned import WatchedTopics
+from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, inspect
+from bellwether_kafka.coordinator.planning.planned import METADATA_AGE_MS_MAX, Planned, SecondsLeft, WatchedTopics
 
 CHEAP_POLICY = Policy(name=consumer.STICKY_MIN_CHURN)
 # Share of the time until the deadline for reading metadata. It is large, because a plan takes milliseconds, but without
@@ -25,43 +23,43 @@ UNREADABLE_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionRequest:
-    """The input of a plan, except the policy."""
-
-    raw: RawGroup
-    cluster: ClusterView
-    memory: Memory
-    now_ms: int
-    seed: int
-    message_bytes_max: int
-
-
-@dataclass(frozen=True, slots=True)
 class ConsumerInputs:
-    """The input of one decision. `weights` may change between plans; None if the policy uses none."""
+    """The complete input of one plan, except the policy. `rules`: the policy's own and operators' orders. `weights` may
+    change between plans; None if the policy uses none."""
 
     raw: RawGroup
     cluster: ClusterView
     memory: Memory
-    policy: Policy
     now_ms: int
+    rules: tuple[shared.Rule, ...] = ()
     weights: shared.Weights | None = None
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+    cheap: bool = False
 
-    def work(
+    record = None  # plans of consumers are replayed from the events alone
+
+    def under(
         self,
-        source: Source,
         rules: tuple[shared.Rule, ...],
         message_bytes_max: int,
         *,
-        dry: bool = False,  # noqa: ARG002 - see PlanInputs
-    ) -> Work[PartitionPlan]:
-        seed = zlib.crc32(self.raw.group_id.encode())
-        request = PartitionRequest(self.raw, self.cluster, self.memory, self.now_ms, seed, message_bytes_max)
-        if source is Source.CHEAP:
-            return Work.of(make_partitions, CHEAP_POLICY.with_rules(rules), request)
-        policy = self.policy if self.weights is None else self.policy.with_weights(self.weights)
-        portable = self.weights is None and not rules  # the solver's process has only the configured policy
-        return Work.of(make_partitions, policy.with_rules(rules), request, portable=portable)
+        cheap: bool = False,
+        dry: bool = False,  # noqa: ARG002 - see Inputs
+    ) -> "ConsumerInputs":
+        return replace(self, rules=(*self.rules, *rules), message_bytes_max=message_bytes_max, cheap=cheap)
+
+    def planned(self, policy: Policy) -> Planned[PartitionPlan]:
+        """Returns the plan and the guard's findings. Raises RefusalError."""
+        if self.cheap:
+            policy = CHEAP_POLICY
+        elif self.weights is not None:
+            policy = policy.with_weights(self.weights)
+        raw, seed = self.raw, zlib.crc32(self.raw.group_id.encode())
+        policy = policy.with_rules(tuple(rule for rule in self.rules if rule not in policy.rules))
+        decision = consumer.decide(raw, self.cluster, self.memory, policy, self.now_ms, seed)
+        if isinstance(decision, shared.Refusal):
+            raise decision.error()
+        return Planned(decision, findings=inspect(raw, decision, message_bytes_max=self.message_bytes_max))
 
 
 class ConsumerKind:
@@ -81,6 +79,10 @@ class ConsumerKind:
     def policy(self) -> str:
         return self._policy.name
 
+    @property
+    def maker(self) -> Policy:
+        return self._policy
+
     def uses_racks(self, protocol: str) -> bool:
         return self._policy.uses_racks(protocol)
 
@@ -93,7 +95,8 @@ class ConsumerKind:
         if not command.dry:
             self._refuse_unreadable(cluster)
         weights = self._weights() if self._weights is not None else None
-        return ConsumerInputs(raw, cluster, self.memory, self._policy, int(clocks.wall() * 1000), weights)
+        now_ms = int(clocks.wall() * 1000)
+        return ConsumerInputs(raw, cluster, self.memory, now_ms, rules=self._policy.rules, weights=weights)
 
     def topics(self, decision: Decision[PartitionPlan]) -> WatchedTopics:
         group = decision.plan.group
@@ -127,8 +130,8 @@ class ConsumerKind:
         moves = decision.moves
         return bool(moves.moved or moves.new or moves.lost)
 
-    def delivered(self, proposal: Proposal[PartitionPlan]) -> None:
-        self.memory = proposal.decision.plan.memory
+    def delivered(self, planned: Planned[PartitionPlan]) -> None:
+        self.memory = planned.decision.plan.memory
 
     def forget(self) -> None:
         self.memory = Memory.empty()
@@ -160,15 +163,6 @@ class ConsumerKind:
             remedy = f"grant Bellwether's principal the ACL DESCRIBE on Topic {named}"
             reason = f"metadata of {len(unknown)} subscribed topics cannot be read; {remedy}"
             raise shared.RefusalError(shared.RefusalCause.TOPICS, reason)
-
-
-def make_partitions(policy: Policy, request: PartitionRequest) -> Proposal[PartitionPlan]:
-    """Returns the plan and the guard's findings. Called in a thread or in the solver's process. Raises RefusalError."""
-    raw = request.raw
-    decision = consumer.decide(raw, request.cluster, request.memory, policy, request.now_ms, request.seed)
-    if isinstance(decision, shared.Refusal):
-        raise decision.error()
-    return Proposal(decision, inspect(raw, decision, message_bytes_max=request.message_bytes_max))
 
 
 async def topics_of(raw: RawGroup) -> tuple[str, ...]:

@@ -1,12 +1,23 @@
-"""The guard: the last check of an assignment before it is sent (docs/internals/reliability.md#time-budget, step 4). It
-relies only on the JoinGroup answer, the cluster view and the bytes; an empty tuple means that they may be sent."""
+"""What may be sent: the guard checks each answer, and `first_valid` chooses between the plan, a cheaper plan, the
+previous plan, and nothing.
+
+The guard (docs/internals/reliability.md#time-budget, step 4) relies only on the JoinGroup answer, the cluster view and
+the bytes. If there is nothing to send, the caller makes Bellwether leave the group, and a member takes over.
+"""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
-from bellwether_kafka.assignors.shared import Decision, GroupPlan, RawGroup
+import structlog
+
+from bellwether_kafka.assignors.shared import Decision, GroupPlan, RawGroup, RefusalCause, RefusalError
 from bellwether_kafka.coordinator.names import listed
+from bellwether_kafka.coordinator.planning.planned import Planned, Source
 
+# Share of the time until the deadline for the configured policy's plan; the cheaper plan gets the rest.
+PLAN_SHARE = 0.7
 MESSAGE_BYTES_MAX = 1_048_588  # the broker's default message.max.bytes
 RECORD_SHARE = 0.8
 # The rest of a member's record besides blobs and ids: timeouts, client id, host, field sizes.
@@ -15,6 +26,68 @@ RECORD_BYTES = 128
 NAMES_SHOWN = 5
 
 Assignments = tuple[tuple[str, bytes], ...]
+P = TypeVar("P", bound=GroupPlan)
+Attempt = Callable[[], Awaitable[Planned[P]]]
+
+log = structlog.get_logger(__name__)
+
+
+async def first_valid(
+    raw: RawGroup, attempts: Sequence[tuple[Source, Attempt[P]]], trouble: tuple[str, ...] = ()
+) -> Planned[P]:
+    """Makes the attempts in order and returns the first valid answer to the rebalance that `raw` describes.
+
+    Raises RefusalError if no answer is valid, or at once if an attempt raises a final one. `trouble`: why some attempts
+    could not be made.
+    """
+    reasons: list[str] = []
+    for source, attempt in attempts:
+        try:
+            planned = await valid(raw, attempt)
+        except RefusalError as error:
+            if error.refusal.final:
+                raise
+            reasons.append(f"{source.value}: {error}")
+        else:
+            return replace(planned, source=source, reasons=tuple(reasons))
+    raise RefusalError(RefusalCause.PLAN, "; ".join((*trouble, *reasons)) or "no answer at all")
+
+
+async def valid(raw: RawGroup, attempt: Attempt[P]) -> Planned[P]:
+    """Returns what the attempt makes. Raises RefusalError for a plan with findings, for one that was made for another
+    rebalance, and for whatever the attempt raises."""
+    try:
+        planned = await attempt()
+    except RefusalError:
+        raise
+    except TimeoutError as error:
+        raise RefusalError(RefusalCause.PLAN, "not ready in time") from error
+    except Exception as error:
+        log.exception("plan_failed", group=raw.group_id, generation=raw.generation)
+        raise RefusalError(RefusalCause.PLAN, f"{type(error).__name__}: {error}") from error
+    findings = (*misdirected(raw, planned.decision), *planned.findings)
+    if findings:
+        raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
+    return planned
+
+
+def previous_answer(previous: Decision[P] | None, raw: RawGroup) -> Decision[P] | None:
+    """Returns the previous decision as an answer for this rebalance, if protocol, members and metadata bytes are the
+    same; else None.
+
+    With equal claims the answer that was right before is right again. Streams threads change a byte each time they
+    join, so for them this only answers rebalances in which no thread sent new metadata.
+    """
+    if previous is None or previous.raw.protocol != raw.protocol or previous.raw.own_member_ids != raw.own_member_ids:
+        return None
+    if _sent(previous.raw) != _sent(raw):
+        return None
+    return replace(previous, raw=raw, plan=previous.plan.in_generation(raw.generation))
+
+
+def _sent(raw: RawGroup) -> list[tuple[str, str | None, bytes]]:
+    """Returns what members sent. A plan stays valid if the configuration gives them other racks."""
+    return [(m.member_id, m.instance_id, m.metadata) for m in raw.members]
 
 
 def inspect(

@@ -25,21 +25,19 @@ from bellwether_kafka.coordinator.membership import (
     ShownGroup,
     shown,
 )
-from bellwether_kafka.coordinator.planning.causes import Cause, cause, cause_after_return, follows_from_orders
-from bellwether_kafka.coordinator.planning.fallback import (
+from bellwether_kafka.coordinator.planning.causes import Cause, Settling, cause, cause_after_return, follows_from_orders
+from bellwether_kafka.coordinator.planning.inspection import (
+    MESSAGE_BYTES_MAX,
     PLAN_SHARE,
     Attempt,
-    Proposal,
-    Source,
     first_valid,
+    inspect,
+    misdirected,
     previous_answer,
     valid,
 )
-from bellwether_kafka.coordinator.planning.group_kind import Dialect, GroupKind, PlanInputs, Work
-from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX, inspect, misdirected
-from bellwether_kafka.coordinator.planning.planned import Compared, PlannedRebalance, Timings
+from bellwether_kafka.coordinator.planning.planned import Dialect, GroupKind, Inputs, Planned, Source, Timings
 from bellwether_kafka.coordinator.planning.racks import NO_RULES, MemberRacks, RackRules
-from bellwether_kafka.coordinator.planning.settling import Settling
 from bellwether_kafka.coordinator.planning.solver import Solver
 from bellwether_kafka.coordinator.planning.threads import PlanThreads, Turns, Urgency
 
@@ -78,10 +76,10 @@ class Planner(Generic[P]):
         self._solver = solver
         self._threads = PlanThreads(turns if solver is None or not solver.always else None)
         self.rules_in_force: Callable[[], Awaitable[tuple[shared.Rule, ...]]] = no_rules  # once they have been read
-        self._planned: PlannedRebalance[P] | None = None  # the last answer, as members receive it
-        self._proposal: Proposal[P] | None = None  # the same answer, before the dialect translates it
+        self._planned: Planned[P] | None = None  # the last answer, before the dialect translates it
+        self._sent: Decision[P] | None = None  # its decision, as members receive it
         self._previous: Decision[P] | None = None  # the last decision that the broker accepted
-        self._returned: Compared[P] | None = None  # set after a return to a stable group that another process planned
+        self._returned: Planned[P] | None = None  # set after a return to a stable group that another process planned
         self._observed: int | None = None  # digest of the last stable generation that a member led
         self._ordered: tuple[str, ...] = ()  # orders that no delivered plan includes yet
         self._evacuated: set[str] = set()  # places that the last plan had to evacuate
@@ -104,7 +102,7 @@ class Planner(Generic[P]):
         """Removes an order that no plan needs to carry out."""
         self._ordered = tuple(order for order in self._ordered if order != sentence)
 
-    async def plan(self, command: Decide) -> PlannedRebalance[P]:
+    async def plan(self, command: Decide) -> Planned[P]:
         """Returns the answer for this generation before its deadline. Raises RefusalError, which lists the attempts."""
         began = clocks.monotonic()
         self._turn += 1
@@ -119,40 +117,38 @@ class Planner(Generic[P]):
         inputs, trouble = await self._read(raw, command)
         read_s = clocks.monotonic() - began
         rules = shared.applicable(given, raw.others)
-        chosen, proposal = await first_valid(raw, self._attempts(raw, inputs, command, rules), trouble)
+        planned = await first_valid(raw, self._attempts(raw, inputs, command, rules), trouble)
         plan_s = clocks.monotonic() - began - read_s
-        answered = await self._dialect.answered(chosen.decision)
+        answered = await self._dialect.answered(planned.decision)
         if findings := misdirected(raw, answered):
             raise RefusalError(RefusalCause.PLAN, "; ".join(findings))
-        planned = PlannedRebalance(
-            chosen=replace(chosen, decision=answered),
-            topics=self.kind.topics(chosen.decision),
+        if number != self._plans:  # a later plan has begun meanwhile
+            raise RefusalError(RefusalCause.PLAN, SUPERSEDED)
+        self._sent = answered
+        self._planned = replace(
+            planned,
+            topics=self.kind.topics(planned.decision),
             timings=Timings(began, read_s, plan_s),
-            inputs=proposal.record,
             rules=rules,
             ordered=ordered,
             wanted=command.wanted,
         )
-        if number != self._plans:  # a later plan has begun meanwhile
-            raise RefusalError(RefusalCause.PLAN, SUPERSEDED)
-        self._planned, self._proposal = planned, proposal
-        return planned
+        return replace(self._planned, decision=answered)
 
-    async def compare(self, command: Decide) -> Compared[P]:
+    async def compare(self, command: Decide) -> Planned[P]:
         """Compares a dry plan with what the members own. Raises RefusalError."""
         rules = await self._rules()
-        proposal = await self._dry(await self._dry_inputs(command), command, rules)
-        decision, kind = proposal.decision, self.kind
-        return Compared(
-            decision=decision,
-            reason=kind.worth_moving(decision),
+        planned = await self._dry(await self._dry_inputs(command), command, rules)
+        decision, kind = planned.decision, self.kind
+        return replace(
+            planned,
             topics=kind.topics(decision),
+            worth_moving=kind.worth_moving(decision),
             present=kind.present_owner(decision),
             assigned_sizes=kind.assigned_sizes(),
-            inputs=proposal.record,
         )
 
-    def returned(self, compared: Compared[P]) -> None:
+    def returned(self, compared: Planned[P]) -> None:
         """Records the comparison after Bellwether returned to a stable group without a plan of this process. Later
         causes are relative to it."""
         self._returned = compared
@@ -189,51 +185,48 @@ class Planner(Generic[P]):
             " are read from another rack"
         )
 
-    async def _dry_inputs(self, command: Decide) -> PlanInputs[P]:
+    async def _dry_inputs(self, command: Decide) -> Inputs[P]:
         command = await self._dialect.joined(command, self._left(command))
         inputs, trouble = await self._read(self._raw(command), command)
         if inputs is None:
             raise RefusalError(RefusalCause.PLAN, "; ".join(trouble))
         return inputs
 
-    async def _dry(self, inputs: PlanInputs[P], command: Decide, rules: tuple[shared.Rule, ...]) -> Proposal[P]:
-        rules = shared.applicable(rules, inputs.raw.others)
-        work = partial(inputs.work, Source.PLAN, rules, self._message_bytes_max, dry=True)
+    async def _dry(self, inputs: Inputs[P], command: Decide, rules: tuple[shared.Rule, ...]) -> Planned[P]:
+        given = inputs.under(shared.applicable(rules, inputs.raw.others), self._message_bytes_max, dry=True)
         limit_s = self._left(command)
-        return await valid(inputs.raw, lambda: self._configured(inputs, work(), limit_s, Urgency.COMPARISON))
+        return await valid(inputs.raw, partial(self._configured, given, limit_s, Urgency.COMPARISON))
 
-    def delivered(self, generation: int) -> PlannedRebalance[P] | None:
+    def delivered(self, generation: int) -> Planned[P] | None:
         """Remembers the plan of this generation, which the broker has accepted. Returns None if it was not one of
         Bellwether's plans."""
-        planned, self._planned = self._planned, None
-        proposal, previous = self._proposal, self._previous
-        if planned is None or proposal is None or proposal.decision.raw.generation != generation:
+        planned, self._planned, sent, previous = self._planned, None, self._sent, self._previous
+        if planned is None or sent is None or planned.decision.raw.generation != generation:
             return None
-        decision = self._previous = proposal.decision
+        decision = self._previous = planned.decision
         self._memories += 1
-        self.kind.delivered(proposal)
+        self.kind.delivered(planned)
         self._ordered = tuple(order for order in self._ordered if order not in planned.ordered)
         in_force = tuple(dict.fromkeys(rule.order for rule in planned.rules if rule.order))
         explained, returned = partial(cause, previous), self._returned
         if previous is None and returned is not None:
-            explained = partial(cause_after_return, returned.decision, returned.reason)
+            explained = partial(cause_after_return, returned.decision, returned.worth_moving)
         why = explained(decision, ordered=planned.ordered, in_force=in_force, wanted=planned.wanted)
         self._settling = self._settling.after(previous, decision, why)
         why, self._returned = self._with_orders(why, planned, previous), None
-        chosen = planned.chosen
         if previous is not None and previous.followup:
-            chosen = replace(chosen, decision=chosen.decision.counted_after(previous))
-        return replace(planned, chosen=chosen, previous=previous, cause=why)
+            sent = sent.counted_after(previous)
+        return replace(planned, decision=sent, previous=previous, cause=why)
 
-    def _with_orders(self, why: Cause, planned: PlannedRebalance[P], previous: Decision[P] | None) -> Cause:
+    def _with_orders(self, why: Cause, planned: Planned[P], previous: Decision[P] | None) -> Cause:
         evacuated, self._evacuated = self._evacuated, {rule.where for rule in planned.rules if rule.empties}
-        decision, places = planned.chosen.decision, evacuated | self._evacuated
+        decision, places = planned.decision, evacuated | self._evacuated
         self._by_order = follows_from_orders(why, previous, decision, places, before=self._by_order)
         return replace(why, by_order=self._by_order)
 
     def forget(self) -> None:
         """Forgets everything, because Bellwether no longer leads and the memory would be wrong next time."""
-        self._previous = self._planned = self._proposal = self._returned = self._observed = None
+        self._previous = self._planned = self._sent = self._returned = self._observed = None
         self._ordered = ()
         self._evacuated, self._by_order = set(), False
         self._settling = Settling()
@@ -271,7 +264,7 @@ class Planner(Generic[P]):
         if turn == self._turn:
             self._observed = seen
 
-    async def shadow(self, command: Decide, group: ShownGroup) -> Compared[P]:
+    async def shadow(self, command: Decide, group: ShownGroup) -> Planned[P]:
         """Compares a dry plan for an observed group with what the broker shows. Raises RefusalError."""
         if group.state == GroupState.STABLE:
             await self.kind.learn(_members(await self._dialect.described(group)))
@@ -285,7 +278,7 @@ class Planner(Generic[P]):
         """Returns the seconds left until the deadline, less the reserve."""
         return max(0.0, command.deadline - RESERVE_S - clocks.monotonic())
 
-    async def _read(self, raw: RawGroup, command: Decide) -> tuple[PlanInputs[P] | None, tuple[str, ...]]:
+    async def _read(self, raw: RawGroup, command: Decide) -> tuple[Inputs[P] | None, tuple[str, ...]]:
         """Returns the input of a plan, or None and the reasons. Raises RefusalError if no plan would be valid."""
         try:
             return await self.kind.read(raw, command, lambda: self._left(command)), ()
@@ -295,18 +288,15 @@ class Planner(Generic[P]):
             return None, (f"no metadata: {str(error) or type(error).__name__}",)
 
     def _attempts(
-        self, raw: RawGroup, inputs: PlanInputs[P] | None, command: Decide, rules: tuple[shared.Rule, ...]
+        self, raw: RawGroup, inputs: Inputs[P] | None, command: Decide, rules: tuple[shared.Rule, ...]
     ) -> list[tuple[Source, Attempt[P]]]:
         attempts: list[tuple[Source, Attempt[P]]] = []
         if inputs is not None:
-            plan = partial(inputs.work, Source.PLAN, rules, self._message_bytes_max)
-            cheap = partial(inputs.work, Source.CHEAP, rules, self._message_bytes_max)
+            plan = inputs.under(rules, self._message_bytes_max)
+            cheap = inputs.under(rules, self._message_bytes_max, cheap=True)
             attempts += [
-                (
-                    Source.PLAN,
-                    lambda: self._settled(self._configured(inputs, plan(), self._left(command) * PLAN_SHARE), command),
-                ),
-                (Source.CHEAP, lambda: self._in_thread(cheap(), self._left(command), Urgency.LAST_CHANCE)),
+                (Source.PLAN, lambda: self._settled(self._configured(plan, self._left(command) * PLAN_SHARE), command)),
+                (Source.CHEAP, lambda: self._in_thread(cheap, self._left(command), Urgency.LAST_CHANCE)),
             ]
         again = previous_answer(self._previous, raw)
         if again is not None:
@@ -314,30 +304,31 @@ class Planner(Generic[P]):
         return attempts
 
     async def _configured(
-        self, inputs: PlanInputs[P], work: Work[P], limit_s: float, urgency: Urgency = Urgency.MEMBERS_WAIT
-    ) -> Proposal[P]:
+        self, inputs: Inputs[P], limit_s: float, urgency: Urgency = Urgency.MEMBERS_WAIT
+    ) -> Planned[P]:
         """Makes a plan by the configured policy, which may be foreign code."""
         solver, size = self._solver, (len(inputs.raw.members), inputs.cluster.partition_total)
-        if work.job is not None and solver is not None and solver.wants(*size):
-            return replace(await solver.solve(work.job, limit_s), record=work.record)
+        if solver is not None and solver.wants(*size):
+            return replace(await solver.solve(inputs.planned, limit_s), inputs=inputs.record)
         self._threads.refuse_too_many()
-        return await self._in_thread(work, limit_s, urgency)
+        return await self._in_thread(inputs, limit_s, urgency)
 
-    async def _settled(self, made: Awaitable[Proposal[P]], command: Decide) -> Proposal[P]:
+    async def _settled(self, made: Awaitable[Planned[P]], command: Decide) -> Planned[P]:
         """Returns the plan. Raises RefusalError if by such plans the group does not settle."""
-        proposal = await made
-        decision, previous = proposal.decision, self._previous
+        planned = await made
+        decision, previous = planned.decision, self._previous
         why = cause(previous, decision, ordered=self._ordered, wanted=command.wanted)
         objection = self._settling.objection(previous, decision, why)
         if objection:
             raise RefusalError(RefusalCause.PLAN, objection)
-        return proposal
+        return planned
 
-    async def _in_thread(self, work: Work[P], limit_s: float, urgency: Urgency) -> Proposal[P]:
-        return replace(await self._threads.run(work.make, limit_s, urgency), record=work.record)
+    async def _in_thread(self, inputs: Inputs[P], limit_s: float, urgency: Urgency) -> Planned[P]:
+        work = partial(inputs.planned, self.kind.maker)
+        return replace(await self._threads.run(work, limit_s, urgency), inputs=inputs.record)
 
-    async def _inspected(self, raw: RawGroup, decision: Decision[P]) -> Proposal[P]:
-        return Proposal(decision, inspect(raw, decision, message_bytes_max=self._message_bytes_max))
+    async def _inspected(self, raw: RawGroup, decision: Decision[P]) -> Planned[P]:
+        return Planned(decision, findings=inspect(raw, decision, message_bytes_max=self._message_bytes_max))
 
 
 def raw_group(group_id: str, command: Decide, racks: MemberRacks) -> RawGroup:

@@ -19,7 +19,7 @@ from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.streams import application, members
 from bellwether_kafka.assignors.streams.stages import StageConfigs
 from bellwether_kafka.bounded import OutsideTextError, json_of
-from bellwether_kafka.coordinator.planning.streams_config import Arrivals, StreamsConfig, TaskRequest, World
+from bellwether_kafka.coordinator.planning.streams_inputs import Arrivals, StreamsConfig, TaskRequest, World
 from bellwether_kafka.protocol.primitives import HostInfo, ProcessId, TaskId, TopicPartition
 
 _VIEWS = shared.ClusterView, shared.MemberView, shared.Memory, shared.RawGroup, shared.RawMember, shared.Rule
@@ -34,7 +34,8 @@ _RECORDS: dict[str, Callable[..., object]] = {
     for kind in (*_VIEWS, *_TOPOLOGY, *_REPORTED, *_REMEMBERED, *_PLANS, *_CONFIGS, *_IDS, Arrivals, TaskRequest, World)
 }
 # A clock measures stages. The rules in a request are those that have an effect on its members.
-_LEFT_OUT = {"clock", "among"}
+# A cheap plan is not recorded.
+_LEFT_OUT = {"clock", "among", "cheap"}
 _ARRAYS = {"<i4", "<i8", "|b1", "<f8"}
 BYTES_MAX = 256 << 20  # limit of a rebalance that is read; a million partitions need about a tenth
 

@@ -4,34 +4,54 @@ A hanging thread cannot be stopped, but a process can be killed at the deadline,
 plug-in has used. So one is started ahead of time and makes one plan after the other; if it is killed, another starts at
 once. Small plans of the stock policies take milliseconds and are made in this process.
 
-Parent and child (`solver_worker`) exchange pickles over pipes: both are Bellwether's code, and a plug-in has the same
-permissions anyway. The child receives no settings, and ends when its parent does.
+Parent and child exchange numbered messages over a pipe: the subject, such as a policy, is the first, and each later one
+is a call that is given the subject. An answer has the number of what it answers, so a late one is never taken for
+another's. Both are Bellwether's code, and a plug-in has the same permissions anyway. The child receives no settings,
+and ends when its parent does.
 """
 
 import asyncio
+import contextlib
+import copyreg
+import multiprocessing
 import os
 import pickle
+import queue
+import signal
+import subprocess
 import sys
-from asyncio.subprocess import PIPE
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import structlog
 
 from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
-from bellwether_kafka.coordinator.planning.solver_worker import HEADER, MEMORY_VARIABLE, Job
+from bellwether_kafka.coordinator.planning.threads import in_thread
+
+try:
+    import resource
+except ImportError:  # not on Windows: no limit then
+    resource = None  # type: ignore[assignment]
 
 OWN_VARIABLES = "BELLWETHER_"  # settings, including secrets
-STREAM_BUFFER_BYTES = 1 << 20
 # Not with -m, because pickles would name the module `__main__`.
-WORKER = "from bellwether_kafka.coordinator.planning.solver_worker import main; main()"
-START_S_MAX = 30.0
+WORKER = "from bellwether_kafka.coordinator.planning.solver import main; main()"
 # Address space, not resident memory: numpy alone reserves hundreds of megabytes that it never touches.
 MEMORY_BYTES_MAX = 8 << 30
 # From these sizes on, pickling costs less than the delay that a long plan causes to heartbeats in Bellwether's process.
 LARGE_PARTITIONS = 200_000
 LARGE_MEMBERS = 2_000
+ENDED = "the process that plans has ended, perhaps out of memory"
+NOT_STARTED = "the process that plans has not started; see the log"
 
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 log = structlog.get_logger(__name__)
@@ -42,8 +62,66 @@ def foreign_code(*objects: object) -> bool:
     return any(type(item).__module__.partition(".")[0] != __package__.partition(".")[0] for item in objects)
 
 
+@dataclass(slots=True)
+class Child:
+    """A process and the pipe to it. `loaded` is True once it has the subject, False if it has ended before."""
+
+    process: "subprocess.Popen[bytes]"
+    pipe: "Connection[Any, Any]"
+    loaded: "asyncio.Future[bool] | None" = None
+    last: int = 0  # the number of the last message
+
+    @classmethod
+    def start(cls, memory_bytes_max: int) -> "Child":
+        """Raises OSError."""
+        pipe, theirs = multiprocessing.Pipe()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
+        environment["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+        environment["OPENBLAS_NUM_THREADS"] = "1"
+        with theirs:
+            command = [sys.executable, "-c", WORKER, str(theirs.fileno()), str(memory_bytes_max)]
+            process = subprocess.Popen(  # noqa: S603 - this interpreter, with Bellwether's own code
+                command, stdin=subprocess.DEVNULL, stdout=2, env=environment, pass_fds=[theirs.fileno()]
+            )
+        return cls(process, pipe)
+
+    @property
+    def ready(self) -> bool:
+        loaded = self.loaded is not None and self.loaded.done() and self.loaded.result()
+        return loaded and self.process.poll() is None
+
+    def load(self, subject: bytes) -> bool:
+        """Returns whether the process has loaded the subject. Blocks."""
+        try:
+            self.ask(subject)
+        except (EOFError, OSError) as error:
+            log.warning("solver_not_started", reason=str(error) or f"it ended with exit code {self.process.wait()}")
+            return False
+        return True
+
+    def call(self, function: Callable[[Any], object]) -> tuple[bool, Any]:
+        """Returns (False, value) or (True, error) of the function, given the subject. Blocks."""
+        answer = self.ask(pickle.dumps(function, pickle.HIGHEST_PROTOCOL))
+        failed, value = pickle.loads(answer)  # noqa: S301 - from Bellwether's own child
+        return failed, value
+
+    def ask(self, data: bytes) -> bytes:
+        """Sends a message and returns the answer to it. Raises EOFError or OSError if the process ends."""
+        self.last += 1
+        number = self.last
+        try:
+            self.pipe.send((number, data))
+            while True:
+                answered, answer = self.pipe.recv()
+                if answered == number:
+                    return bytes(answer)
+        except (EOFError, OSError):
+            self.process.wait()
+            raise
+
+
 class Solver:
-    """Runs jobs in a process, to which `subject`, such as a policy, is sent once. For one event loop.
+    """Makes plans in a process, to which `subject`, such as a policy, is sent once. For one event loop.
 
     `always`: every plan is made there, because the subject may be foreign code; otherwise only large plans are.
     """
@@ -52,11 +130,8 @@ class Solver:
         self.always = always
         self._memory_bytes_max = memory_bytes_max
         self._subject = _pickled(subject)
-        self._process: asyncio.subprocess.Process | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[int]] = set()
+        self._child: Child | None = None
         self._busy = asyncio.Lock()
-        self._frames = 0  # sent to any process: the number of the last one
         self._closed = False
 
     def wants(self, members: int, partitions: int) -> bool:
@@ -73,95 +148,50 @@ class Solver:
 
     @property
     def ready(self) -> bool:
-        running = self._process is not None and self._process.returncode is None
-        return running and (self._starting is None or self._starting.done())
+        return self._child is not None and self._child.ready
 
     def warm(self) -> None:
         """Starts the process if it is not running."""
-        starting = self._starting is not None and not self._starting.done()
-        if not starting and not self.ready and self._subject is not None and not self._closed:
-            self._starting = asyncio.get_running_loop().create_task(self._start(self._subject))
-
-    async def solve(self, job: Job[Value], limit_s: float) -> Value:
-        """Returns the result of the job. Raises its exception; RefusalError if the process dies or does not start;
-        TimeoutError at the limit, after which the process is killed and another one started."""
+        loading = self._child is not None and self._child.loaded is not None and not self._child.loaded.done()
+        if self._subject is None or self._closed or loading or self.ready:
+            return
         try:
-            async with asyncio.timeout(limit_s), self._busy:
+            self._child = Child.start(self._memory_bytes_max)
+        except OSError as error:
+            log.warning("solver_not_started", reason=str(error))
+            return
+        self._child.loaded = in_thread(partial(self._child.load, self._subject))
+
+    async def solve(self, call: Callable[[Any], Value], limit_s: float) -> Value:
+        """Returns the result of `call`, which is given the subject. Raises its exception; RefusalError if the process
+        dies or does not start; TimeoutError at the limit, after which the process is killed and another one started."""
+        async with asyncio.timeout(limit_s), self._busy:
+            self.warm()
+            child = self._child
+            if child is None or child.loaded is None or not await asyncio.shield(child.loaded):
+                raise RefusalError(RefusalCause.PLAN, NOT_STARTED)
+            try:
+                failed, value = await in_thread(partial(child.call, call))
+            except (EOFError, OSError, asyncio.CancelledError) as error:  # its memory is wanted back
+                log.warning("solver_killed", reason=str(error) or type(error).__name__)
+                child.process.kill()
+                self._child = None
                 self.warm()
-                if self._starting is not None:
-                    await asyncio.shield(self._starting)
-                if not self.ready:
-                    raise RefusalError(RefusalCause.PLAN, "the process that plans has not started; see the log")
-                sent = await asyncio.to_thread(pickle.dumps, job, pickle.HIGHEST_PROTOCOL)
-                answer = await self._answered(sent)
-        except TimeoutError:  # TimeoutError is an OSError, too
-            raise
-        except (asyncio.IncompleteReadError, OSError, EOFError) as error:
-            reason = "the process that plans has ended, perhaps out of memory"
-            raise RefusalError(RefusalCause.PLAN, reason) from error
-        failed, value = await asyncio.to_thread(pickle.loads, answer)
+                if isinstance(error, asyncio.CancelledError):
+                    raise
+                raise RefusalError(RefusalCause.PLAN, ENDED) from error
         if failed:
             raise value
-        return value  # type: ignore[no-any-return]  # what the job returns
-
-    async def _answered(self, job: bytes) -> bytes:
-        """Returns the answer to one job. Kills the process if the answer does not arrive: its memory is wanted back."""
-        try:
-            return await self._exchanged(job)
-        except BaseException as error:
-            log.warning("solver_killed", reason=str(error) or type(error).__name__)
-            self._kill()
-            self.warm()
-            raise
+        return value  # type: ignore[no-any-return]  # what the call returns
 
     async def close(self) -> None:
         self._closed = True
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.gather(self._starting, return_exceptions=True)
-        self._kill()
-        await asyncio.gather(*self._ending)
-
-    def _kill(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        if process.returncode is None:
-            process.kill()
-        ending = asyncio.get_running_loop().create_task(process.wait())
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)
-
-    async def _start(self, subject: bytes) -> None:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
-        environment |= {
-            "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
-            "OPENBLAS_NUM_THREADS": "1",
-            MEMORY_VARIABLE: str(self._memory_bytes_max),
-        }
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", WORKER, stdin=PIPE, stdout=PIPE, env=environment, limit=STREAM_BUFFER_BYTES
-        )
-        try:
-            async with asyncio.timeout(START_S_MAX):
-                await self._exchanged(subject)  # the child has loaded the subject
-        except (TimeoutError, asyncio.IncompleteReadError, OSError, EOFError) as error:
-            log.warning("solver_not_started", reason=str(error) or f"no answer within {START_S_MAX:.0f} s")
-            self._kill()
-
-    async def _exchanged(self, data: bytes) -> bytes:
-        """Sends a frame and returns the answer that has its number. Raises EOFError for any other answer."""
-        process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
-            raise EOFError
-        self._frames += 1
-        number = self._frames
-        process.stdin.write(HEADER.pack(number, len(data)) + data)
-        await process.stdin.drain()
-        answered, size = HEADER.unpack(await process.stdout.readexactly(HEADER.size))
-        if answered != number:
-            raise EOFError(f"the answer to frame {answered} came in place of that to {number}")
-        return await process.stdout.readexactly(size)
+        child, self._child = self._child, None
+        if child is not None:
+            child.process.kill()
+            await asyncio.to_thread(child.process.wait)
+            if child.loaded is not None:
+                await child.loaded
 
 
 class Solvers:
@@ -187,3 +217,50 @@ def _pickled(subject: object) -> bytes | None:
     except Exception as error:  # noqa: BLE001 - whatever a plug-in's own pickling raises
         log.warning("solver_not_used", reason=f"the plug-in cannot be sent to another process: {error}")
         return None
+
+
+# ---- in the process ------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Answers messages until the parent closes the pipe. What a plug-in prints is on standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the child; the parent decides when it ends
+    pipe: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    if resource is not None:
+        with contextlib.suppress(ValueError, OSError):  # a lower limit is set already
+            resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]),) * 2)
+    messages: queue.Queue[tuple[int, bytes]] = queue.Queue()
+    # A thread reads the pipe, so that the end of the parent ends this process even while a plan hangs.
+    threading.Thread(target=_receive, args=(pipe, messages), name="messages", daemon=True).start()
+    number, sent = messages.get()
+    subject = pickle.loads(sent)  # noqa: S301 - from Bellwether's own parent
+    pipe.send((number, b""))
+    while True:
+        number, sent = messages.get()
+        pipe.send((number, _solved(subject, sent)))
+
+
+def _receive(pipe: "Connection[Any, Any]", messages: "queue.Queue[tuple[int, bytes]]") -> None:
+    try:
+        while True:
+            messages.put(pipe.recv())
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _solved(subject: object, sent: bytes) -> bytes:
+    try:
+        call: Callable[[object], object] = pickle.loads(sent)  # noqa: S301 - from Bellwether's own parent
+        return pickle.dumps((False, call(subject)), pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # noqa: BLE001 - a plug-in's; the parent has an answer for it
+        own = type(error).__module__.partition(".")[0] == "bellwether_kafka"
+        told = error if own else RefusalError(RefusalCause.PLAN, f"{type(error).__name__}: {error}"[:1_000])
+        return pickle.dumps((True, told), pickle.HIGHEST_PROTOCOL)
+
+
+def read_only(items: dict[Key, Item]) -> "MappingProxyType[Key, Item]":
+    """Returns a read-only mapping, as plans contain them. `pickle` cannot handle MappingProxyType itself."""
+    return MappingProxyType(items)
+
+
+copyreg.pickle(MappingProxyType, lambda mapping: (read_only, (dict(mapping),)))

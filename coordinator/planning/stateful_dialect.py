@@ -12,8 +12,8 @@ from bellwether_kafka.assignors.streams.application import EndOffsets, Topology
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.client import ClusterReader, Offsets
 from bellwether_kafka.coordinator.membership import Decide, ShownGroup
-from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, Dialect
-from bellwether_kafka.coordinator.planning.streams_config import StreamsConfig
+from bellwether_kafka.coordinator.planning.planned import METADATA_AGE_MS_MAX, Dialect
+from bellwether_kafka.coordinator.planning.streams_inputs import StreamsConfig
 from bellwether_kafka.coordinator.planning.streams_kind import STALE_METADATA_MS_MAX, StreamsKind
 from bellwether_kafka.coordinator.topology import GivenTopology
 

@@ -3,7 +3,7 @@
 import asyncio
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -20,12 +20,9 @@ from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.client import ClusterReader, Counts, Offsets
 from bellwether_kafka.coordinator.membership import Decide
 from bellwether_kafka.coordinator.planning.consumer_kind import topics_of
-from bellwether_kafka.coordinator.planning.fallback import Proposal, Source
-from bellwether_kafka.coordinator.planning.group_kind import METADATA_AGE_MS_MAX, SecondsLeft, Work
-from bellwether_kafka.coordinator.planning.planned import WatchedTopics
-from bellwether_kafka.coordinator.planning.resets import Resets
-from bellwether_kafka.coordinator.planning.streams_config import Arrivals, StreamsConfig, TaskRequest, World
-from bellwether_kafka.coordinator.planning.streams_request import make_tasks
+from bellwether_kafka.coordinator.planning.inspection import MESSAGE_BYTES_MAX
+from bellwether_kafka.coordinator.planning.planned import METADATA_AGE_MS_MAX, Planned, SecondsLeft, WatchedTopics
+from bellwether_kafka.coordinator.planning.streams_inputs import Arrivals, StreamsConfig, TaskRequest, World
 from bellwether_kafka.coordinator.topology import GivenTopology, TopicCreationError, TopologyKeeper
 
 METADATA_SHARE = 0.35  # share of the time until the deadline
@@ -44,54 +41,6 @@ class OffsetSource(Protocol):
 
     async def end_offsets(self, group_id: str, latest: Counts, committed: Counts, limit_s: float) -> EndOffsets: ...
     async def committed(self, group_id: str, topics: Counts, limit_s: float) -> Offsets: ...
-
-
-@dataclass(frozen=True, slots=True)
-class StreamsInputs:
-    """The input of one decision. `assignors` are those of the configured policy without rules, as in the solver's
-    process."""
-
-    world: World
-    config: StreamsConfig
-    memory: StreamsMemory
-    arrivals: Arrivals
-    learned_from_members: frozenset[str]
-    assignors: Assignors
-    now_ms: int
-
-    @property
-    def raw(self) -> shared.RawGroup:
-        return self.world.raw
-
-    @property
-    def cluster(self) -> ClusterView:
-        return self.world.cluster
-
-    def work(
-        self, source: Source, rules: tuple[shared.Rule, ...], message_bytes_max: int, *, dry: bool = False
-    ) -> Work[TaskPlan]:
-        assignors, config = self.assignors, self.config
-        if source is Source.CHEAP:
-            cheap = replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs), cheap=True)
-            return Work.of(make_tasks, cheap, self._request(config, message_bytes_max, dry=dry))
-        if rules:
-            config = config.with_rules(rules)
-            assignors = config.stock_assignors
-        request = self._request(config, message_bytes_max, dry=dry)
-        return Work.of(make_tasks, assignors, request, portable=not rules, record=request)
-
-    def _request(self, config: StreamsConfig, message_bytes_max: int, *, dry: bool) -> TaskRequest:
-        return TaskRequest(
-            world=self.world,
-            config=config,
-            memory=self.memory,
-            arrivals=self.arrivals,
-            learned_from_members=self.learned_from_members,
-            now_ms=self.now_ms,
-            seed=zlib.crc32(self.raw.group_id.encode()),
-            message_bytes_max=message_bytes_max,
-            dry=dry,
-        )
 
 
 class StreamsKind:
@@ -128,8 +77,7 @@ class StreamsKind:
         return True
 
     @property
-    def assignors(self) -> Assignors:
-        """Returns the assignors of the configured policy, without an operator's rules."""
+    def maker(self) -> Assignors:
         return self._assignors
 
     @property
@@ -138,7 +86,7 @@ class StreamsKind:
             return ""
         return f"pins, bans and evacuations need the policy {STREAMS_HA}; this one is {self.config.policy}"
 
-    async def read(self, raw: shared.RawGroup, command: Decide, left: SecondsLeft) -> StreamsInputs:
+    async def read(self, raw: shared.RawGroup, command: Decide, left: SecondsLeft) -> TaskRequest:
         await self._topologies.refresh()
         topology = self._topologies.topology
         if topology is None:
@@ -159,14 +107,15 @@ class StreamsKind:
             cluster = await self._reread(topology, topics, left() * METADATA_SHARE)
         self._resets.observe(topology, cluster)
         ends = await self._ends(raw.group_id, topology, cluster, created or frozenset(), left() * OFFSETS_SHARE)
-        return StreamsInputs(
+        return TaskRequest(
             world=World(raw, topology, cluster, ends, command.removed),
             config=self.config,
             memory=self.memory,
             arrivals=self._arrivals,
             learned_from_members=self._topologies.learned_from_members,
-            assignors=self._assignors,
             now_ms=int(self._wall_clock() * 1000),
+            seed=zlib.crc32(raw.group_id.encode()),
+            message_bytes_max=MESSAGE_BYTES_MAX,
         )
 
     def topics(self, decision: Decision[TaskPlan]) -> WatchedTopics:
@@ -199,11 +148,11 @@ class StreamsKind:
             return True
         return _places(decision.plan) != _places(former.plan)
 
-    def delivered(self, proposal: Proposal[TaskPlan]) -> None:
-        self.memory = proposal.decision.plan.memory
-        if proposal.arrivals is not None:
-            self._arrivals = proposal.arrivals
-        used, topology = proposal.decision.plan.topology, self._topologies.topology
+    def delivered(self, planned: Planned[TaskPlan]) -> None:
+        self.memory = planned.decision.plan.memory
+        if isinstance(planned.arrivals, Arrivals):
+            self._arrivals = planned.arrivals
+        used, topology = planned.decision.plan.topology, self._topologies.topology
         if topology is not None and topology.undecided and used.source == LEARNED:
             self._topologies.settle(used)  # the next rebalance does not repeat what threads reported in this one
 
@@ -367,3 +316,44 @@ def _uneven(plan: TaskPlan, owner: IntArray) -> bool:
     thread = process_map.thread[owner[flat[first[plan.view.tasks.stateful[task]]]]]
     share = np.bincount(process_map.process[thread[thread >= 0]], minlength=plan.view.size) / plan.view.capacity
     return bool(share.max(initial=0.0) - share.min(initial=np.inf) > 1)
+
+
+class Resets:
+    """Resets of one application, by which StreamsResetter deletes its internal topics: the next version must neither
+    find topics of the old one nor be led by its topology. Keeps the internal topics seen so far, and whether their loss
+    has been logged."""
+
+    def __init__(self, group_id: str, offsets: OffsetSource) -> None:
+        self._group_id = group_id
+        self._offsets = offsets
+        self._seen: set[str] = set()
+        self._reported = False
+
+    def observe(self, topology: Topology, cluster: ClusterView) -> None:
+        self._seen |= _internal(topology) & (cluster.index.keys() | cluster.unreadable)
+
+    async def gone(self, topology: Topology, cluster: ClusterView, limit_s: float) -> tuple[str, ...]:
+        """Returns the internal topics that existed and are gone: those seen before, or all if none is left and the
+        application has committed offsets."""
+        self.observe(topology, cluster)
+        internal = _internal(topology)
+        there = internal & (cluster.index.keys() | cluster.unreadable)
+        gone = internal & self._seen - there
+        if internal and not there and not gone:
+            sources = [t for t in topology.source_topics if t not in internal and t in cluster.index]
+            counts = {t: int(cluster.counts[cluster.index[t]]) for t in sources}
+            committed = await self._offsets.committed(self._group_id, counts, limit_s)
+            gone = internal if any((offsets >= 0).any() for offsets in committed.values()) else set()
+        return tuple(sorted(gone))
+
+    def report(self, gone: tuple[str, ...], action: str) -> None:
+        if gone and not self._reported:
+            log.warning("application_reset", group=self._group_id, gone=list(gone), action=action)
+        self._reported = bool(gone)
+
+
+def _internal(topology: Topology) -> set[str]:
+    """Returns repartition topics and changelogs, without source topics of the application's own that serve as
+    changelogs."""
+    external = {t for t in topology.source_topics if t not in topology.repartition_topics}
+    return {*topology.repartition_topics, *topology.changelogs} - external

@@ -5,6 +5,9 @@ little of the interpreter to the thread of heartbeats. So plans of Bellwether's 
 arrival: each of them ends. Foreign code may hang, so it neither waits for a turn nor takes one.
 
 All groups may be compared at once, too, as when a rack file changes, and members wait for none of these plans.
+
+A process's first plan takes many times as long as its second, because libraries import parts of themselves at first
+use. So one for an invented group is made before the first real one.
 """
 
 import asyncio
@@ -15,11 +18,27 @@ from enum import Enum, auto
 from functools import partial
 from typing import TypeVar
 
-from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
+from bellwether_kafka.assignors.consumer import BUILT_IN, Policy, decide
+from bellwether_kafka.assignors.shared import (
+    ClusterView,
+    Memory,
+    RawGroup,
+    RawMember,
+    Refusal,
+    RefusalCause,
+    RefusalError,
+)
+from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 RUNNING_PLANS_MAX = 4  # of one group
 TURNS = 8  # plans of all groups at once: enough that a few large ones do not delay the small ones
 COMPARISONS = 2  # of them, so that a plan waits for few comparisons
+
+# After the first JoinGroup requests, and before most of their answers.
+DELAY_S = 0.5
+TOPIC = "warm-up"
+RACKS = ("a", "b")
 
 Value = TypeVar("Value")
 
@@ -122,7 +141,7 @@ class PlanThreads:
             turn.ended()
 
 
-def in_thread(work: Callable[[], Value], ended: Callable[[], None]) -> "asyncio.Future[Value]":
+def in_thread(work: Callable[[], Value], ended: Callable[[], None] = lambda: None) -> "asyncio.Future[Value]":
     """Runs `work` in a daemon thread, which cannot keep the process alive, or in what the loop has in its place.
     `ended` is called on the loop when it has finished."""
     loop = asyncio.get_running_loop()
@@ -151,3 +170,28 @@ def in_thread(work: Callable[[], Value], ended: Callable[[], None]) -> "asyncio.
 
 def _start_daemon(run: Callable[[], None]) -> None:
     threading.Thread(target=run, name="plan", daemon=True).start()
+
+
+async def warm_up_soon(*_: object) -> None:
+    """Warms up in a thread, shortly after the start. Runs beside the service."""
+    await asyncio.sleep(DELAY_S)
+    await asyncio.to_thread(warm_up)
+
+
+def warm_up() -> None:
+    """Makes plans for every built-in protocol, with scores and memory."""
+    cluster = ClusterView.of({TOPIC: [[rack] for rack in RACKS * 2]})
+    for protocol in BUILT_IN:
+        members = tuple(RawMember(rack, None, _subscription(rack, n)) for n, rack in enumerate(RACKS))
+        group = RawGroup(TOPIC, 2, protocol, members)
+        decision = decide(group, cluster, Memory.empty(), Policy(), 0)
+        if isinstance(decision, Refusal):
+            continue
+        again = decide(group, cluster, decision.plan.memory, Policy(), 0)
+        if not isinstance(again, Refusal):
+            _ = again.plan.cost(again.plan.before), again.cost, again.moves
+
+
+def _subscription(rack: str, number: int) -> bytes:
+    owned = tuple(TopicPartition(TOPIC, p) for p in range(3 - number))  # one partition is claimed twice
+    return ConsumerProtocolSubscription(3, (TOPIC,), None, owned, 1, rack).encode()

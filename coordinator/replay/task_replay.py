@@ -115,7 +115,7 @@ def _replayed(rebalance: Record, recorded: PlacedTasks, policy: str, weights: sh
 def decided(asked: planning.TaskRequest, policy: str, weights: shared.Weights) -> shared.Decision[TaskPlan]:
     """Returns what the policy decides on the inputs of a recorded rebalance. Raises RefusalError."""
     config = replace(asked.config, policy=policy)
-    return planning.make_tasks(assignors_of(config, weights), replace(asked, config=config)).decision
+    return replace(asked, config=config).planned(assignors_of(config, weights)).decision
 
 
 def assignors_of(config: planning.StreamsConfig, weights: shared.Weights) -> Assignors:

@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.control import NO_ORDERS, GroupOrders
 from bellwether_kafka.coordinator.kafka.client import MetadataWatch
 from bellwether_kafka.coordinator.kafka.wire import Transport
 from bellwether_kafka.coordinator.observation import notify
-from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, WatchedTopics
+from bellwether_kafka.coordinator.planning import Planned, Planner, WatchedTopics
 from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver
 from bellwether_kafka.coordinator.runtime.membership_loop import hand_over
 from bellwether_kafka.coordinator.runtime.recollection import expected, find_offsets, is_listed, rebuild_memory
@@ -52,7 +52,7 @@ class GroupRunner(Generic[P]):
         transport: Transport,
         planner: Planner[P],
         watch: MetadataWatch,
-        on_decision: Sequence[Callable[[PlannedRebalance[P]], None]],
+        on_decision: Sequence[Callable[[Planned[P]], None]],
         on_note: Sequence[NoteObserver],
         on_role: Sequence[RoleObserver],
         relieve: Relieve,
@@ -61,7 +61,7 @@ class GroupRunner(Generic[P]):
         self.group_id = driver.config.group_id
         self.membership = driver.machine.view
         self.fatal: membership.Fatal | None = None
-        self.last: PlannedRebalance[P] | None = None
+        self.last: Planned[P] | None = None
         self.plan_in_force = False
         self._driver = driver
         self._transport = transport
@@ -236,7 +236,7 @@ class GroupRunner(Generic[P]):
                 log.exception("plan_failed", group=self.group_id, generation=command.generation)
             self.post(membership.DecisionFailed(command.generation, _reason(error)))
             return
-        decision = planned.chosen.decision
+        decision = planned.decision
         topics, called_in_ms = planned.topics.subscribed, decision.called_in_ms(int(clocks.wall() * 1000))
         generation = decision.raw.generation
         ready = membership.DecisionReady(generation, decision.assignments, decision.followup, topics, called_in_ms)
@@ -262,7 +262,7 @@ class GroupRunner(Generic[P]):
             self._planner.returned(comparison)
             # The next plan may not come for a long time, and members may consume what has been deleted since the last.
             self._follow(comparison.topics, extended(comparison.decision.cluster, comparison.assigned_sizes))
-        reason, subscribed = comparison.reason, comparison.topics.subscribed
+        reason, subscribed = comparison.worth_moving, comparison.topics.subscribed
         self.post(membership.ComparisonReady(command.generation, bool(reason), reason, subscribed))
 
     def _carry_out_next(self) -> None:
@@ -316,7 +316,7 @@ class GroupRunner(Generic[P]):
         return (
             last is not None
             and self._is_in(membership.State.STABLE)
-            and not self._rests_in(last.chosen.decision.raw.generation)
+            and not self._rests_in(last.decision.raw.generation)
         )
 
     def _rests_in(self, generation: int) -> bool:
@@ -351,7 +351,7 @@ class GroupRunner(Generic[P]):
         planned = replace(planned, timings=replace(timings, join_s=join_s, sync_s=sync_s))
         self.last, self.plan_in_force = planned, True
         self._pending = tuple(order for order in self._pending if order not in planned.ordered)
-        self._follow(planned.topics, planned.chosen.decision.cluster)
+        self._follow(planned.topics, planned.decision.cluster)
         for observer in self._on_decision:
             notify(observer, planned)
 

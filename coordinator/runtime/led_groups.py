@@ -70,7 +70,7 @@ class LedGroups:
         """Adds a group. Returns what watches it between rebalances, None if nothing has to."""
         group_id = driver.config.group_id
         application = self._applications.get(group_id)
-        on_decision: Sequence[Callable[[planning.PlannedRebalance[Any]], None]]
+        on_decision: Sequence[Callable[[planning.Planned[Any]], None]]
         if application is None:
             planner, between = self._consumers(group_id, sources), None
             on_decision = (*observers.on_decision, *observers.on_consumer_decision)

@@ -17,7 +17,7 @@ from bellwether_kafka.coordinator.observation import OnObservation, OnRebalance
 from bellwether_kafka.coordinator.runtime.group_runner import NoteObserver, RoleObserver
 from bellwether_kafka.coordinator.runtime.observed_groups import OnGone
 
-DecisionObserver = Callable[[planning.PlannedRebalance[GroupPlan]], None]
+DecisionObserver = Callable[[planning.Planned[GroupPlan]], None]
 Beside = Callable[[client.OffsetReader, wire.Transport, AdminClient], Coroutine[Any, Any, None]]
 
 
@@ -33,8 +33,8 @@ class Observers:
     on_decision: Sequence[DecisionObserver] = ()
     on_note: Sequence[NoteObserver] = ()
     on_role: Sequence[RoleObserver] = ()
-    on_consumer_decision: Sequence[Callable[[planning.PlannedRebalance[PartitionPlan]], None]] = ()
-    on_streams_decision: Sequence[Callable[[planning.PlannedRebalance[TaskPlan]], None]] = ()
+    on_consumer_decision: Sequence[Callable[[planning.Planned[PartitionPlan]], None]] = ()
+    on_streams_decision: Sequence[Callable[[planning.Planned[TaskPlan]], None]] = ()
     on_ghost: Sequence[RemovalObserver] = ()
     beside: Sequence[Beside] = ()
     on_seen: Sequence[Callable[[str, membership.DescribeAnswer], None]] = ()

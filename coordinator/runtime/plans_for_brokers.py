@@ -198,7 +198,7 @@ class PlansForBrokers:
         if planned is None:
             self._log_refusal(served, clocks.monotonic())
             return
-        decision = planned.chosen.decision
+        decision = planned.decision
         log.info(
             "plan_late" if served.late else "plan_served",
             assignor=served.assignor,

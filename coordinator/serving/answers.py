@@ -19,9 +19,7 @@ from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.wire import OWN_ASSIGNORS, policy_in
 from bellwether_kafka.coordinator.planning import (
     Cause,
-    Chosen,
-    PlannedRebalance,
-    Source,
+    Planned,
     StreamsConfig,
     Timings,
     WatchedTopics,
@@ -58,7 +56,7 @@ class Served:
     group: str
     took_s: float
     refusal: str = ""
-    planned: PlannedRebalance[GroupPlan] | None = None
+    planned: Planned[GroupPlan] | None = None
     late: bool = False
 
 
@@ -263,8 +261,8 @@ class Answers:
             previous = last.decision if last is not None else None
             before = last.newest.rules if last is not None and last.newest is not None else made.rules
             self._remember(made)
-        planned = PlannedRebalance(
-            Chosen(decision, Source.PLAN, ()),
+        planned = Planned(
+            decision,
             made.topics,
             made.timings,
             previous=previous,

@@ -5,7 +5,7 @@ import structlog
 from bellwether_kafka.assignors.consumer import RACKLESS
 from bellwether_kafka.assignors.shared import Decision, GroupPlan
 from bellwether_kafka.coordinator.observation import known_cross_rack
-from bellwether_kafka.coordinator.planning import PlannedRebalance, Source
+from bellwether_kafka.coordinator.planning import Planned, Source
 
 log = structlog.get_logger(__name__)
 
@@ -24,19 +24,18 @@ def decision_fields(decision: Decision[GroupPlan]) -> dict[str, object]:
     }
 
 
-def log_decision(planned: PlannedRebalance[GroupPlan]) -> None:
+def log_decision(planned: Planned[GroupPlan]) -> None:
     """Logs a plan. Register it with the runtime as an observer of decisions."""
-    chosen, timings = planned.chosen, planned.timings
-    decision = chosen.decision
+    decision, timings = planned.decision, planned.timings
     name, read_ms = _NAMES[decision.plan.words.kind]
     odd = [warning for warning in decision.warnings if not warning.startswith(RACKLESS)]
-    warns = odd or chosen.source is not Source.PLAN
+    warns = odd or planned.source is not Source.PLAN
     (log.warning if warns else log.info)(
         name,
         group=decision.raw.group_id,
         generation=decision.raw.generation,
         policy=decision.policy,
-        source=chosen.source.value,
+        source=planned.source.value,
         cause=planned.cause.sentence,
         **decision_fields(decision),
         pending=int(decision.plan.pending.sum()),
@@ -44,5 +43,5 @@ def log_decision(planned: PlannedRebalance[GroupPlan]) -> None:
         plan_ms=round(timings.plan_s * 1000, 1),
         sync_ms=round(timings.sync_s * 1000, 1),
         warnings=list(decision.warnings),
-        not_taken=list(chosen.reasons),
+        not_taken=list(planned.reasons),
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, GroupPlan, IntArray, Owner, Rule
 from bellwether_kafka.coordinator.events import STANDBY, UNKNOWN, WARMUP, assignment_entries
-from bellwether_kafka.coordinator.planning import PlannedRebalance, TaskRequest, pack
+from bellwether_kafka.coordinator.planning import Planned, TaskRequest, pack
 
 RULE_FIELDS = "kind", "item", "where", "order"
 ENTRIES_MAX = 1_000  # per event; about 100 bytes each
@@ -21,9 +21,9 @@ ENTRIES_MAX = 1_000  # per event; about 100 bytes each
 EventRecord = tuple[str, dict[str, Any]]
 
 
-def decision_events(planned: PlannedRebalance[GroupPlan]) -> Iterator[EventRecord]:
+def decision_events(planned: Planned[GroupPlan]) -> Iterator[EventRecord]:
     """Yields all events about one plan."""
-    decision = planned.chosen.decision
+    decision = planned.decision
     head = _head(decision, "decided_at_ms")
     yield "decision", decision_record(planned)
     yield from (("assignment", record) for record in parts(head, assignment_entries(decision.plan)))
@@ -36,8 +36,8 @@ def decision_events(planned: PlannedRebalance[GroupPlan]) -> Iterator[EventRecor
         yield "round", {**head, "policy": decision.policy, "inputs": pack(planned.inputs)}
 
 
-def decision_record(planned: PlannedRebalance[GroupPlan]) -> dict[str, Any]:
-    decision, why, timings = planned.chosen.decision, planned.cause, planned.timings
+def decision_record(planned: Planned[GroupPlan]) -> dict[str, Any]:
+    decision, why, timings = planned.decision, planned.cause, planned.timings
     return {
         "group": decision.raw.group_id,
         "kind": decision.plan.words.kind,
@@ -45,7 +45,7 @@ def decision_record(planned: PlannedRebalance[GroupPlan]) -> dict[str, Any]:
         "decided_at_ms": decision.decided_at_ms,
         "protocol": decision.raw.protocol,
         "policy": decision.policy,
-        "source": planned.chosen.source.value,
+        "source": planned.source.value,
         "cause_kind": why.kind.value,
         "cause": why.sentence,
         "members": len(decision.raw.others),

@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.observation import (
     anomalies_of_plan,
     known_cross_rack,
 )
-from bellwether_kafka.coordinator.planning import Cause, PlannedRebalance, Source, record_bytes
+from bellwether_kafka.coordinator.planning import Cause, Planned, Source, record_bytes
 
 REASONS_MAX = 30
 UNKNOWN = float("nan")
@@ -161,9 +161,9 @@ class Metrics:
         for proof in Proof if ghosts else ():
             self.ghosts.labels(group, proof.value)
 
-    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
+    def on_decision(self, planned: Planned[GroupPlan]) -> None:
         """Records a plan that the broker has accepted. An observer of decisions for the runtime."""
-        decision, timings = planned.chosen.decision, planned.timings
+        decision, timings = planned.decision, planned.timings
         group = decision.raw.group_id
         outcome = "ordered" if planned.cause.by_order else "led"
         self.rebalances.labels(group, planned.cause.kind.value, outcome).inc()
@@ -181,8 +181,8 @@ class Metrics:
             self.stage.labels(group, self._stage(report.stage)).observe(report.took_s)
         self.metadata_age.labels(group).set(max(0.0, timings.joined_at - decision.cluster.read_at))
         self.record_size.labels(group).set(record_bytes(decision.raw, decision.assignments))
-        if planned.chosen.source is not Source.PLAN:
-            self.fallbacks.labels(group, planned.chosen.source.value).inc()
+        if planned.source is not Source.PLAN:
+            self.fallbacks.labels(group, planned.source.value).inc()
         self.record(decision)
         self.on_anomalies(group, anomalies_of_plan(decision.plan, decision.raw.protocol, client_of))
 

@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.client import follower_fetching
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import Observation
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.settings import CostSettings
 from bellwether_kafka.coordinator.telemetry.metrics import OTHER, Metrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import Changing
@@ -46,8 +46,8 @@ class CostMetrics:
         self._new: set[str] = set()
         self._news = asyncio.Event()
 
-    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
-        self._take(planned.chosen.decision, present=False)
+    def on_decision(self, planned: Planned[GroupPlan]) -> None:
+        self._take(planned.decision, present=False)
 
     def on_observation(self, seen: Observation) -> None:
         """Takes a shadow plan, unless its decision is the same object as before and hence has the same cost."""

@@ -7,7 +7,7 @@ from prometheus_client import Histogram
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import Observation, Pause, Pauses, SeenRebalance, seen_pause
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 
 # Bounds that are common in service level objectives, and the usual session timeouts.
@@ -25,8 +25,8 @@ class PauseMetrics:
         )
         self._led: dict[str, Pauses] = {}
 
-    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
-        group = planned.chosen.decision.raw.group_id
+    def on_decision(self, planned: Planned[GroupPlan]) -> None:
+        group = planned.decision.raw.group_id
         self._count(group, self._led.setdefault(group, Pauses()).delivered(planned))
 
     def on_rebalance(self, seen: Observation, rebalance: SeenRebalance) -> None:

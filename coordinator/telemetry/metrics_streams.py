@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from prometheus_client import Gauge
 
 from bellwether_kafka.assignors.streams import Report, TaskPlan, report
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.telemetry.metrics import Metrics
 from bellwether_kafka.coordinator.triggers import ProbingFacts, Rates
 
@@ -62,8 +62,8 @@ class StreamsMetrics:
         self._rates: dict[str, Rates] = {}
         self._by_task = by_task
 
-    def on_streams_decision(self, planned: PlannedRebalance[TaskPlan]) -> None:
-        decision = planned.chosen.decision
+    def on_streams_decision(self, planned: Planned[TaskPlan]) -> None:
+        decision = planned.decision
         group, summary = decision.raw.group_id, report(decision.plan)
         self.processes.labels(group).set(len(summary.processes))
         self.lags_known.labels(group).set(decision.plan.lags_known)

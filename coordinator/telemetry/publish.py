@@ -28,7 +28,7 @@ from bellwether_kafka.coordinator.kafka.client import (
     with_remedy,
 )
 from bellwether_kafka.coordinator.kafka.wire import grant, librdkafka_properties
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.settings import EventSettings
 from bellwether_kafka.coordinator.telemetry.event_records import EventRecord, decision_events
 
@@ -92,7 +92,7 @@ class EventPublisher:
 
     # ---- observers: any thread, at once ------------------------------------------------------------------------
 
-    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
+    def on_decision(self, planned: Planned[GroupPlan]) -> None:
         """Publishes the events of a plan. An observer of decisions for the runtime."""
         self.offer_later("decision", lambda: decision_events(planned))
 

@@ -21,7 +21,7 @@ from bellwether_kafka.coordinator.events import ACTIVE, Places
 from bellwether_kafka.coordinator.kafka.client import OffsetReader, Offsets, OffsetsError, in_sync_replicas
 from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError
 from bellwether_kafka.coordinator.membership import Note, NoteKind
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.telemetry.event_records import chunks
 
 LIMIT_S = 10.0
@@ -164,8 +164,8 @@ class Sampler:
         self._followed: dict[str, Followed] = {}
         self._sizes_unknown = False
 
-    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
-        decision = planned.chosen.decision
+    def on_decision(self, planned: Planned[GroupPlan]) -> None:
+        decision = planned.decision
         self._followed[decision.raw.group_id] = Followed.of(decision)
 
     def on_note(self, group: str, note: Note) -> None:

@@ -16,7 +16,7 @@ from bellwether_kafka.assignors.shared import NOBODY, Decision, IntArray, Rule, 
 from bellwether_kafka.assignors.streams import Assignors, TaskPlan, next_rebalance
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.membership import Note, NoteKind
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
 from bellwether_kafka.coordinator.watching import every
 from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition
@@ -71,9 +71,9 @@ def _processes(plan: TaskPlan, numbers: IntArray) -> Processes:
     return tuple(processes[p].process_id if p != NOBODY else None for p in numbers.tolist())
 
 
-def _owners(planned: PlannedRebalance[PartitionPlan]) -> dict[TopicPartition, str]:
+def _owners(planned: Planned[PartitionPlan]) -> dict[TopicPartition, str]:
     """Returns the member of each partition that has an owner."""
-    decision = planned.chosen.decision
+    decision = planned.decision
     ids, owner = decision.plan.group.members.ids, decision.plan.owner.tolist()
     return {decision.cluster.name(flat): ids[member] for flat, member in enumerate(owner) if member != NOBODY}
 
@@ -94,12 +94,12 @@ class LoadWatch:
         self._policies = policies
         self._wanted = wanted
         self._clock = clock
-        self._last: dict[str, PlannedRebalance[PartitionPlan]] = {}
+        self._last: dict[str, Planned[PartitionPlan]] = {}
         self._requests: dict[str, LoadRequests] = {}
         self._requested_at: dict[str, float] = {}
 
-    def on_consumer_decision(self, planned: PlannedRebalance[PartitionPlan]) -> None:
-        decision = planned.chosen.decision
+    def on_consumer_decision(self, planned: Planned[PartitionPlan]) -> None:
+        decision = planned.decision
         group = decision.raw.group_id
         if decision.policy != LOAD_AWARE or decision.followup:
             self._last.pop(group, None)
@@ -124,12 +124,12 @@ class LoadWatch:
             except Exception:
                 log.exception("load_watch_failed", group=group)
 
-    async def _refresh(self, group: str, planned: PlannedRebalance[PartitionPlan]) -> None:
+    async def _refresh(self, group: str, planned: Planned[PartitionPlan]) -> None:
         requests, at_s = self._requests.get(group, LoadRequests()), self._requested_at.get(group, float("-inf"))
         if self._clock() - at_s < requests.interval_s:
             return
         by = self._policies[group], self._weights(group), planned.rules
-        moved = await asyncio.to_thread(would_move, planned.chosen.decision, *by)
+        moved = await asyncio.to_thread(would_move, planned.decision, *by)
         if moved and self._last.get(group) is planned:
             self._requests[group], self._requested_at[group] = requests.requested(_owners(planned)), self._clock()
             self._wanted(group, f"the load of members is uneven, {moved} partitions would move")

@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.membership import (
     ShownGroup,
     StepAsideWanted,
 )
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.triggers.work import OwnerWork
 
 
@@ -35,8 +35,8 @@ class OwnerWatch:
         self._clock = clock
         self._owners: dict[str, OwnerWork] = {}
 
-    def on_decision(self, planned: PlannedRebalance[PartitionPlan]) -> None:
-        decision = planned.chosen.decision
+    def on_decision(self, planned: Planned[PartitionPlan]) -> None:
+        decision = planned.decision
         owners = self._owners.setdefault(decision.raw.group_id, OwnerWork())
         owners.planned(decision.cluster, int(self._clock() * 1000))
 

@@ -28,7 +28,7 @@ from bellwether_kafka.coordinator.membership import (
     StepAsideWanted,
     WorkSuspected,
 )
-from bellwether_kafka.coordinator.planning import PlannedRebalance, StreamsKind
+from bellwether_kafka.coordinator.planning import Planned, StreamsKind
 from bellwether_kafka.coordinator.topology import TopicCreationError
 from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
 from bellwether_kafka.coordinator.triggers.load_watch import task_owners, tasks_to_move
@@ -82,9 +82,9 @@ class StreamsWatch:
         self._ends: dict[TaskId, int] = {}
         self._ordered = False  # an operator ordered what is planned but not reached yet
 
-    def on_decision(self, planned: PlannedRebalance[TaskPlan]) -> None:
+    def on_decision(self, planned: Planned[TaskPlan]) -> None:
         """Takes a delivered plan; an observer of decisions for the runtime."""
-        decision = planned.chosen.decision
+        decision = planned.decision
         self._ends = {}
         if decision.plan.shutdown:
             self._forget()
@@ -177,7 +177,7 @@ class StreamsWatch:
         if self._kind.policy != LOAD_AWARE or decision is None or not self._due(self._load_at, self._load.interval_s):
             return
         self._load_at = self._clock()
-        by = self._kind.policy, self._kind.assignors
+        by = self._kind.policy, self._kind.maker
         moved = await asyncio.to_thread(tasks_to_move, decision, *by, self._now_ms())
         reason = f"the load of processes is uneven, {moved} tasks would move"
         if not moved or self._work.decision is not decision or await self._would_stop_application(reason):

@@ -15,7 +15,7 @@ from bellwether_kafka.coordinator.kafka.client import OffsetReader, OffsetsError
 from bellwether_kafka.coordinator.kafka.wire import Transport
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import GroupLag, LagRefreshes, ReadLogs, Rhythms, notify, read_logs
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.telemetry import Followed
 from bellwether_kafka.coordinator.web.led_rebalances import LedRebalances
 from bellwether_kafka.coordinator.web.picture import ITEMS_MAX, STANDBY, WARMUP, Picture, PictureItem
@@ -125,8 +125,8 @@ class LagWatch:
         self._asked = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None  # where lags are read; pages are made in another thread
 
-    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
-        group = planned.chosen.decision.raw.group_id
+    def on_decision(self, planned: Planned[GroupPlan]) -> None:
+        group = planned.decision.raw.group_id
         self._led.add(group)
         if group not in self._lags and self._loop is not None:
             self._loop.call_soon_threadsafe(self._asked.set)  # `load-aware` needs two refreshes before it has weights

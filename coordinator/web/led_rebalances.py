@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from bellwether_kafka.assignors.shared import Decision, GroupPlan
 from bellwether_kafka.coordinator.observation import Anomaly, anomalies_of_plan
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.telemetry import Followed, client_of
 from bellwether_kafka.coordinator.web.picture import Picture, rebalance_picture
 
@@ -33,12 +33,12 @@ class LedRebalances:
     """Keeps the rebalances of all led groups. Pictures are made on request, so that rebalances do not wait for them."""
 
     def __init__(self) -> None:
-        self._newest: dict[str, PlannedRebalance[GroupPlan]] = {}
+        self._newest: dict[str, Planned[GroupPlan]] = {}
         self._lines: deque[Line] = deque(maxlen=LINES_MAX)
         self._anomalies: dict[str, tuple[Anomaly, ...]] = {}
 
-    def on_decision(self, planned: PlannedRebalance[GroupPlan]) -> None:
-        group = planned.chosen.decision.raw.group_id
+    def on_decision(self, planned: Planned[GroupPlan]) -> None:
+        group = planned.decision.raw.group_id
         self._newest[group] = planned
         self._anomalies.pop(group, None)
         self._lines.appendleft(_line(planned))
@@ -53,7 +53,7 @@ class LedRebalances:
 
     def decision(self, group: str) -> Decision[GroupPlan] | None:
         """Returns the decision of the newest rebalance, None if Bellwether has led none."""
-        return self._newest[group].chosen.decision if group in self._newest else None
+        return self._newest[group].decision if group in self._newest else None
 
     def anomalies(self, group: str) -> tuple[Anomaly, ...]:
         """Returns the anomalies of the plan of the newest rebalance."""
@@ -70,14 +70,14 @@ class LedRebalances:
         return Followed.of(decision) if decision is not None else None
 
 
-def _line(planned: PlannedRebalance[GroupPlan]) -> Line:
-    decision = planned.chosen.decision
+def _line(planned: Planned[GroupPlan]) -> Line:
+    decision = planned.decision
     return Line(
         group=decision.raw.group_id,
         generation=decision.raw.generation,
         decided_at_ms=decision.decided_at_ms,
         cause=planned.cause.sentence,
-        source=planned.chosen.source.value,
+        source=planned.source.value,
         **asdict(decision.moves),
         plan_ms=round(planned.timings.plan_s * 1000, 2),
         by_order=planned.cause.by_order,

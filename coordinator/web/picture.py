@@ -10,7 +10,7 @@ import numpy as np
 from bellwether_kafka.assignors.explain import gains
 from bellwether_kafka.assignors.shared import NOBODY, BoolArray, Decision, GroupPlan, IntArray, LongArray
 from bellwether_kafka.coordinator.observation import LagReport, known_cross_rack
-from bellwether_kafka.coordinator.planning import PlannedRebalance, cause
+from bellwether_kafka.coordinator.planning import Planned, cause
 
 ITEMS_MAX = 20_000  # partitions or copies of tasks that a picture lists
 MOVES_MAX = 500
@@ -132,16 +132,16 @@ def picture_of(decision: Decision[GroupPlan], previous: Decision[GroupPlan] | No
     )
 
 
-def rebalance_picture(planned: PlannedRebalance[GroupPlan]) -> Picture:
+def rebalance_picture(planned: Planned[GroupPlan]) -> Picture:
     """Returns the picture of a decision that was carried out."""
-    chosen, timings = planned.chosen, planned.timings
+    decision, timings = planned.decision, planned.timings
     seconds = {"metadata": timings.metadata_s, "plan": timings.plan_s, "sync": timings.sync_s}
     return replace(
-        picture_of(chosen.decision, planned.previous),
-        generation=chosen.decision.raw.generation,
-        source=chosen.source.value,
+        picture_of(decision, planned.previous),
+        generation=decision.raw.generation,
+        source=planned.source.value,
         cause=planned.cause.sentence,
-        warnings=(*chosen.decision.warnings, *chosen.reasons),
+        warnings=(*decision.warnings, *planned.reasons),
         took_ms={name: round(value * 1000, 2) for name, value in seconds.items()},
     )
 

@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.streams.application import TopologyError, parse_
 from bellwether_kafka.bounded import OutsideTextError
 from bellwether_kafka.coordinator import control as orders
 from bellwether_kafka.coordinator.events import EventError, SchemaSet
-from bellwether_kafka.coordinator.planning.racks.rack_file import networks_of
+from bellwether_kafka.coordinator.planning.racks import networks_of
 from bellwether_kafka.coordinator.settings import WeightSettings
 from bellwether_kafka.coordinator.telemetry import WeightReader
 from bellwether_kafka.protocol.bulk import read_assigned, read_assignments, read_claims, read_infos, read_subscriptions

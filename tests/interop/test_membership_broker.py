@@ -74,7 +74,7 @@ def test_leads_through_join_and_leave(kafka: KafkaCluster, topic: str, assignor:
         assert led.message(NoteKind.REFUSED, NoteKind.ALERT) == []
         assert led.stop() == ServiceOutcome(0)
         settled(second)
-    assert {d.chosen.decision.plan.group.protocol for d in led.decisions} == {assignor}
+    assert {d.decision.plan.group.protocol for d in led.decisions} == {assignor}
 
 
 def test_a_start_of_many_members_is_one_generation(kafka: KafkaCluster, topic: str) -> None:
@@ -86,7 +86,7 @@ def test_a_start_of_many_members_is_one_generation(kafka: KafkaCluster, topic: s
         members = [flock.member("confluent", group, [topic], ["range"]) for _ in range(8)]
         settled(*members)
         assert len(led.decisions) <= 2
-        assert led.decisions[-1].chosen.decision.plan.group.size == len(members)
+        assert led.decisions[-1].decision.plan.group.size == len(members)
 
 
 def test_a_dynamic_member_uses_the_id_that_it_is_given(kafka: KafkaCluster, topic: str) -> None:
@@ -115,7 +115,7 @@ def test_a_static_return_disturbs_nobody_and_remembers(kafka: KafkaCluster, topi
             assert [member.count("assigned") for member in members] == reported
             third = flock.member("confluent", group, [topic], ["range"])
             after = settled(*members, third)
-        planned = second.decisions[-1].chosen.decision
+        planned = second.decisions[-1].decision
         assert planned.plan.before.tolist().count(-1) == 0, "the returned leader knew who held what"
         assert {tp for tp in after if after[tp] is not third} <= set(before)
 
@@ -259,7 +259,7 @@ def test_the_death_of_the_coordinator_node_costs_neither_leadership_nor_partitio
                 led.wait_until(lambda e=everybody: {len(m.owned()) for m in e} == {4}, "three share", limit_s=90)
                 settled(*everybody)
             assert led.states == [State.STABLE, State.STABLE]
-            assert {d.chosen.decision.plan.group.size for d in led.decisions[-1:]} == {3}
+            assert {d.decision.plan.group.size for d in led.decisions[-1:]} == {3}
             assert led.message(NoteKind.REFUSED, NoteKind.LEFT) == []
 
 

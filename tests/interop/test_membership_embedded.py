@@ -111,7 +111,7 @@ def test_leads_real_consumers_through_join_and_leave(strategy: str) -> None:
                     consumer.close()
             assert led.stop() == ServiceOutcome(0)
     assert len(led.decisions) >= 3
-    assert all(d.chosen.decision.plan.group.protocol == strategy for d in led.decisions)
+    assert all(d.decision.plan.group.protocol == strategy for d in led.decisions)
     assert led.message(NoteKind.REFUSED, NoteKind.ALERT) == []
 
 

@@ -14,7 +14,7 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs, En
 from bellwether_kafka.coordinator.kafka.client import Offsets, OffsetsError
 from bellwether_kafka.coordinator.membership import Decide, Event, JoinedMember, MembershipView, State
 from bellwether_kafka.coordinator.planning import (
-    PlannedRebalance,
+    Planned,
     Planner,
     StreamsConfig,
     StreamsKind,
@@ -153,15 +153,15 @@ def order(app: App, generation: int, *threads: Thread | RawMember, seconds: floa
     return app.order(generation, *threads, deadline=time.monotonic() + seconds)
 
 
-async def lead(app: App, generation: int, *threads: Thread) -> PlannedRebalance[TaskPlan]:
+async def lead(app: App, generation: int, *threads: Thread) -> Planned[TaskPlan]:
     planned = await app.planner.plan(order(app, generation, *threads))
     assert (reported := app.planner.delivered(generation)) is not None
-    assert reported.chosen.decision.plan is planned.chosen.decision.plan
+    assert reported.decision.plan is planned.decision.plan
     return planned
 
 
-def after(planned: PlannedRebalance[TaskPlan], *threads: Thread) -> list[Thread]:
-    return [thread.after(planned.chosen.decision) for thread in threads]
+def after(planned: Planned[TaskPlan], *threads: Thread) -> list[Thread]:
+    return [thread.after(planned.decision) for thread in threads]
 
 
 STARTED_S = 500.0  # by the monotonic clock, which has nothing in common with the wall clock

@@ -134,7 +134,7 @@ class SharedApplication(Shared):
 
     async def describe_group(self, _group: str) -> DescribeAnswer:
         threads = [Thread("a", 1), Thread("b", 2)]
-        given = dict((await lead(App(num_standby_replicas=1), 1, *threads)).chosen.decision.assignments)
+        given = dict((await lead(App(num_standby_replicas=1), 1, *threads)).decision.assignments)
         message = [(thread.member_id, thread.raw.metadata) for thread in threads]
         members = tuple(DescribedMember(name, None, metadata, given[name], name, "/h") for name, metadata in message)
         return DescribeAnswer(0, 0, "Stable", "consumer", "stream", members)
@@ -312,10 +312,10 @@ def observed_application(*, reported: bool = False) -> Observation:
     async def scenario() -> Observation:
         app = App(attested=True, num_standby_replicas=1)
         planned = await app.planner.plan(app.order(1, first, second, deadline=time.monotonic() + 5))
-        given = dict(planned.chosen.decision.assignments)
+        given = dict(planned.decision.assignments)
         members = tuple(
             DescribedMember(t.member_id, None, t.raw.metadata, given[t.member_id], f"shop-{t.member_id}", "/h")
-            for t in (decision.after(planned.chosen.decision) if reported else decision for decision in (first, second))
+            for t in (decision.after(planned.decision) if reported else decision for decision in (first, second))
         )
         answer: Any = DescribeAnswer(0, 0, "Stable", "consumer", "stream", members)
         joined = tuple(JoinedMember(m.member_id, None, m.metadata) for m in members)

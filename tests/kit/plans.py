@@ -31,10 +31,8 @@ from bellwether_kafka.coordinator.membership import Decide, DescribedMember, Joi
 from bellwether_kafka.coordinator.planning import (
     Cause,
     CauseKind,
-    Chosen,
-    PlannedRebalance,
+    Planned,
     RackRules,
-    Source,
     Timings,
     WatchedTopics,
     cause,
@@ -62,19 +60,15 @@ def decided(
 
 def planned(
     decision: Decision[PartitionPlan], previous: Decision[PartitionPlan] | None = None
-) -> PlannedRebalance[PartitionPlan]:
-    chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004, 0.01)
-    return PlannedRebalance(
-        chosen, WatchedTopics(("orders",)), timings, previous=previous, cause=cause(previous, decision)
-    )
+) -> Planned[PartitionPlan]:
+    timings = Timings(3.0, 0.2, 0.004, 0.01)
+    return Planned(decision, WatchedTopics(("orders",)), timings, previous=previous, cause=cause(previous, decision))
 
 
-def tasks(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = None) -> PlannedRebalance[TaskPlan]:
-    chosen, timings = Chosen(decision, Source.PLAN, ()), Timings(3.0, 0.2, 0.004)
+def tasks(decision: Decision[TaskPlan], previous: Decision[TaskPlan] | None = None) -> Planned[TaskPlan]:
+    timings = Timings(3.0, 0.2, 0.004)
     why = cause(previous, decision)
-    return PlannedRebalance(
-        chosen, WatchedTopics(decision.plan.topology.source_topics), timings, previous=previous, cause=why
-    )
+    return Planned(decision, WatchedTopics(decision.plan.topology.source_topics), timings, previous=previous, cause=why)
 
 
 A, B = member("a-1", None), member("b-1", None)
@@ -90,7 +84,7 @@ def delivered(
     why: CauseKind = CauseKind.JOINED,
     protocol: str = COOPERATIVE,
     first: bool = False,
-) -> PlannedRebalance[PartitionPlan]:
+) -> Planned[PartitionPlan]:
     """A rebalance of four partitions that began a second before `at_s` and took half a second more to be sent."""
     decision: Decision[PartitionPlan] = decided(A, B)
     held_back = np.isin(np.arange(4), pending)

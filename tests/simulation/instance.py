@@ -131,7 +131,7 @@ class Server:
         return self.slow_plan_s or self.world.rng.uniform(0.005, 0.05)
 
     def _decided(self, planned: Any) -> None:
-        self.of[planned.chosen.decision.raw.group_id].decided(planned.chosen.decision)
+        self.of[planned.decision.raw.group_id].decided(planned.decision)
 
     def _noted(self, group: str, note: Note) -> None:
         self.of[group].noted(note)

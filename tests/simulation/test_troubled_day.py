@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.planning import attestation
+from bellwether_kafka.coordinator.planning import streams_inputs
 from bellwether_kafka.coordinator.triggers.work.evidence import Evidence
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.simulation import SEEDS
@@ -123,7 +123,7 @@ def test_members_in_trouble_take_the_lead_from_nobody(seed: int, commit_s: float
 
 def test_a_process_that_fails_again_and_again_took_the_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was: the rule matters."""
-    monkeypatch.setattr(attestation, "_lived_with", lambda *_: set())
+    monkeypatch.setattr(streams_inputs, "_lived_with", lambda *_: set())
     with led(SUITABLE[0]) as work:
         Day(work).fail(work.world.processes[1])
         assert work.world.notes["REFUSED"]

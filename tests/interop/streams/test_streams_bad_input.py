@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import ConfigResource, NewTopic
 
-from bellwether_kafka.coordinator.planning.attestation import RESTARTS_MAX
+from bellwether_kafka.coordinator.planning.streams_inputs import RESTARTS_MAX
 from bellwether_kafka.protocol.messages import (
     LATEST_OFFSET,
     AssignmentInfo,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bellwether_kafka.coordinator.planning.attestation import TAG, tag_value
+from bellwether_kafka.coordinator.planning.streams_inputs import TAG, tag_value
 from bellwether_kafka.coordinator.topology import write_topology
 from tests.interop.support.bellwether import INSTANCE, Bellwether
 from tests.interop.support.brokers import KafkaCluster

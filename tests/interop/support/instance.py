@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.coordinator.membership import MembershipConfig, Note, NoteKind, State
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.runtime import Observers, Service, ServiceOutcome
 from tests.patience import PATIENCE
 
@@ -20,7 +20,7 @@ class InstanceHarness:
     """Starts at once; `stop` is SIGTERM. As a context manager it stops at the end."""
 
     def __init__(self, properties: Mapping[str, str], *groups: MembershipConfig, **options: Any) -> None:
-        self.decisions: list[PlannedRebalance[PartitionPlan]] = []
+        self.decisions: list[Planned[PartitionPlan]] = []
         self.notes: list[tuple[str, Note]] = []
         self.outcome: ServiceOutcome | None = None
         observers = Observers((self.decisions.append,), (lambda group, note: self.notes.append((group, note)),))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.coordinator.membership import STOCK_PROTOCOLS, MembershipConfig
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 
 SESSION_MS = 3_000
 HEARTBEAT_MS = 300
@@ -42,7 +42,7 @@ class DemoGroup:
     policy: Policy
     members: dict[str, Member] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    plans: list[PlannedRebalance[PartitionPlan]] = field(default_factory=list)
+    plans: list[Planned[PartitionPlan]] = field(default_factory=list)
     shown: int = 0
     plans_wanted: int = 1
 
@@ -67,7 +67,7 @@ class DemoGroup:
 
     @property
     def decisions(self) -> list[Decision[PartitionPlan]]:
-        return [planned.chosen.decision for planned in self.plans]
+        return [planned.decision for planned in self.plans]
 
     @property
     def owners(self) -> Counter[tuple[str, int]]:

@@ -10,7 +10,7 @@ from rich.rule import Rule
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, policy
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.coordinator.membership import State
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.runtime import Observers, Outside, Service
 from bellwether_kafka.coordinator.triggers import LoadWatch
 from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport
@@ -132,6 +132,6 @@ class Stage:
     def _rebalance_wanted(self, group: str, reason: str) -> None:
         self.service.rebalance_wanted(group, reason, "load")
 
-    def _planned(self, planned: PlannedRebalance[PartitionPlan]) -> None:
-        group_id = planned.chosen.decision.raw.group_id
+    def _planned(self, planned: Planned[PartitionPlan]) -> None:
+        group_id = planned.decision.raw.group_id
         next(group for group in self.groups if group.group_id == group_id).plans.append(planned)

@@ -20,15 +20,15 @@ from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.cli import app as command
 from bellwether_kafka.coordinator.events import SchemaSet
 from bellwether_kafka.coordinator.planning import (
-    PlannedRebalance,
+    Planned,
     Planner,
     StreamsConfig,
     StreamsKind,
+    TaskRequest,
     UnreadableRebalanceError,
     pack,
     unpack,
 )
-from bellwether_kafka.coordinator.planning.streams_config import TaskRequest
 from bellwether_kafka.coordinator.replay import write_history, write_json_lines
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events
 from tests.kit.applications import App, under
@@ -42,7 +42,7 @@ POLICIES = ("kafka", "streams-ha")
 RULES = (Rule("ban", "*", "rack:b"),)
 
 
-async def rebalances_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[PlannedRebalance[TaskPlan]]:
+async def rebalances_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[Planned[TaskPlan]]:
     """An application that grows and shrinks, led from the beginning on."""
     app = App()
     config = StreamsConfig(
@@ -65,7 +65,7 @@ async def rebalances_of(policy: str, rules: tuple[Rule, ...] = ()) -> list[Plann
         delivered = planner.delivered(number)
         assert delivered is not None
         documents.append(delivered)
-        threads = [t.after(planned.chosen.decision) if i < size else t for i, t in enumerate(threads)]
+        threads = [t.after(planned.decision) if i < size else t for i, t in enumerate(threads)]
     return documents
 
 

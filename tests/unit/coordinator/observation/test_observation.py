@@ -228,7 +228,7 @@ async def test_an_application_runs_what_the_broker_shows_and_not_what_threads_re
     first, second = Thread("a", 1), Thread("b", 2)
     app = App(attested=True)
     planned = await app.planner.plan(app.order(1, first, second, deadline=time.monotonic() + 5))
-    given = dict(planned.chosen.decision.assignments)
+    given = dict(planned.decision.assignments)
     raw = [first.raw, second.raw]  # as they were before they had anything
     described = DescribeAnswer(
         0,

@@ -8,8 +8,8 @@ import pytest
 from bellwether_kafka.assignors.shared import RefusalError
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
-from bellwether_kafka.coordinator.planning import PlannedRebalance
-from bellwether_kafka.coordinator.planning.attestation import tag_value
+from bellwether_kafka.coordinator.planning import Planned
+from bellwether_kafka.coordinator.planning.streams_inputs import tag_value
 from tests.kit.applications import RETURNED, A, App, B, C, TopologySource, after, lead, order
 from tests.kit.streams import SHOP, Thread
 
@@ -18,7 +18,7 @@ TAG = "bellwether.topology"
 # ---- trust -----------------------------------------------------------------------------------------------------------
 
 
-async def grown(app: App, *newcomers: Thread) -> PlannedRebalance[TaskPlan]:
+async def grown(app: App, *newcomers: Thread) -> Planned[TaskPlan]:
     """Leads a and b, then a, b and the newcomers."""
     first = await lead(app, 1, A, B)
     return await lead(app, 2, *after(first, A, B), *newcomers)
@@ -26,8 +26,8 @@ async def grown(app: App, *newcomers: Thread) -> PlannedRebalance[TaskPlan]:
 
 async def test_a_new_process_is_led_when_nobody_has_gone() -> None:
     planned = await grown(App(), C)
-    assert planned.chosen.decision.plan.view.size == 3
-    assert planned.chosen.decision.followup
+    assert planned.decision.plan.view.size == 3
+    assert planned.decision.followup
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ async def test_a_new_process_is_led_when_nobody_has_gone() -> None:
 async def test_a_restarted_process_is_led_where_the_topology_is_attested(app: App) -> None:
     tags = () if app.kind.config.topology_attested else ((TAG, tag_value(SHOP.digest)),)
 
-    async def scenario() -> PlannedRebalance[TaskPlan]:
+    async def scenario() -> Planned[TaskPlan]:
         first = await lead(app, 1, A, B)
         return await lead(app, 2, *after(first, A), replace(RETURNED, tags=tags))
 
-    assert (await scenario()).chosen.decision.plan.view.size == 2
+    assert (await scenario()).decision.plan.view.size == 2
 
 
 async def test_a_restarted_process_that_is_not_attested_is_left_to_java() -> None:
@@ -71,7 +71,7 @@ async def test_a_new_process_that_takes_the_place_of_another_counts_as_restarted
         await lead(app, 3, *after(second, A), *(after(second, C) if len(between) == 2 else [C]))
 
 
-def of_orders(planned: PlannedRebalance[TaskPlan], *threads: Thread) -> list[Thread]:
+def of_orders(planned: Planned[TaskPlan], *threads: Thread) -> list[Thread]:
     """The threads come again and have partitions of subtopology 0 alone."""
     came = after(planned, *threads)
     return [replace(t, owned=tuple(tp for tp in t.owned if tp.topic == "orders"), sums={}) for t in came]
@@ -156,7 +156,7 @@ async def test_a_lone_process_that_survives_its_tasks_is_led_without_state_or_in
         app.at_s += 20.0
         life, generation = Thread(f"a-{number}", process or 100 + number), generation + 1
         planned = await lead(app, generation, life)
-        probe_ms = planned.chosen.decision.probing_at_ms
+        probe_ms = planned.decision.probing_at_ms
         assert (probe_ms is not None) == (number in (3, 5, 7)), "asked before the limit is exceeded, and only then"
         if probe_ms is not None:
             assert 3.0 <= probe_ms / 1000 - app.at_s <= 10.0
@@ -194,8 +194,8 @@ async def test_a_process_that_attests_another_topology_is_never_led() -> None:
 # ---- while others lead -----------------------------------------------------------------------------------------------
 
 
-def shown(first: PlannedRebalance[TaskPlan], *threads: Thread, state: str = "Stable") -> DescribeAnswer:
-    blobs = dict(first.chosen.decision.assignments)
+def shown(first: Planned[TaskPlan], *threads: Thread, state: str = "Stable") -> DescribeAnswer:
+    blobs = dict(first.decision.assignments)
     return DescribeAnswer(
         0,
         0,
@@ -260,8 +260,8 @@ async def test_a_leader_that_bellwether_removed_to_lead_has_not_restarted(source
     with pytest.raises(RefusalError, match="has restarted"):
         await app.planner.plan(command)
     planned = await app.planner.plan(replace(command, removed=("b",)))
-    assert planned.chosen.decision.plan.view.size == 2
+    assert planned.decision.plan.view.size == 2
     assert (reported := app.planner.delivered(2)) is not None
-    assert reported.chosen.decision.plan is planned.chosen.decision.plan
+    assert reported.decision.plan is planned.decision.plan
     again = await lead(app, 3, *after(planned, A, RETURNED))
-    assert again.chosen.decision.plan.view.size == 2
+    assert again.decision.plan.view.size == 2

@@ -34,7 +34,7 @@ async def delivered(planning: Planner, generation: int) -> dict[str, set[int]]: 
     await planning.plan(decide_racked(generation))
     planned = planning.delivered(generation)
     assert planned is not None
-    plan = planned.chosen.decision.plan
+    plan = planned.decision.plan
     parts = {owner.name: set[int]() for owner in plan.owners}
     for partition, owner in enumerate(plan.owner.tolist()):
         parts[plan.owners[owner].name].add(partition)
@@ -101,4 +101,4 @@ async def test_the_previous_answer_can_be_sent_again_although_racks_have_become_
     planning.racks.observe(RACKED_SHOWN)
     planning.kind._reader.trouble = OSError("no broker answers")  # type: ignore[attr-defined]
     again = await planning.plan(replace(decide_racked(2), deadline=time.monotonic() + 1))
-    assert again.chosen.source is Source.PREVIOUS
+    assert again.source is Source.PREVIOUS

@@ -56,11 +56,11 @@ def hanging() -> Iterator[Hanging]:
 async def test_the_plan_names_its_topics_and_how_long_it_took() -> None:
     reader = Reader()
     planned = await Planner("orders", ConsumerKind(reader, Policy())).plan(order())
-    assert planned.chosen.source is Source.PLAN
-    assert planned.chosen.reasons == ()
+    assert planned.source is Source.PLAN
+    assert planned.reasons == ()
     assert planned.topics.subscribed == ("t",)
     assert reader.asked == [("t",)]
-    assert {member for member, _ in planned.chosen.decision.assignments} == {OWN, "a", "b"}
+    assert {member for member, _ in planned.decision.assignments} == {OWN, "a", "b"}
     assert 0 <= planned.timings.plan_s < 5
 
 
@@ -74,7 +74,7 @@ async def test_the_cause_of_a_rebalance_is_reported_from_what_was_delivered_befo
     assert first is not None
     assert third is not None
     assert (first.previous, first.cause.kind) == (None, CauseKind.FIRST)
-    assert third.previous is first.chosen.decision
+    assert third.previous is first.decision
     assert third.cause.kind is CauseKind.AGAIN
     planner.forget()
     await planner.plan(order(4))
@@ -97,7 +97,7 @@ async def test_all_rebalances_of_a_rolling_restart_are_known_to_be_the_work_of_i
             generation += 1
             there = tuple(JoinedMember(m.member_id, None, m.metadata) for m in members)
             command = Decide(generation, "cooperative-sticky", there, "", time.monotonic() + 60)
-            decision = (await planner.plan(command)).chosen.decision
+            decision = (await planner.plan(command)).decision
             delivered = planner.delivered(generation)
             assert delivered is not None
             causes.append((delivered.cause.kind, delivered.cause.by_order))
@@ -136,7 +136,7 @@ async def test_a_plan_that_ends_after_that_of_the_next_generation_does_not_repla
         await late
     delivered = planner.delivered(2)
     assert delivered is not None, "the broker has it, so it is remembered and recorded"
-    assert delivered.chosen.decision is planned.chosen.decision
+    assert delivered.decision is planned.decision
     assert planner.kind.memory.generation == 2
 
 
@@ -147,8 +147,8 @@ async def test_a_plan_that_hangs_is_replaced_by_a_cheap_one_in_time(hanging: Han
     command = order(seconds=4.0)
     planned = await planner.plan(command)
     assert time.monotonic() < command.deadline
-    assert planned.chosen.source is Source.CHEAP
-    assert planned.chosen.reasons == ("plan: not ready in time",)
+    assert planned.source is Source.CHEAP
+    assert planned.reasons == ("plan: not ready in time",)
 
 
 @pytest.mark.slow
@@ -156,12 +156,12 @@ async def test_plans_that_hang_do_not_pile_up(hanging: Hanging) -> None:
     policy = Policy(name="hanging", assignors={"hanging": hanging})
     planner = Planner("orders", ConsumerKind(Reader(), policy))
     for _ in range(RUNNING_PLANS_MAX):
-        assert (await planner.plan(order(seconds=1.0))).chosen.reasons == ("plan: not ready in time",)
-    (reason,) = (await planner.plan(order(seconds=1.0))).chosen.reasons
+        assert (await planner.plan(order(seconds=1.0))).reasons == ("plan: not ready in time",)
+    (reason,) = (await planner.plan(order(seconds=1.0))).reasons
     assert reason == f"plan: {RUNNING_PLANS_MAX} earlier plans still run"
     hanging.release.set()
     await asyncio.sleep(0.5)
-    assert (await planner.plan(order())).chosen.source is Source.PLAN
+    assert (await planner.plan(order())).source is Source.PLAN
 
 
 @pytest.mark.slow
@@ -176,8 +176,8 @@ async def test_without_metadata_the_previous_plan_serves_the_same_members(slow: 
     else:
         reader.trouble = OSError("no broker")
     again = await planner.plan(order(2, seconds=1.0))
-    assert again.chosen.source is Source.PREVIOUS
-    assert again.chosen.decision.assignments == first.chosen.decision.assignments
+    assert again.source is Source.PREVIOUS
+    assert again.decision.assignments == first.decision.assignments
     planner.delivered(2)
     assert planner.kind.memory.generation == 2
     with pytest.raises(RefusalError, match="no metadata"):
@@ -212,7 +212,7 @@ async def test_a_dry_plan_shows_whether_a_move_is_worth_it() -> None:
         await planner.rebuild(RebuildMemory(4, "range", MEMBERS), shown(described), OWN)
         assert planner.kind.memory.generation == 4
         comparison = await planner.compare(replace(order(4), dry=True))
-        assert comparison.reason == expected
+        assert comparison.worth_moving == expected
 
 
 async def test_a_dry_plan_without_metadata_is_no_plan() -> None:

@@ -119,7 +119,7 @@ async def test_a_standby_keeps_memory_of_a_group_at_rest_and_plans_from_it_when_
     await planner.observed(at_rest({"a": (0, 3), "b": (1, 2)}), "bellwether")
     assert sorted(planner.kind.memory.index) == ["a", "b"], "our seat is no member that holds anything"
     planned = await planner.plan(order(8))
-    given = dict(planned.chosen.decision.assignments)
+    given = dict(planned.decision.assignments)
     owned = {m: [p for _, p in ConsumerProtocolAssignment.decode(given[m]).partitions] for m in ("a", "b")}
     assert owned == {"a": [0, 3], "b": [1, 2]}
 
@@ -166,5 +166,5 @@ async def test_a_leader_that_made_way_for_bellwether_gets_back_what_it_had_under
     back = tuple(JoinedMember(m, None, subscription(m)) for m in (new, other, third))
     members = (JoinedMember(OWN, None, ConsumerProtocolSubscription(1, ()).encode()), *back)
     planned = await planner.plan(Decide(8, protocol, members, OWN, time.monotonic() + 5, removed=(old,)))
-    sent = dict(planned.chosen.decision.assignments)
+    sent = dict(planned.decision.assignments)
     assert {p for _, p in ConsumerProtocolAssignment.decode(sent[new]).partitions} == {0, 1, 2}

@@ -9,7 +9,7 @@ import pytest
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.assignors.streams import TaskPlan, stock
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
-from bellwether_kafka.coordinator.planning import PlannedRebalance, Planner, StreamsConfig, StreamsKind
+from bellwether_kafka.coordinator.planning import Planned, Planner, StreamsConfig, StreamsKind
 from bellwether_kafka.protocol.primitives import ProcessId
 from tests.kit.applications import App, under
 from tests.kit.streams import Thread
@@ -24,7 +24,7 @@ async def test_an_order_on_tasks_is_worth_a_rebalance_only_where_it_changes_the_
     for generation in (1, 2):
         planned = await planner.plan(app.order(generation, *threads, deadline=in_a_minute()))
         assert planner.delivered(generation) is not None
-        threads = [thread.after(planned.chosen.decision) for thread in threads]
+        threads = [thread.after(planned.decision) for thread in threads]
     again = replace(app.order(2, *threads, deadline=in_a_minute()), dry=True)
     under(planner, (Rule("ban", "*", "rack:moon"),))
     assert not await planner.would_change(again, ())
@@ -47,7 +47,7 @@ async def test_the_end_of_an_evacuation_is_worth_a_rebalance_where_the_process_i
         followup = True
         while followup:
             generation += 1
-            decision = (await planner.plan(app.order(generation, *threads, deadline=in_a_minute()))).chosen.decision
+            decision = (await planner.plan(app.order(generation, *threads, deadline=in_a_minute()))).decision
             assert planner.delivered(generation) is not None
             threads, followup = tuple(thread.after(decision) for thread in threads), decision.followup
         return list(threads)
@@ -76,19 +76,19 @@ async def test_an_applied_plan_of_tasks_is_followed_in_each_rebalance_of_its_thr
     planner = Planner("shop", StreamsKind("shop", config, *parts, wall_clock=lambda: app.at_s))
     generation = 0
 
-    async def settled(*threads: Thread) -> tuple[tuple[Thread, ...], PlannedRebalance[TaskPlan]]:
+    async def settled(*threads: Thread) -> tuple[tuple[Thread, ...], Planned[TaskPlan]]:
         nonlocal generation
         followup = True
         while followup:
             generation += 1
             planned = await planner.plan(app.order(generation, *threads, deadline=in_a_minute()))
             assert planner.delivered(generation) is not None
-            decision = planned.chosen.decision
+            decision = planned.decision
             threads, followup = tuple(thread.after(decision) for thread in threads), decision.followup
         return threads, planned
 
     threads, planned = await settled(Thread("a", 1), Thread("b", 2))
-    plan = planned.chosen.decision.plan
+    plan = planned.decision.plan
     names = plan.names(np.arange(len(plan.owner), dtype=np.int32))
     exchanged = {name: f"member:{ProcessId(0, 2 - int(at))}" for name, at in zip(names, plan.owner, strict=True)}
     among = frozenset(thread.member_id for thread in threads)
@@ -96,7 +96,7 @@ async def test_an_applied_plan_of_tasks_is_followed_in_each_rebalance_of_its_thr
     under(planner, rules)
     for _ in range(2):
         threads, planned = await settled(*threads)
-        of_plan = planned.chosen.decision.plan
+        of_plan = planned.decision.plan
         assert not len(of_plan.against(rules, of_plan.owner))
         assert (of_plan.owner == 1 - plan.owner).all()
         assert planned.rules == rules

@@ -56,15 +56,15 @@ class Scene:
             command = Decide(
                 self.generation, "cooperative-sticky", there, "", time.monotonic() + 60, wanted=self.wanted
             )
-            chosen = asyncio.run(self.planner.plan(command)).chosen
+            planned = asyncio.run(self.planner.plan(command))
             delivered = self.planner.delivered(self.generation)
             assert delivered is not None
-            self.members = [member.after(chosen.decision) for member in self.members]
-            self.decided = chosen.decision
-            self.sources.append(chosen.source)
-            self.reasons += chosen.reasons
+            self.members = [member.after(planned.decision) for member in self.members]
+            self.decided = planned.decision
+            self.sources.append(planned.source)
+            self.reasons += planned.reasons
             self.causes.append(delivered.cause.kind)
-            self.moved.append(delivered.chosen.decision.moves.moved)
+            self.moved.append(delivered.decision.moves.moved)
 
 
 @pytest.mark.slow

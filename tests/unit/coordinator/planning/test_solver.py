@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy
 from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
-from bellwether_kafka.coordinator.planning import ConsumerKind, PlannedRebalance, Planner, Solver, Source, foreign_code
-from bellwether_kafka.coordinator.planning.solver_worker import Job
+from bellwether_kafka.coordinator.planning import ConsumerKind, Planned, Planner, Solver, Source, foreign_code
 from tests.kit.plans import Reader, order
 from tests.unit.coordinator.planning.plugins_gone_wrong import (
     Dies,
@@ -50,9 +50,9 @@ def with_solver(
     asyncio.run(run())
 
 
-def words(planned: PlannedRebalance[PartitionPlan]) -> str:
+def words(planned: Planned[PartitionPlan]) -> str:
     """Why something else than the plug-in's plan was sent: each way there is says so in its own place."""
-    return "; ".join((*planned.chosen.reasons, *planned.chosen.decision.warnings))
+    return "; ".join((*planned.reasons, *planned.decision.warnings))
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -64,29 +64,30 @@ async def until(condition: Callable[[], bool]) -> None:
 def test_a_plugins_plan_is_made_in_the_process_and_is_the_same_plan() -> None:
     async def scenario(planner: Planner, _: Solver) -> None:
         planned = await planner.plan(order(1, seconds=20))
-        assert planned.chosen.source is Source.PLAN
+        assert planned.source is Source.PLAN
         here = await Planner("orders", ConsumerKind(Reader(), Policy())).plan(order(1, seconds=20))
-        assert planned.chosen.decision.assignments == here.chosen.decision.assignments
+        assert planned.decision.assignments == here.decision.assignments
         assert planner.delivered(1) is not None
-        assert (await planner.plan(order(2, seconds=20))).chosen.source is Source.PLAN
-        assert (await planner.compare(order(2, seconds=20))).reason == ""
+        assert (await planner.plan(order(2, seconds=20))).source is Source.PLAN
+        assert (await planner.compare(order(2, seconds=20))).worth_moving == ""
 
     with_solver(Plugin("honest"), scenario)
 
 
 def test_a_plugin_that_hangs_is_killed_and_the_cheaper_plan_goes_out_before_the_deadline() -> None:
     async def scenario(planner: Planner, solver: Solver) -> None:
-        assert solver._process is not None
-        hung = solver._process
+        assert solver._child is not None
+        hung = solver._child.process
         began = time.monotonic()
         planned = await planner.plan(order(1, seconds=4))
         assert time.monotonic() - began < 4
-        assert planned.chosen.source is Source.CHEAP
-        assert planned.chosen.reasons == ("plan: not ready in time",)
-        await until(lambda: hung.returncode is not None)
+        assert planned.source is Source.CHEAP
+        assert planned.reasons == ("plan: not ready in time",)
+        await until(lambda: hung.poll() is not None)
         assert hung.returncode == -9
         await until(lambda: solver.ready)
-        assert solver._process is not hung, "its successor is warm already"
+        assert solver._child is not None
+        assert solver._child.process is not hung, "its successor is warm already"
 
     with_solver(Hangs("hangs"), scenario)
 
@@ -126,13 +127,13 @@ def test_it_is_another_process_that_remembers_and_knows_no_settings(monkeypatch:
 async def test_a_plan_given_up_half_way_leaves_no_answer_for_the_next() -> None:
     solver = Solver("subject", always=True)
     try:
-        slow = asyncio.create_task(solver.solve(Job(slow_answer, None), 30))
+        slow = asyncio.create_task(solver.solve(slow_answer, 30))
         await asyncio.sleep(0)
         await until(lambda: solver.ready)
         await asyncio.sleep(0.2)
         slow.cancel()
         await asyncio.gather(slow, return_exceptions=True)
-        assert await solver.solve(Job(_echo, 5), START_S) == ("subject", 5)
+        assert await solver.solve(partial(_echo, value=5), START_S) == ("subject", 5)
     finally:
         await solver.close()
 
@@ -140,16 +141,15 @@ async def test_a_plan_given_up_half_way_leaves_no_answer_for_the_next() -> None:
 PARENT = """
 import asyncio
 from bellwether_kafka.coordinator.planning.solver import Solver
-from bellwether_kafka.coordinator.planning.solver_worker import Job
 from tests.unit.coordinator.planning.plugins_gone_wrong import slow_answer
 
 async def run():
     solver = Solver("subject", always=True)
-    job = asyncio.create_task(solver.solve(Job(slow_answer, None), 60))
+    job = asyncio.create_task(solver.solve(slow_answer, 60))
     while not solver.ready:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.2)
-    print(solver._process.pid, flush=True)
+    print(solver._child.process.pid, flush=True)
     await job
 
 asyncio.run(run())
@@ -180,7 +180,7 @@ async def test_a_large_stock_plan_goes_to_the_process_once_that_is_warm() -> Non
     solver = Solver(Policy(), always=False)
     try:
         assert not solver.wants(members=10, partitions=100)
-        assert solver._process is None, "a small group needs no process"
+        assert solver._child is None, "a small group needs no process"
         assert not solver.wants(members=10, partitions=LARGE_PARTITIONS), "not warm yet"
         await until(lambda: solver.ready)
         assert solver.wants(members=10, partitions=LARGE_PARTITIONS)
@@ -199,7 +199,7 @@ async def test_errors_of_bellwether_keep_their_class() -> None:
     solver = Solver("subject", always=True)
     try:
         with pytest.raises(RefusalError, match="of ours"):
-            await solver.solve(Job(_refuse, None), START_S)
+            await solver.solve(_refuse, START_S)
     finally:
         await solver.close()
 
@@ -213,5 +213,5 @@ def _echo(subject: object, value: int) -> tuple[object, int]:
     return subject, value
 
 
-def _refuse(_subject: object, _request: None) -> None:
+def _refuse(_subject: object) -> None:
     raise RefusalError(RefusalCause.PLAN, "of ours")

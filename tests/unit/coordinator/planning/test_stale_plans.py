@@ -1,7 +1,9 @@
 """A plan goes to the rebalance for which it was made, or nowhere: wherever it comes from, and however late."""
 
 import asyncio
+import multiprocessing
 import pickle
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,11 +12,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import Policy
-from bellwether_kafka.assignors.shared import ClusterView, Decision, RefusalError
-from bellwether_kafka.coordinator.planning import ConsumerKind, Planner, Solver, Source
-from bellwether_kafka.coordinator.planning.fallback import Proposal, valid
-from bellwether_kafka.coordinator.planning.inspection import misdirected
-from bellwether_kafka.coordinator.planning.solver_worker import Job
+from bellwether_kafka.assignors.shared import ClusterView, Decision, RefusalError, Rule
+from bellwether_kafka.coordinator.planning import ConsumerKind, Planned, Planner, Solver, Source
+from bellwether_kafka.coordinator.planning.inspection import misdirected, valid
+from bellwether_kafka.coordinator.planning.solver import Child
+from tests.kit.applications import under
 from tests.kit.plans import MEMBERS, Reader, joined, order
 
 THREE = (*MEMBERS, joined("c", "t"))
@@ -31,8 +33,8 @@ class OneBehind:
     def wants(self, *_: int) -> bool:
         return True
 
-    async def solve(self, job: Job[Any], _limit_s: float) -> Any:
-        self._late.append(job.make(self._policy, job.request))
+    async def solve(self, call: Callable[[Any], Any], _limit_s: float) -> Any:
+        self._late.append(call(self._policy))
         return self._late[max(0, len(self._late) - 2)]
 
 
@@ -41,8 +43,15 @@ class Raising(OneBehind):
         super().__init__()
         self.error = error
 
-    async def solve(self, job: Job[Any], _limit_s: float) -> Any:
+    async def solve(self, call: Callable[[Any], Any], _limit_s: float) -> Any:
         raise self.error
+
+
+class Elsewhere(OneBehind):
+    """Plans with a copy of the policy, as the process does."""
+
+    async def solve(self, call: Callable[[Any], Any], _limit_s: float) -> Any:
+        return pickle.loads(pickle.dumps(call))(self._policy)  # noqa: S301 - its own bytes
 
 
 def planner_with(solver: Any) -> Planner[Any]:
@@ -51,18 +60,18 @@ def planner_with(solver: Any) -> Planner[Any]:
 
 async def test_the_plan_of_another_generation_is_not_sent() -> None:
     planner = planner_with(OneBehind())
-    assert (await planner.plan(order(1))).chosen.source is Source.PLAN
-    chosen = (await planner.plan(order(2))).chosen
-    assert chosen.source is Source.CHEAP
-    assert chosen.reasons == ("plan: the plan was made for generation 1, not for 2",)
-    assert chosen.decision.raw.generation == 2
+    assert (await planner.plan(order(1))).source is Source.PLAN
+    planned = await planner.plan(order(2))
+    assert planned.source is Source.CHEAP
+    assert planned.reasons == ("plan: the plan was made for generation 1, not for 2",)
+    assert planned.decision.raw.generation == 2
 
 
 async def test_the_plan_of_other_members_is_neither_sent_nor_compared() -> None:
     planner = planner_with(OneBehind())
     await planner.plan(order(1))
-    chosen = (await planner.plan(order(2, members=THREE))).chosen
-    assert {member for member, _ in chosen.decision.assignments} == {m.member_id for m in THREE}
+    planned = await planner.plan(order(2, members=THREE))
+    assert {member for member, _ in planned.decision.assignments} == {m.member_id for m in THREE}
     with pytest.raises(RefusalError, match="made for"):
         await planner.compare(order(2))
     with pytest.raises(RefusalError, match="made for"):
@@ -75,10 +84,21 @@ async def test_the_plan_of_other_members_is_neither_sent_nor_compared() -> None:
 async def test_whatever_a_plan_raises_the_cheaper_one_is_sent(error: Exception) -> None:
     """The bytes of another job's answer raised UnpicklingError, with which the generation had no plan at all."""
     with capture_logs() as lines:
-        chosen = (await planner_with(Raising(error)).plan(order(1))).chosen
-    assert chosen.source is Source.CHEAP
-    assert chosen.reasons == (f"plan: {type(error).__name__}: {error}",)
+        planned = await planner_with(Raising(error)).plan(order(1))
+    assert planned.source is Source.CHEAP
+    assert planned.reasons == (f"plan: {type(error).__name__}: {error}",)
     assert [line["event"] for line in lines] == ["plan_failed"]
+
+
+async def test_orders_are_carried_out_wherever_the_plan_is_made() -> None:
+    """Under orders foreign code once planned in Bellwether's own process, where nothing can end it."""
+    planner, made = planner_with(Elsewhere()), Planner("orders", ConsumerKind(Reader(), Policy()))
+    for each in (planner, made):
+        under(each, (Rule("ban", "*", "member:b", "ops empties b"),))
+    planned, here = await planner.plan(order(1)), await made.plan(order(1))
+    assert planned.source is Source.PLAN
+    assert planned.decision.assignments == here.decision.assignments
+    assert planned.decision.assignments != (await planner_with(None).plan(order(1))).decision.assignments
 
 
 def another_group(decision: Decision[Any]) -> Decision[Any]:
@@ -120,19 +140,19 @@ def a_member_without_an_answer(decision: Decision[Any]) -> Decision[Any]:
 async def test_each_difference_from_the_answer_to_joingroup_refuses_a_plan(
     wrong: Callable[[Decision[Any]], Decision[Any]],
 ) -> None:
-    decision = (await planner_with(None).plan(order(1))).chosen.decision
+    decision = (await planner_with(None).plan(order(1))).decision
     assert misdirected(decision.raw, decision) == ()
     assert misdirected(decision.raw, wrong(decision))
 
-    async def attempt() -> Proposal[Any]:
-        return Proposal(wrong(decision), ())
+    async def attempt() -> Planned[Any]:
+        return Planned(wrong(decision))
 
     with pytest.raises(RefusalError):
         await valid(decision.raw, attempt)
 
 
 async def test_an_applied_plan_is_checked_like_any_other() -> None:
-    """Plans under an operator's rules are made in a thread: the check does not ask where a plan was made."""
+    """The check does not ask where a plan was made."""
 
     class Stale(Reader):
         """Gives every plan the input of the first one: any cause of a plan for the wrong rebalance."""
@@ -150,29 +170,16 @@ async def test_an_applied_plan_is_checked_like_any_other() -> None:
         await planner.plan(order(2))
 
 
-LATE_ANSWERS = """
-import os, pickle
-from bellwether_kafka.coordinator.planning.solver_worker import HEADER
-
-source, out = os.fdopen(0, "rb"), os.fdopen(1, "wb")
-late = pickle.dumps((False, "of the former job"))
-while True:
-    number, size = HEADER.unpack(source.read(HEADER.size))
-    source.read(size)
-    out.write(HEADER.pack(max(1, number - 1), len(late)) + late)
-    out.flush()
-"""
-
-
-@pytest.mark.slow
-async def test_an_answer_to_another_job_is_never_returned_and_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether_kafka.coordinator.planning.solver.WORKER", LATE_ANSWERS)
-    solver = Solver("subject", always=True)
-    try:
-        with pytest.raises(RefusalError):
-            await solver.solve(Job(str, None), 30)
-    finally:
-        await solver.close()
+def test_a_late_answer_is_never_taken_for_that_to_the_next_message() -> None:
+    pipe, theirs = multiprocessing.Pipe()
+    child = Child(None, pipe)  # type: ignore[arg-type]  # a process that answers late
+    theirs.send((0, b"ready, too late"))
+    theirs.send((1, b"of this message"))
+    assert child.ask(b"first") == b"of this message"
+    theirs.send((1, b"of the first, again"))
+    theirs.send((2, b"of the second"))
+    assert child.ask(b"second") == b"of the second"
+    assert [theirs.recv(), theirs.recv()] == [(1, b"first"), (2, b"second")]
 
 
 async def test_a_solver_that_is_closed_or_cannot_be_sent_wants_nothing() -> None:
@@ -184,19 +191,41 @@ async def test_a_solver_that_is_closed_or_cannot_be_sent_wants_nothing() -> None
     assert not closed.wants(1, 1)
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), TimeoutError(), EOFError(), BrokenPipeError()])
+class Stuck:
+    """A process whose answer does not arrive, until it is killed."""
+
+    ready, killed = True, False
+
+    def __init__(self, error: Exception | None) -> None:
+        self.process, self.error, self.ended = self, error, threading.Event()
+        self.loaded: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.loaded.set_result(True)
+
+    def call(self, _: object) -> object:
+        if self.error is None:
+            self.ended.wait()
+            raise EOFError
+        raise self.error
+
+    def kill(self) -> None:
+        self.killed = True
+        self.ended.set()
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"), [(None, TimeoutError), (EOFError(), RefusalError), (BrokenPipeError(), RefusalError)]
+)
 async def test_a_process_whose_answer_did_not_arrive_is_killed_and_another_one_started(
-    error: BaseException, monkeypatch: pytest.MonkeyPatch
+    error: Exception | None, raised: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: list[str] = []
-    solver = Solver("subject", always=True)
+    solver, stuck, started = Solver("subject", always=True), Stuck(error), list[object]()
 
-    async def exchanged(_: bytes) -> bytes:
-        raise error
+    def start() -> None:
+        if solver._child is None:
+            started.append(solver._child)
 
-    monkeypatch.setattr(solver, "_exchanged", exchanged)
-    monkeypatch.setattr(solver, "_kill", lambda: done.append("killed"))
-    monkeypatch.setattr(solver, "warm", lambda: done.append("started"))
-    with pytest.raises(type(error)):
-        await solver._answered(b"job")
-    assert done == ["killed", "started"]
+    solver._child = stuck  # type: ignore[assignment]  # a process that answers nothing
+    monkeypatch.setattr(solver, "warm", start)
+    with pytest.raises(raised):
+        await solver.solve(str, 0.01 if error is None else 60)
+    assert (stuck.killed, started) == (True, [None])

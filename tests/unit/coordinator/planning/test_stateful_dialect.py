@@ -104,7 +104,7 @@ class Group:
         await self.planner.plan(self.order(*members))
         delivered = self.planner.delivered(self.generation)
         assert delivered is not None
-        return dict(delivered.chosen.decision.assignments)
+        return dict(delivered.decision.assignments)
 
     async def settle(self, *members: Member, rebalances: int = 6) -> list[Member]:
         for _ in range(rebalances):
@@ -236,7 +236,7 @@ async def test_a_leader_that_returns_remembers_what_members_hold() -> None:
     assert {fresh.kind.memory.threads[m].process_id for m in "ab"} == {ProcessId(0, 1), ProcessId(0, 2)}
     fresh.generation = 7
     comparison = await fresh.planner.compare(fresh.order(a, b))
-    assert comparison.reason == ""
+    assert comparison.worth_moving == ""
     await fresh.planner.observed(described, None)
     assert Shadow.of(comparison.decision, comparison.present).moves.moved == 0
 

@@ -2,6 +2,7 @@
 
 import operator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
@@ -9,8 +10,7 @@ from structlog.testing import capture_logs
 from bellwether_kafka.assignors.shared import RefusalError
 from bellwether_kafka.assignors.streams import STOCK, Assignors, TaskPlan
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, RebuildMemory, shown
-from bellwether_kafka.coordinator.planning import PlannedRebalance, Solver, Source, record_bytes
-from bellwether_kafka.coordinator.planning.solver_worker import Job
+from bellwether_kafka.coordinator.planning import Planned, Solver, Source, record_bytes
 from tests.kit.applications import RETURNED, A, App, B, Cluster, Log, TopologySource, after, lead, order
 from tests.kit.consumers import cluster_of
 from tests.kit.streams import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread
@@ -24,14 +24,14 @@ CHANGELOG = "shop-totals-changelog"
 async def test_it_plans_with_fresh_metadata_and_the_ends_of_changelogs() -> None:
     app = App()
     planned = await lead(app, 1, A, B)
-    assert planned.chosen.source is Source.PLAN
+    assert planned.source is Source.PLAN
     assert planned.topics.subscribed == SHOP.source_topics
     assert planned.topics.kept == (CHANGELOG,)
     assert planned.topics.objection is not None
     assert "needs 9" in planned.topics.objection(cluster_of({**SHOP_COUNTS, "orders": 9}))
     assert app.cluster.asked == [tuple(sorted(SHOP_COUNTS))]
     assert app.log.asked == [(CHANGELOG,)]
-    assert {member for member, _ in planned.chosen.decision.assignments} == {"a", "b", OWN}
+    assert {member for member, _ in planned.decision.assignments} == {"a", "b", OWN}
     assert app.kind.memory.generation == 1
     app.planner.forget()
     assert app.kind.memory.generation == -1
@@ -47,7 +47,7 @@ async def test_missing_internal_topics_are_created_where_they_are_described_and_
     internal = {t: n for t, n in SHOP_COUNTS.items() if t not in counts}
     app = App(cluster=Cluster(counts), topology_source=TopologySource(creates=internal), log=Log(committed=-1))
     planned = await lead(app, 1, A)
-    assert planned.chosen.decision.plan.view.tasks.end_sum.tolist() == [0] * 8
+    assert planned.decision.plan.view.tasks.end_sum.tolist() == [0] * 8
     assert app.log.asked == [()], "topics made a moment ago have no ends to ask for"
     with pytest.raises(RefusalError, match=r"internal topics do not exist.*- {Name: .*StateChangelogTopics"):
         await lead(App(cluster=Cluster(counts), log=Log(committed=-1)), 1, A)
@@ -64,7 +64,7 @@ async def test_internal_topics_of_a_pattern_are_created_once_members_show_what_i
     await app.kind.prepare(1.0)
     assert app.cluster.counts == {"orders": 4}, "nobody knows yet how many partitions they need"
     planned = await lead(app, 1, replace(A, topics=("orders",)))
-    assert planned.chosen.decision.plan.view.tasks.size == 8
+    assert planned.decision.plan.view.tasks.size == 8
     (asked,) = app.topology_source.completed
     assert asked.source_topics == SHOP.source_topics
 
@@ -148,11 +148,11 @@ async def test_unknown_ends_are_borne_for_a_while() -> None:
     app.log.failure = "brokers are busy"
     for generation in range(OFFSETS_FAILURES_MAX):
         planned = await lead(app, generation, A)
-        assert not planned.chosen.decision.plan.lags_known
+        assert not planned.decision.plan.lags_known
     with pytest.raises(RefusalError, match=r"lags were not known 4 times in a row: brokers are busy"):
         await lead(app, 9, A)
     app.log.failure = None
-    assert (await lead(app, 10, A)).chosen.decision.plan.lags_known
+    assert (await lead(app, 10, A)).decision.plan.lags_known
 
 
 async def test_another_topology_than_the_members_have_is_not_led() -> None:
@@ -171,7 +171,7 @@ async def test_metadata_of_a_moment_ago_serves_where_fresh_ones_take_too_long() 
     app = App()
     app.cluster.fresh_takes_s = 10.0
     planned = await app.planner.plan(order(app, 1, A, seconds=1.5))
-    assert planned.chosen.source is Source.PLAN
+    assert planned.source is Source.PLAN
     assert len(app.cluster.asked) == 2
 
 
@@ -180,8 +180,8 @@ async def test_without_metadata_the_previous_plan_serves_only_who_did_not_speak_
     first = await lead(app, 1, A, B)
     app.cluster.trouble = OSError("no broker")
     again = await lead(app, 2, A, B)
-    assert again.chosen.source is Source.PREVIOUS
-    assert again.chosen.decision.assignments == first.chosen.decision.assignments
+    assert again.source is Source.PREVIOUS
+    assert again.decision.assignments == first.decision.assignments
     assert app.kind.memory.generation == 2
     with pytest.raises(RefusalError, match="no metadata: no broker"):
         await lead(app, 3, *after(first, A, B))
@@ -193,7 +193,7 @@ async def test_without_metadata_the_previous_plan_serves_only_who_did_not_speak_
 async def test_after_a_quiet_return_it_knows_who_holds_what() -> None:
     app = App()
     first = await lead(app, 1, A, B)
-    blobs = dict(first.chosen.decision.assignments)
+    blobs = dict(first.decision.assignments)
     described = DescribeAnswer(
         0,
         0,
@@ -208,23 +208,21 @@ async def test_after_a_quiet_return_it_knows_who_holds_what() -> None:
     assert len(fresh.kind.memory.threads) == 2
     command = replace(order(fresh, 1, *after(first, A, B)), dry=True)
     comparison = await fresh.planner.compare(command)
-    assert comparison.reason == ""
+    assert comparison.worth_moving == ""
     assert comparison.topics.subscribed == SHOP.source_topics
     with pytest.raises(RefusalError, match="has restarted"):
         await lead(fresh, 2, *after(first, A), RETURNED)
 
 
-async def returned(
-    first: PlannedRebalance[TaskPlan], *threads: Thread, assignors: Assignors = SIMPLE, **configs: int
-) -> str:
+async def returned(first: Planned[TaskPlan], *threads: Thread, assignors: Assignors = SIMPLE, **configs: int) -> str:
     """Why a leader that comes back to these threads, with the bytes of their first join, would rebalance."""
-    blobs = dict(first.chosen.decision.assignments)
+    blobs = dict(first.decision.assignments)
     members = tuple(DescribedMember(t.member_id, None, t.raw.metadata, blobs[t.member_id]) for t in threads)
     fresh = App(assignors=assignors, **configs)
     await fresh.planner.rebuild(
         RebuildMemory(1, "stream", ()), shown(DescribeAnswer(0, 0, "Stable", members=members)), OWN
     )
-    return str((await fresh.planner.compare(replace(order(fresh, 1, *threads), dry=True))).reason)
+    return str((await fresh.planner.compare(replace(order(fresh, 1, *threads), dry=True))).worth_moving)
 
 
 async def test_what_threads_reported_before_their_first_tasks_is_no_reason_to_rebalance() -> None:
@@ -257,17 +255,17 @@ async def test_a_standby_that_is_to_take_over_is_worth_a_rebalance_too() -> None
     that had promised it tasks was replaced, and the first process kept all of them for ever."""
     configs = {"num_standby_replicas": 1, "acceptable_recovery_lag": 0}
 
-    async def grown() -> tuple[PlannedRebalance[TaskPlan], list[Thread]]:
+    async def grown() -> tuple[Planned[TaskPlan], list[Thread]]:
         app = App(assignors=STOCK, **configs)
         threads = [*after(await lead(app, 1, A), A), B]
         second = await lead(app, 2, *threads)
-        threads = [thread.after(second.chosen.decision) for thread in threads]
+        threads = [thread.after(second.decision) for thread in threads]
         restoring = [threads[0], replace(threads[1], sums=dict.fromkeys(threads[1].sums, 1))]
         return await lead(app, 3, *restoring), restoring
 
     third, threads = await grown()
-    assert third.chosen.decision.plan.target.probing
-    assert not third.chosen.decision.followup
+    assert third.decision.plan.target.probing
+    assert not third.decision.followup
     reason = await returned(third, *threads, assignors=STOCK, **configs)
     assert reason.startswith("a process was to get tasks")
     first = await lead(App(assignors=STOCK, **configs), 1, A, B)
@@ -282,7 +280,7 @@ async def test_what_the_guard_refuses_is_not_sent() -> None:
 
 
 async def test_a_rebalance_carries_the_time_of_its_decision() -> None:
-    assert (await lead(App(), 1, A)).chosen.decision.decided_at_ms == NOW_MS
+    assert (await lead(App(), 1, A)).decision.decided_at_ms == NOW_MS
 
 
 @pytest.mark.slow
@@ -292,12 +290,12 @@ async def test_the_plan_of_an_application_can_be_made_in_another_process() -> No
     elsewhere.planner._solver = solver
     try:
         here = await lead(app, 1, A, B)
-        await solver.solve(Job(operator.is_, None), 30)  # until it is there
+        await solver.solve(partial(operator.is_, None), 30)  # until it is there
         there = await elsewhere.planner.plan(order(elsewhere, 1, A, B, seconds=20))
     finally:
         await solver.close()
-    assert there.chosen.source is Source.PLAN, there.chosen.reasons
-    assert there.chosen.decision.assignments == here.chosen.decision.assignments
+    assert there.source is Source.PLAN, there.reasons
+    assert there.decision.assignments == here.decision.assignments
     assert elsewhere.planner.delivered(1) is not None
 
 
@@ -305,10 +303,10 @@ async def test_a_record_that_is_too_large_goes_without_host_maps_before_the_grou
     threads = [Thread(name, n, endpoint=f"{name}.example:8080") for n, name in enumerate(("a", "b", "c"), 1)]
     app = App()
     full = await app.planner.plan(order(app, 1, *threads))
-    size = record_bytes(full.chosen.decision.raw, full.chosen.decision.assignments)
+    size = record_bytes(full.decision.raw, full.decision.assignments)
     app.planner._message_bytes_max = int(size / RECORD_SHARE) - 2
     slim = await app.planner.plan(order(app, 2, *threads))
-    assert slim.chosen.source is Source.PLAN
-    (warning,) = [w for w in slim.chosen.decision.warnings if "interactive queries" in w]
+    assert slim.source is Source.PLAN
+    (warning,) = [w for w in slim.decision.warnings if "interactive queries" in w]
     assert f"would have {size} bytes" in warning
-    assert record_bytes(slim.chosen.decision.raw, slim.chosen.decision.assignments) < size
+    assert record_bytes(slim.decision.raw, slim.decision.assignments) < size

@@ -13,7 +13,7 @@ from bellwether_kafka.assignors.streams import TaskPlan, report
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
 from bellwether_kafka.coordinator.planning import (
     CauseKind,
-    PlannedRebalance,
+    Planned,
     cause,
 )
 from bellwether_kafka.coordinator.telemetry import Metrics, StreamsMetrics, log_decision, logs
@@ -75,7 +75,7 @@ def test_causes_of_rebalances() -> None:
     assert "shutdown of the application" in cause(FIRST, stop).sentence
 
 
-def reported(metrics: Metrics, streams: StreamsMetrics, planned: PlannedRebalance[TaskPlan]) -> None:
+def reported(metrics: Metrics, streams: StreamsMetrics, planned: Planned[TaskPlan]) -> None:
     metrics.on_decision(planned)
     streams.on_streams_decision(planned)
 

@@ -104,7 +104,7 @@ def test_rebalances_that_another_led_are_no_memory_of_bellwethers(tmp_path: Path
 def test_a_difference_from_what_was_sent_for_want_of_a_plan_has_a_caveat(tmp_path: Path) -> None:
     decision = decided(member("a", None), member("b", None))
     sent = planned(decision)
-    late = replace(sent, chosen=replace(sent.chosen, source=Source.CHEAP))
+    late = replace(sent, source=Source.CHEAP)
     write_history(tmp_path / "h", [SCHEMAS.encode(event, record) for event, record in decision_events(late)])
     history = read_history(tmp_path / "h")
     assert history.sources == {("g", 1, 5): "cheaper plan"}

@@ -43,7 +43,7 @@ async def test_an_order_that_moves_something_begins_a_rebalance_and_is_its_cause
     planned = await group.rebalance(2)
     assert (planned.cause.kind, planned.cause.sentence) == (CauseKind.ORDERED, ORDER)
     assert planned.rules == (OFF_AZ1.rule,)
-    assert planned.chosen.decision.moves.moved == 2
+    assert planned.decision.moves.moved == 2
     assert (await group.rebalance(3)).cause.kind is CauseKind.AGAIN, "once, and not for ever"
 
 
@@ -151,9 +151,9 @@ async def test_a_plan_is_in_force_from_its_delivery_until_others_lead_or_planned
     runner._delivered(PlanDelivered(member.generation), time.monotonic())
     runner._unfollow_unless_leading()
     assert runner.plan_in_force
-    last, decision = runner.last, runner.last.chosen.decision
+    last, decision = runner.last, runner.last.decision
     of_others = replace(decision, raw=replace(decision.raw, generation=member.generation - 1))
-    runner.last = replace(last, chosen=replace(last.chosen, decision=of_others))
+    runner.last = replace(last, decision=of_others)
     runner._unfollow_unless_leading()
     assert not runner.plan_in_force, "it has returned to what another instance planned"
 

@@ -19,7 +19,7 @@ from bellwether_kafka.assignors.shared import GroupPlan, Plan, Rule
 from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, BrokerMember, BrokerProtocol, TopicIds, TransportError
 from bellwether_kafka.coordinator.membership import STREAMS_PROTOCOL, Failure
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember, Shadow
-from bellwether_kafka.coordinator.planning import PlannedRebalance
+from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.runtime import Observers, plans_for_brokers
 from bellwether_kafka.coordinator.runtime.plans_for_brokers import PlansForBrokers
 from bellwether_kafka.coordinator.serving import wire
@@ -53,7 +53,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_path: Path) -> None:
-    path, registry, received = tmp_path / "a.sock", CollectorRegistry(), list[PlannedRebalance[GroupPlan]]()
+    path, registry, received = tmp_path / "a.sock", CollectorRegistry(), list[Planned[GroupPlan]]()
 
     def counted(outcome: str) -> float | None:
         return registry.get_sample_value("bellwether_served_requests_total", {"outcome": outcome})
@@ -76,7 +76,7 @@ async def test_a_group_that_was_observed_is_known_and_others_are_served_too(tmp_
     finally:
         await served.stop()
     (planned,) = received
-    decision = planned.chosen.decision
+    decision = planned.decision
     assert (decision.raw.group_id, decision.policy) == (SKEWED.group_id, "rack-first")
     assert counted("refused") == 0
     assert not path.exists()
@@ -155,7 +155,7 @@ async def test_an_application_is_planned_with_the_topics_that_its_observation_sh
         {"0": (4, False), "1": (4, True)},
         {f"thread-{n}": Threads(f"00000000-0000-0000-0000-00000000000{n}") for n in (1, 2)},
     )
-    path, reported = tmp_path / "a.sock", list[PlannedRebalance[GroupPlan]]()
+    path, reported = tmp_path / "a.sock", list[Planned[GroupPlan]]()
     served = PlansForBrokers(f"unix:{path}", lambda _: None, CollectorRegistry(), reported.append)
     await served.start()
     try:

@@ -131,7 +131,7 @@ def test_every_policy_serves(name: str) -> None:
     world = World()
     assert len(set(owners(world.answer(six(f"bellwether-{name}"))))) == 6
     assert world.served[-1].planned is not None
-    assert world.served[-1].planned.chosen.decision.policy == name
+    assert world.served[-1].planned.decision.policy == name
 
 
 def test_a_group_that_is_known_gets_its_configured_policy_and_one_that_is_not_the_default() -> None:
@@ -141,7 +141,7 @@ def test_a_group_that_is_known_gets_its_configured_policy_and_one_that_is_not_th
     world.answer(six("bellwether"))
     world.answer(six("bellwether-rack-first"))
     planned = [served.planned for served in world.served]
-    decisions = [plan.chosen.decision for plan in planned if plan is not None]
+    decisions = [plan.decision for plan in planned if plan is not None]
     assert [(d.raw.group_id, d.policy) for d in decisions] == [
         ("", "kafka"),
         ("orders", "topic-balance"),
@@ -173,7 +173,7 @@ def test_the_cause_names_who_came_since_the_plan_before() -> None:
     planned = world.served[-1].planned
     assert planned is not None
     assert planned.cause.sentence == "m6 joined"
-    assert not planned.chosen.decision.followup, "the broker waits for former owners itself"
+    assert not planned.decision.followup, "the broker waits for former owners itself"
 
 
 def test_an_invented_group_is_planned_and_not_reported() -> None:

@@ -180,7 +180,7 @@ def test_an_observed_application_is_placed_by_rack_if_its_strategy_says_so() -> 
     planned = world.served[-1].planned
     assert planned is not None
     assert (world.served[-1].group, planned.topics.subscribed) == (GROUP, ("clicks", "views"))
-    assert not planned.chosen.decision.followup, "the broker waits for former owners itself"
+    assert not planned.decision.followup, "the broker waits for former owners itself"
 
 
 def test_an_observation_of_other_tasks_is_not_used() -> None:

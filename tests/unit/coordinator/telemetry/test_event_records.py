@@ -5,7 +5,7 @@ import numpy as np
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
 from bellwether_kafka.assignors.shared import NOBODY, ClusterView, Decision, Memory
 from bellwether_kafka.coordinator.events import SchemaSet
-from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics, cause
+from bellwether_kafka.coordinator.planning import Planned, Timings, WatchedTopics, cause
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events, membership_records, snapshot_record
 from tests.kit.applications import FIRST, GROWN
 from tests.kit.consumers import LiveMember, live_group
@@ -25,9 +25,9 @@ def decided(members: list[LiveMember], cluster: ClusterView, generation: int = 1
     return decide(raw, cluster, Memory.empty(), Policy("rack-first"), now_ms=5)
 
 
-def planned_of(decision: Decision[PartitionPlan]) -> PlannedRebalance[PartitionPlan]:
+def planned_of(decision: Decision[PartitionPlan]) -> Planned[PartitionPlan]:
     timings, why = Timings(0.0, 0.01, 0.02, 0.03), cause(None, decision)
-    return PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t", "u")), timings, cause=why)
+    return Planned(decision, WatchedTopics(("t", "u")), timings, cause=why)
 
 
 def test_events_of_a_plan_say_what_the_plan_says() -> None:

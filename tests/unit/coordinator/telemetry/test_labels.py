@@ -14,9 +14,7 @@ from bellwether_kafka.coordinator.observation import Shadow
 from bellwether_kafka.coordinator.planning import (
     Cause,
     CauseKind,
-    Chosen,
-    PlannedRebalance,
-    Source,
+    Planned,
     Timings,
     WatchedTopics,
     cause,
@@ -66,13 +64,13 @@ def seen() -> Seen:
         made = decide(live_group(each_time_others(number), number, "range"), cluster, Memory.empty(), Policy(), 0)
         timings = Timings(3.0, 0.2, 0.004, 0.01)
         why = cause(before, made)
-        planned = PlannedRebalance(Chosen(made, Source.PLAN, ()), WatchedTopics(("t",)), timings, before, why)
+        planned = Planned(made, WatchedTopics(("t",)), timings, previous=before, cause=why)
         common.on_decision(planned)
         pauses.on_decision(planned)
         costs.on_decision(planned)
         costs._record("g", costs._traffic(made, False, weights))  # as its timer does
         application = led(group(*(Thread(f"p{number}-{i}", 100 * number + i) for i in range(3)), generation=number + 1))
-        streams.on_streams_decision(replace(planned, chosen=Chosen(application, Source.PLAN, ())))  # type: ignore[arg-type]
+        streams.on_streams_decision(replace(planned, decision=application))  # type: ignore[arg-type]
         for kind in CauseKind:
             common.changed("g", Cause(kind, "", (f"other-{number}-{next(NEW)}",)))
         for reason in NotLeading:

@@ -12,8 +12,7 @@ from bellwether_kafka.coordinator.observation import Anomaly, AnomalyKind, Obser
 from bellwether_kafka.coordinator.planning import (
     Cause,
     CauseKind,
-    Chosen,
-    PlannedRebalance,
+    Planned,
     Source,
     Timings,
     WatchedTopics,
@@ -95,14 +94,10 @@ def test_findings_are_not_known_while_a_group_rebalances() -> None:
     assert AnomalyKind.UNEVEN_TOPIC in replace(SKEWED, shadow=None).unjudged
 
 
-def planned(
-    source: Source = Source.PLAN, previous: Decision[PartitionPlan] | None = None
-) -> PlannedRebalance[PartitionPlan]:
+def planned(source: Source = Source.PLAN, previous: Decision[PartitionPlan] | None = None) -> Planned[PartitionPlan]:
     decision, timings = decided(), Timings(3.0, metadata_s=0.2, plan_s=0.004, sync_s=0.01, join_s=2.0)
     why = cause(previous, decision)
-    return PlannedRebalance(
-        Chosen(decision, source, ()), WatchedTopics(("orders",)), timings, previous=previous, cause=why
-    )
+    return Planned(decision, WatchedTopics(("orders",)), timings, source, previous=previous, cause=why)
 
 
 def test_a_rebalance_fills_the_metrics() -> None:
@@ -131,7 +126,7 @@ def test_a_rebalance_fills_the_metrics() -> None:
 def test_the_size_of_the_group_record_is_reported() -> None:
     metrics, rebalance = Metrics(), planned()
     metrics.on_decision(rebalance)
-    decision = rebalance.chosen.decision
+    decision = rebalance.decision
     blobs = sum(len(m.metadata) for m in decision.raw.members) + sum(len(blob) for _, blob in decision.assignments)
     size = value(metrics, "group_record_bytes")
     assert size is not None

@@ -156,13 +156,13 @@ def order(app: App, generation: int, *threads: Thread) -> Decide:
 async def test_one_process_is_led_all_the_same_and_what_it_says_later_is_kept() -> None:
     app = open_app()
     planned = await app.planner.plan(order(app, 1, A))
-    decision = planned.chosen.decision
+    decision = planned.decision
     assert not decision.plan.lags_known
     assert (decision.plan.target.active == 0).all()
     app.planner.delivered(1)
     assert app.topology_source.topology is OPEN, "nothing has been said yet"
     planned = await app.planner.plan(order(app, 2, A.after(decision)))
-    assert planned.chosen.decision.plan.lags_known
+    assert planned.decision.plan.lags_known
     app.planner.delivered(2)
     assert app.topology_source.topology is not None
     assert app.topology_source.topology.digest == SHOP.digest
@@ -207,7 +207,7 @@ async def test_several_processes_are_led_where_every_way_gives_the_same_plan() -
     """Both logs are so nearly of one length that no report distinguishes them: nor do the plans differ."""
     app = app_of_two({"app-s-changelog": 502, "app-r-changelog": 500})
     planned = await app.planner.plan(order(app, 1, *pair(499)))
-    decision = planned.chosen.decision
+    decision = planned.decision
     assert decision.plan.lags_known
     assert decision.plan.target.active.tolist() == [0, 1, 0, 1], "everybody goes on with what runs there"
     app.planner.delivered(1)

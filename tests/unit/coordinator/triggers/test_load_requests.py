@@ -9,9 +9,7 @@ from bellwether_kafka.assignors.shared import Decision, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator.membership import RebalanceWanted
 from bellwether_kafka.coordinator.planning import (
-    Chosen,
-    PlannedRebalance,
-    Source,
+    Planned,
     Timings,
     WatchedTopics,
     load_application,
@@ -50,8 +48,7 @@ class Weighed(Led):
 
     def planned_again(self, decision: Decision[TaskPlan] | None = None) -> None:
         """A rebalance is led, and leaves all tasks where they are."""
-        chosen = Chosen(decision or self.decision, Source.PLAN, ())
-        self.watch.on_decision(PlannedRebalance(chosen, WatchedTopics(("orders",)), Timings(0, 0, 0)))
+        self.watch.on_decision(Planned(decision or self.decision, WatchedTopics(("orders",)), Timings(0, 0, 0)))
 
     def weigh_tasks_of_a(self, weight: float) -> None:
         tasks = sent(self.decision, "a")[1].active_tasks

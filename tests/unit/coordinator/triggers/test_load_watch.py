@@ -12,7 +12,7 @@ from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.assignors.streams.policies import assign_streams
-from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning import Planned, Timings, WatchedTopics
 from bellwether_kafka.coordinator.triggers import LoadWatch
 from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move, would_move
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -27,9 +27,7 @@ async def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> N
     weights = {"now": EVEN_LOADS}
     asked: list[tuple[str, str]] = []
     watch = LoadWatch(lambda _: weights["now"], {"group": BY_LOAD}, lambda *why: asked.append(why))
-    watch.on_consumer_decision(
-        PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t",)), Timings(0, 0, 0))
-    )
+    watch.on_consumer_decision(Planned(decision, WatchedTopics(("t",)), Timings(0, 0, 0)))
     await watch.refresh()
     assert asked == []
     weights["now"] = heavy_on_one(decision)
@@ -40,8 +38,8 @@ async def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> N
     assert moved > 0
 
 
-def planned(decision: Decision[PartitionPlan]) -> PlannedRebalance[PartitionPlan]:
-    return PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(("t",)), Timings(0, 0, 0))
+def planned(decision: Decision[PartitionPlan]) -> Planned[PartitionPlan]:
+    return Planned(decision, WatchedTopics(("t",)), Timings(0, 0, 0))
 
 
 class Watched:

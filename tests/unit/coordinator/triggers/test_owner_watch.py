@@ -12,7 +12,7 @@ from bellwether_kafka.coordinator.membership import (
     ShownGroup,
     StepAsideWanted,
 )
-from bellwether_kafka.coordinator.planning import Chosen, PlannedRebalance, Source, Timings, WatchedTopics
+from bellwether_kafka.coordinator.planning import Planned, Timings, WatchedTopics
 from bellwether_kafka.coordinator.triggers import OwnerWatch
 from tests.kit.consumers import LiveMember, live_group
 from tests.kit.membership import ME, Play
@@ -37,7 +37,7 @@ class Led:
         cluster = ClusterView.of({"t": [[None]] * 2, "u": [[None]] * 2})
         raw = live_group([LiveMember("a", ("t", "u"))], 1, "range")
         decision = decide(raw, cluster, Memory.empty(), Policy(), now_ms=0)
-        self.watch.on_decision(PlannedRebalance(Chosen(decision, Source.PLAN, ()), WatchedTopics(()), Timings(0, 0, 0)))
+        self.watch.on_decision(Planned(decision, WatchedTopics(()), Timings(0, 0, 0)))
 
     def shows(self, *members: DescribedMember) -> list[Event]:
         self.now_s += SETTLED_MS / 1000

@@ -1,4 +1,6 @@
-"""Checks whether the processes in a rebalance run the application whose topology is known.
+"""The configuration and the complete input of plans for a Streams application, and the plan that is made of it.
+
+A plan is only made if the processes in the rebalance run the application whose topology is known.
 
 An upgraded application can have other stores or other subtopology numbers, which no message shows. Under the old
 topology its tasks may never run (docs/internals/streams.md#the-topology-is-not-on-the-wire). So a restarted process is
@@ -21,11 +23,25 @@ start at zero.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from bellwether_kafka.assignors.streams.application import GUESSED, LEARNED, Topology
-from bellwether_kafka.assignors.streams.members import DecodedStreams, ProcessMap, decode_streams, gather
-from bellwether_kafka.coordinator.planning.streams_config import Arrivals, TaskRequest
+from bellwether_kafka.assignors.shared import ClusterView, Decision, RawGroup, Refusal, RefusalCause, RefusalError, Rule
+from bellwether_kafka.assignors.streams import Assignors, TaskPlan, decide_streams, stock, without_host_maps
+from bellwether_kafka.assignors.streams.application import GUESSED, LEARNED, AssignmentConfigs, EndOffsets, Topology
+from bellwether_kafka.assignors.streams.members import (
+    DecodedStreams,
+    ProcessMap,
+    StreamsMemory,
+    decode_streams,
+    gather,
+)
+from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.assignors.streams.stages import NO_STAGES, StageConfigs
+from bellwether_kafka.coordinator.membership import NotLeading, Obstacle
+from bellwether_kafka.coordinator.planning.inspection import inspect, oversized
+from bellwether_kafka.coordinator.planning.planned import Planned
+from bellwether_kafka.coordinator.topology import settle
 from bellwether_kafka.protocol.primitives import ProcessId
 
 TAG = "bellwether.topology"
@@ -35,6 +51,180 @@ REPLACEMENT_MS = 300_000
 RESTARTS_MAX, RESTARTS_MS = 2, 300_000
 # A thread dies of a wrong task while it takes the assignment, so one that joins again after this time runs its tasks.
 SURVIVED_MS = 5_000
+_LISTED = 5
+TASK_STALL_MS = 600_000
+STORES_UNDECLARED = Obstacle(
+    NotLeading.UNDECLARED,
+    'stores = "persistent" is not declared, and in-memory stores would have to be restored; write it if the application'
+    ' has no others, or adopt = "succeed"',
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsConfig:
+    """The configuration of the planner.
+
+    `topology`: a file; None: it is learned. `task_stall_ms`: how long a task with records to read may commit nothing
+    before an alert; if shorter than 5 min, also how long a whole group may, before it is handed back.
+    `standby_lag_max`: in records; None: no limit. `durable`: stores are declared persistent, and a crash does not
+    delete them (as it does under exactly_once_v2). `replication_factor` (-1: the brokers' default) and `topic_configs`
+    apply to all internal topics. `standbys_unknown`: take num.standby.replicas from the present plan, for applications
+    that are only observed.
+    """
+
+    application_id: str
+    topology: Path | None = None
+    topology_attested: bool = False
+    exactly_once: bool = False
+    policy: str = "kafka"
+    configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
+    task_stall_ms: int = TASK_STALL_MS
+    standby_lag_max: int | None = None
+    stages: StageConfigs = NO_STAGES
+    stateful: bool = False
+    durable: bool = False
+    replication_factor: int = -1
+    topic_configs: tuple[tuple[str, str], ...] = ()
+    standbys_unknown: bool = False
+
+    @property
+    def stock_assignors(self) -> Assignors:
+        """The stock policies with the configured stages."""
+        return stock(self.stages, durable=self.durable)
+
+    def with_rules(self, rules: tuple[Rule, ...]) -> "StreamsConfig":
+        """Returns the configuration under an operator's orders on placement, which only `streams-ha` applies."""
+        return replace(self, stages=replace(self.stages, rules=rules))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Processes that came and went while Bellwether led, and when (epoch milliseconds). `restarts`: when processes that
+    are present have restarted lately. `ends`: by subtopology, the sum of its changelogs' end offsets at the last
+    read."""
+
+    came: dict[ProcessId, int] = field(default_factory=dict)
+    went: dict[ProcessId, int] = field(default_factory=dict)
+    restarts: dict[ProcessId, tuple[int, ...]] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What was read for one decision. `removed`: see `commands.Decide`."""
+
+    raw: RawGroup
+    topology: Topology
+    cluster: ClusterView
+    ends: EndOffsets
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRequest:
+    """The complete input of a plan, except the assignors: what was read, and what the planner knew. A `dry` plan is not
+    sent; a `cheap` one is by the assignors' fallback."""
+
+    world: World
+    config: StreamsConfig
+    memory: StreamsMemory
+    arrivals: Arrivals
+    learned_from_members: frozenset[str]
+    now_ms: int
+    seed: int
+    message_bytes_max: int
+    dry: bool = False
+    cheap: bool = False
+
+    @property
+    def raw(self) -> RawGroup:
+        return self.world.raw
+
+    @property
+    def cluster(self) -> ClusterView:
+        return self.world.cluster
+
+    @property
+    def record(self) -> "TaskRequest | None":
+        return None if self.cheap else self
+
+    def under(
+        self, rules: tuple[Rule, ...], message_bytes_max: int, *, cheap: bool = False, dry: bool = False
+    ) -> "TaskRequest":
+        config = self.config.with_rules(rules) if rules and not cheap else self.config
+        return replace(self, config=config, message_bytes_max=message_bytes_max, cheap=cheap, dry=dry)
+
+    def planned(self, assignors: Assignors) -> Planned[TaskPlan]:
+        """Returns the plan, the guard's findings, and the arrivals to remember if it is sent. Raises RefusalError, a
+        final one if no other plan would be valid."""
+        world, *others = _settled(self)
+        objection, arrived = distrust(self, world.topology)
+        if objection is not None:
+            raise RefusalError(RefusalCause.TOPOLOGY, objection)
+        by = self._by(assignors)
+        decision = _decided(by, self, world)
+        if any(_decided(by, self, other).assignments != decision.assignments for other in others):
+            raise RefusalError(RefusalCause.TOPOLOGY, _undecided(self.world.topology.undecided))
+        for finding in oversized(world.raw, decision.assignments, self.message_bytes_max):
+            decision = without_host_maps(decision, finding) or decision
+        probes = [at_ms for at_ms in (decision.probing_at_ms, probe_at_ms(arrived, self.now_ms)) if at_ms is not None]
+        decision = replace(decision, probing_at_ms=min(probes, default=None))
+        findings = inspect(world.raw, decision, message_bytes_max=self.message_bytes_max)
+        return Planned(decision, findings=findings, arrivals=arrived)
+
+    def _by(self, assignors: Assignors) -> Assignors:
+        """Returns what plans: of operators' orders only the configuration knows, wherever the plan is made."""
+        if self.cheap:
+            return replace(assignors, assign=lambda view, configs, _: assignors.fallback(view, configs), cheap=True)
+        ordered = self.config.policy == STREAMS_HA and self.config.stages.rules
+        return self.config.stock_assignors if ordered else assignors
+
+
+def _decided(assignors: Assignors, asked: TaskRequest, world: World) -> Decision[TaskPlan]:
+    config, configs, memory = asked.config, asked.config.configs, asked.memory
+    if config.standbys_unknown:
+        configs = replace(configs, num_standby_replicas=memory.usual_standbys(world.topology.stateful))
+        memory = replace(memory, standbys={})  # no configured number that they could contradict
+    decision = decide_streams(
+        world.raw,
+        world.cluster,
+        world.ends,
+        world.topology,
+        memory,
+        configs,
+        config.policy,
+        asked.now_ms,
+        asked.seed,
+        assignors=assignors,
+    )
+    if isinstance(decision, Refusal):
+        raise decision.error()
+    return decision
+
+
+def _settled(asked: TaskRequest) -> list[World]:
+    """Returns one World per topology consistent with what members reported; the plan is valid only if it is the same
+    for all of them. Raises RefusalError if there are too many."""
+    world, topology = asked.world, asked.world.topology
+    if topology.source != LEARNED or not topology.undecided:
+        return [world]
+    settled = settle(topology, world.raw, asked.memory, world.cluster, world.ends.ends)
+    if not settled.open:
+        return [replace(world, topology=settled.topology)]
+    # A single process gets all tasks, whatever their lags; and removed members report offsets when they come back.
+    if asked.dry or len(gather(decode_streams(world.raw), asked.memory).processes) < 2:
+        return [replace(world, topology=settled.topology, ends=EndOffsets.failed(_undecided(settled.open)))]
+    if not settled.ways:
+        raise RefusalError(RefusalCause.TOPOLOGY, _undecided(settled.open))
+    return [replace(world, topology=way) for way in settled.ways]
+
+
+def _undecided(changelogs: tuple[str, ...]) -> str:
+    named = ", ".join(changelogs[:_LISTED])
+    return f"what threads have reported does not show yet which subtopology these belong to: {named}"
+
+
+# ---- attestation ---------------------------------------------------------------------------------------------------
 
 
 def tag_value(digest: str) -> str:

@@ -7,8 +7,7 @@ from structlog.testing import capture_logs
 
 from bellwether_kafka.bounded import OutsideTextError
 from bellwether_kafka.coordinator.planning import RackFile, RackFileError
-from bellwether_kafka.coordinator.planning.racks import rack_file
-from bellwether_kafka.coordinator.planning.racks.rack_file import networks_of
+from bellwether_kafka.coordinator.planning.racks import networks_of
 
 REST_S = 1.0
 
@@ -59,7 +58,7 @@ def test_a_file_that_cannot_be_read_is_an_error_of_the_settings(tmp_path: Path) 
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rack_file, "BYTES_MAX", 10)
+    monkeypatch.setattr("bellwether_kafka.coordinator.planning.racks.BYTES_MAX", 10)
     (tmp_path / "racks").write_text("10.0.0.0/24 az1")
     with pytest.raises(RackFileError, match="it has more than 10 bytes"):
         RackFile(tmp_path / "racks")
