@@ -24,7 +24,7 @@ What is remembered of a process that restarted:
 * homes: tasks that it ran until it restarted or was evacuated, and lost tasks: sent to it, but run by none of its
   threads now, because the broker or another leader removed the thread. It should get them back once it has caught up.
 
-docs/reference/streams-stages.md#what-streams-ha-remembers has an example.
+docs/guides/policies.md#what-streams-ha-remembers has an example.
 """
 
 from collections.abc import Mapping, Sequence
