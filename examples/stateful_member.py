@@ -7,7 +7,7 @@ of a topic by key, keeps the counts in a local database and a changelog topic, a
 The changelog has as many partitions as the topic and is compacted. Task p is partition p of both. Counts are exact
 after a crash at any moment: a changelog record carries a count and the input offset that follows it, so what
 restores the changelog knows where to go on reading. Standard output gets a JSON line for whatever happens. Other
-languages need no more than the bytes, which docs/reference/stateful-members.md describes.
+languages need no more than the bytes, which docs/guides/stateful-members.md describes.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 """The userData of the protocol `bellwether-stateful`, version 1, which stateful members other than Kafka Streams
-exchange with their leader. Big endian, with Kafka's classic primitives: docs/reference/stateful-members.md.
+exchange with their leader. Big endian, with Kafka's classic primitives: docs/guides/stateful-members.md.
 
 New versions only append fields: a reader ignores fields that it does not know.
 """
