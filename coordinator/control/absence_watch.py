@@ -32,7 +32,7 @@ Served = Callable[[str], Awaitable[DescribeAnswer | None]]
 
 
 class Groups(Protocol):
-    """The part of `coordinator.kafka.Transport` that is used here."""
+    """The part of `coordinator.kafka.wire.Transport` that is used here."""
 
     async def describe_group(self, group_id: str) -> DescribeAnswer: ...
     async def remove_from(self, group_id: str, reasons: Mapping[str, str]) -> RemovedMembers: ...

@@ -32,7 +32,7 @@ DONE = (Code.NONE, Code.UNKNOWN_MEMBER_ID)  # the member was removed, or had alr
 
 
 class GroupRequests(Protocol):
-    """The part of `coordinator.kafka.Transport` that a guard uses."""
+    """The part of `coordinator.kafka.wire.Transport` that a guard uses."""
 
     async def request(self, command: membership.Request) -> membership.Answer | RequestFailed: ...
     async def ask(self, request: NodeRequest[T]) -> T: ...

@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 class DescribesGroup(Protocol):
-    """The part of `coordinator.kafka.Transport` that this module uses."""
+    """The part of `coordinator.kafka.wire.Transport` that this module uses."""
 
     async def describe_group(self, group_id: str) -> membership.DescribeAnswer: ...
 

@@ -1,8 +1,8 @@
 """The model of the group and a real broker, side by side: each request goes to both, and after each one every answer
 that is due, and what DescribeGroups shows, must be equal.
 
-Requests and answers are the product's own (`coordinator.kafka.group_messages`), in the newest versions. The real broker
-goes first, because it makes the member ids; the model is given them. What the model parks must be parked by the broker.
+Requests and answers are the product's own (`coordinator.kafka.wire.group_messages`), in the newest versions. The real
+broker goes first, because it makes the member ids; the model is given them. What the model parks must be parked by it.
 """
 
 import os
