@@ -27,7 +27,6 @@ from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, PlacementOrder, Stage, Stopped
 from bellwether_kafka.coordinator.events.avro import SchemaSet
 from bellwether_kafka.coordinator.kafka.wire import ListedGroup
-from bellwether_kafka.coordinator.observation.absence_cost import AbsenceDocument
 from bellwether_kafka.coordinator.observation.anomalies import Anomaly
 from bellwether_kafka.coordinator.observation.health import Check
 from bellwether_kafka.coordinator.observation.lag import LagReport, LagVerdict
@@ -165,14 +164,12 @@ OverviewRow = extended(
     verdict=LagVerdict | None,
     pains=list[GroupProblem],
 )
-Absence = extended("Absence", AbsenceDocument, hypothetical=bool, pauses_everybody=bool)
 Planned = extended(
     "Planned",
     Picture,
     cost=PlacementCosts,
     traffic=Traffic | None,
     hypothetical=bool,
-    dearest_crash=AbsenceDocument | None,
     take_over=Removals | None,
 )
 DryRun = extended("DryRun", Picture, cost=PlacementCosts)
@@ -187,6 +184,8 @@ Simulated = extended(
     copies=NotRequired[int],
     warmups=NotRequired[int],
     waits_for_probing=NotRequired[bool],
+    unowned_s_max=NotRequired[float],
+    unowned_s_max_with_a_guard=NotRequired[float],
 )
 
 
@@ -274,7 +273,7 @@ COMMANDS: Mapping[str, Any] = {
     "replay": list[ReplayedRow],
     "resume": TypedDict("Resumed", {"group": str | None, "groups": list[str]} | Message),
     "roll": TypedDict("Rolled", {"group": str, "members": list[Restarted]}),
-    "simulate": list[Simulated] | list[Absence] | list[PolicySummary],
+    "simulate": list[Simulated] | list[PolicySummary],
     "stopped": TypedDict("Stated", {"stopped": Stopped} | Message),
     "top": list[TopRow],
     "topology diff": UpgradeShown,

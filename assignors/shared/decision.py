@@ -127,23 +127,11 @@ class TaskState(Protocol):
     def copies(self) -> tuple[CopyLag, ...]:
         """Every standby and warm-up of the target."""
 
-    @property
-    def acceptable_lag(self) -> int:
-        """The largest lag, in records, at which a copy counts as caught up."""
-
-    @property
-    def warmups_at_once(self) -> int:
-        """The largest number of copies that warm up at the same time."""
-
     def task(self, item: int) -> str | None:
         """Returns the task's name, or None if the item is not a task."""
 
     def last_copies(self, rules: Sequence[Rule]) -> IntArray:
         """Returns the items whose only caught-up copies are on owners that these rules evacuate."""
-
-    def lacking(self, owners: BoolArray) -> LongArray:
-        """Returns, per item, how many records of its state the best copy among these owners lacks: 0 for an item
-        without state, -1 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,17 +140,12 @@ class NoState:
 
     items: int
     copies: tuple[CopyLag, ...] = ()
-    acceptable_lag: int = 0
-    warmups_at_once: int = 1
 
     def task(self, item: int) -> None:
         """Returns None: a partition is not a task."""
 
     def last_copies(self, rules: Sequence[Rule]) -> IntArray:  # noqa: ARG002 - see TaskState
         return np.zeros(0, dtype=np.int32)
-
-    def lacking(self, owners: BoolArray) -> LongArray:  # noqa: ARG002 - see TaskState
-        return np.zeros(self.items, dtype=np.int64)
 
 
 class GroupPlan(Protocol):

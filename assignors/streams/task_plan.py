@@ -10,9 +10,6 @@ import numpy as np
 from bellwether_kafka.assignors import shared
 from bellwether_kafka.assignors.streams import stages as streams_stages
 from bellwether_kafka.assignors.streams.application import (
-    LATEST_OFFSET,
-    PINNED,
-    UNKNOWN_OFFSET_SUM,
     AssignmentConfigs,
     StreamsPlan,
     StreamsView,
@@ -235,24 +232,6 @@ class TaskPlan:
 
     def last_copies(self, rules: Sequence[shared.Rule]) -> shared.IntArray:
         return streams_stages.last_copies(self.view, rules, self.configs.acceptable_recovery_lag)
-
-    @property
-    def acceptable_lag(self) -> int:
-        return self.configs.acceptable_recovery_lag
-
-    @property
-    def warmups_at_once(self) -> int:
-        return self.configs.max_warmup_replicas
-
-    def lacking(self, owners: shared.BoolArray) -> shared.LongArray:
-        view = self.view
-        missing = np.where(view.tasks.stateful, view.tasks.end_sum, 0)
-        missing[missing == UNKNOWN_OFFSET_SUM] = PINNED
-        task, lag = view.report.values, view.report_lag
-        usable = owners[view.report.row] & (lag != UNKNOWN_OFFSET_SUM) & view.tasks.stateful[task]
-        # A process that runs a task has all of its state, whatever else is known.
-        np.minimum.at(missing, task[usable], np.where(lag[usable] == LATEST_OFFSET, 0, lag[usable]))
-        return np.where(missing == PINNED, -1, missing)
 
     def find(self, text: str) -> list[int]:
         for i, process in enumerate(self.view.processes):

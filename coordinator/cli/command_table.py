@@ -21,6 +21,9 @@ from bellwether_kafka.coordinator.cli.lazy import (
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
+BOUND = "`simulate --without member:ID` names the bound, by the timeouts of members"
+RATES = dict.fromkeys(("--restore-rate", "--url", "--session-timeout-ms", "--heartbeat-interval-ms"), BOUND)
+
 TOPOLOGY = [
     LazyCommand(
         "topology:learn",
@@ -63,7 +66,9 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         ),
     ],
     "Explain and plan": [
-        LazyCommand("plan:plan", "Show what the configured policy would change in a group now. Applies nothing."),
+        LazyCommand(
+            "plan:plan", "Show what the configured policy would change in a group now. Applies nothing.", removed=RATES
+        ),
         LazyCommand(
             "plan:explain",
             "Explain why something is where the plan puts it and what alternatives would cost; every move, if none is"
@@ -72,6 +77,12 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         LazyCommand(
             "simulate:simulate",
             "Show what a change would cause: rebalances until the group is stable, moves and cost. Applies nothing.",
+            removed={
+                "--without-member": "write --without member:ID",
+                "--without-rack": "write --without rack:NAME",
+                **dict.fromkeys(("--restart", "--crash", "--remove"), "write --without member:ID"),
+                **RATES,
+            },
         ),
     ],
     "Lead": [

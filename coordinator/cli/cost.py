@@ -1,21 +1,13 @@
 """The weights with which commands plan and price. Also the traffic between racks (if [weights] is set) and its cost (if
-[cost] is set) in `describe`, `plan` and `simulate`, and the rate at which stores are restored, which a leading
-Bellwether measures."""
+[cost] is set) in `describe`, `plan` and `simulate`."""
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from http.client import HTTPException
-from typing import Annotated, Any, TypeVar
-
-import typer
-from prometheus_client.parser import text_string_to_metric_families
+from typing import Any, TypeVar
 
 from bellwether_kafka.assignors.explain import Traffic, cost_per_hour, traffic_of
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
-from bellwether_kafka.bounded import fetched
 from bellwether_kafka.coordinator.cli.admin import admin_of
-from bellwether_kafka.coordinator.cli.output import echo, fail
 from bellwether_kafka.coordinator.cli.topic_weights import WeightsUnreadError, existing, settle, warn_unread
 from bellwether_kafka.coordinator.kafka.client import follower_fetching
 from bellwether_kafka.coordinator.observation import Observation
@@ -26,22 +18,6 @@ Result = TypeVar("Result")
 
 LIMIT_S = 10.0
 PAIRS_SHOWN = 10
-PAGE_TIMEOUT_S = 2.0
-PAGE_BYTES_MAX = 20_000_000
-RATE = "bellwether_streams_restore_records_per_second"
-
-RestoreRate = Annotated[
-    float | None,
-    typer.Option(help="Records that one copy restores per second.", min=0.001, max=1e12),
-]
-RateUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--url",
-        help=f"The page of the Bellwether that leads, such as http://127.0.0.1:9790: its {RATE}"
-        " is used as --restore-rate.",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,29 +173,3 @@ def weights_in_words(description: Mapping[str, Any]) -> list[str]:
         lines.append(f"  {description['clamped']} {message}")
     lines += [f"  {count} not used: {reason}" for reason, count in sorted(description["refused"].items())]
     return lines
-
-
-def restore_rate(given: float | None, url: str | None, group: str) -> float | None:
-    """Returns the given rate, or the one measured by the Bellwether at this address; None if there is neither. Ends the
-    process if the address cannot be used."""
-    if given is not None or url is None:
-        return given
-    if not url.startswith(("http://", "https://")):
-        fail(f"--url {url} cannot be used; write http://host:port.")
-    page = f"{url.rstrip('/')}/metrics"
-    try:
-        rate = rate_in(fetched(page, PAGE_BYTES_MAX, PAGE_TIMEOUT_S).decode(), group)
-    except (OSError, HTTPException, ValueError) as error:
-        fail(f"{page} cannot be read ({error}); check --url, or give --restore-rate.")
-    if rate is None:
-        echo(f"{page} has no measured rate of restoring for {group}: seconds of restoring are unknown.", err=True)
-    else:
-        echo(f"{page} has measured {rate:,.0f} restored records per second for {group}.", err=True)
-    return rate
-
-
-def rate_in(metrics: str, group: str) -> float | None:
-    """Returns the group's restore rate from Prometheus metrics, None if it was not measured. Raises ValueError."""
-    families = (family for family in text_string_to_metric_families(metrics) if family.name == RATE)
-    values = (sample.value for family in families for sample in family.samples if sample.labels.get("group") == group)
-    return next((value for value in values if math.isfinite(value) and value > 0), None)

@@ -68,11 +68,15 @@ def discard_output() -> None:
 class LazyCommand(TyperCommand):
     """A placeholder for a function of this package, named "module:function". `loaded` imports it as a command.
 
-    The help text is given here, so that a listing need not import the function.
+    The help text is given here, so that a listing need not import the function. `removed` says of options of earlier
+    releases what to write.
     """
 
-    def __init__(self, target: str, help_text: str, epilog: str | None = None) -> None:
+    def __init__(
+        self, target: str, help_text: str, epilog: str | None = None, removed: Mapping[str, str] | None = None
+    ) -> None:
         self._module, _, name = target.partition(":")
+        self.removed = removed or {}
         super().__init__(name, help=help_text, epilog=epilog)
 
     @cached_property
@@ -85,9 +89,12 @@ class LazyCommand(TyperCommand):
         assert isinstance(command, TyperCommand)  # noqa: S101 - one function without sub-commands
         return command
 
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Loads the command. Parsing, running and completing all start here."""
-        return self.loaded.make_context(*args, **kwargs)
+        gone = next((name for word in args if (name := word.partition("=")[0]) in self.removed), None)
+        if gone is not None and parent is not None:
+            parent.fail(f"{gone} is gone; {self.removed[gone]}.")
+        return self.loaded.make_context(info_name, args, parent, **extra)
 
 
 def lazy_app(

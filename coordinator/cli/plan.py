@@ -14,8 +14,7 @@ from bellwether_kafka.assignors.explain import explain as explain_item
 from bellwether_kafka.assignors.shared import NOBODY, Decision, GroupPlan, UnknownItemError
 from bellwether_kafka.coordinator.cli import leader
 from bellwether_kafka.coordinator.cli.admin import admin_of
-from bellwether_kafka.coordinator.cli.cost import RateUrl, RestoreRate, cost_of, in_words
-from bellwether_kafka.coordinator.cli.cost import restore_rate as rate_of
+from bellwether_kafka.coordinator.cli.cost import cost_of, in_words
 from bellwether_kafka.coordinator.cli.offline import installed_version
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, Interval, Watch, settings_for
 from bellwether_kafka.coordinator.cli.output import (
@@ -43,15 +42,11 @@ from bellwether_kafka.coordinator.cli.read_groups import (
 from bellwether_kafka.coordinator.kafka.client import read_size_limit
 from bellwether_kafka.coordinator.kafka.wire import BROKER_PROTOCOLS
 from bellwether_kafka.coordinator.membership import NOT_READ, SizeLimit
-from bellwether_kafka.coordinator.names import for_shell, listed
+from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation import (
-    AbsenceCost,
     Observation,
-    Pace,
     Removals,
     Shadow,
-    cost_document,
-    costliest_crash,
     removals,
     short_ids,
 )
@@ -71,8 +66,6 @@ def plan(
     ] = False,
     watch: Watch = False,
     interval: Interval = 10.0,
-    restore_rate: RestoreRate = None,
-    url: RateUrl = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Also write the plan to this file, with the state that it is for.")
     ] = None,
@@ -80,7 +73,6 @@ def plan(
     if watch and (detailed_exitcode or out is not None):
         fail("--detailed-exitcode and --out are for a single refresh; leave them out, or --watch.")
     settings, _ = settings_for(bootstrap, config, group)
-    pace = Pace(restore_records_per_s=rate_of(restore_rate, url, group))
     changes = False
 
     admin = admin_of(settings.properties)
@@ -92,7 +84,7 @@ def plan(
             size_limit = read_size_limit(admin, LIMIT_S)
         seen, shadow = observe_with_plan(settings, group)
         foreseen = _foreseen(settings, seen, size_limit)
-        changes = _show(settings, seen, shadow, foreseen, output, pace, watch=watch)
+        changes = _show(settings, seen, shadow, foreseen, output, watch=watch)
         if out is not None:
             _write(out, seen, shadow)
 
@@ -124,7 +116,6 @@ def _show(
     shadow: Shadow,
     foreseen: Removals | None,
     output: Output,
-    pace: Pace,
     *,
     watch: bool,
 ) -> bool:
@@ -133,9 +124,7 @@ def _show(
     cost = cost_of(settings, seen)
     if output.is_document:
         traffic = None if cost is None else {k: v for k, v in cost.items() if k != "weights"}
-        crash = costliest_crash(shadow.decision, shadow.present, pace)
         more: dict[str, Any] = {"cost": _costs(shadow), "traffic": traffic, "hypothetical": seen.hypothetical}
-        more |= {"dearest_crash": None if crash is None else cost_document(crash)}
         more |= {"take_over": None if foreseen is None else asdict(foreseen)}
         print_document(asdict(picture) | more, one_of_many=watch)
     else:
@@ -143,34 +132,7 @@ def _show(
         _draw_plan(seen, shadow, foreseen, wide=output is Output.WIDE)
         for line in in_words(cost) if cost is not None else ():
             echo(line)
-        for line in crash_in_words(seen, shadow, pace) if output is Output.WIDE else ():
-            echo(line)
     return bool(picture.moved or picture.new or picture.lost)
-
-
-def crash_in_words(seen: Observation, shadow: Shadow, pace: Pace) -> list[str]:
-    """Returns a sentence on the member whose crash would cost most, with the default timeouts of Kafka's clients."""
-    cost = costliest_crash(shadow.decision, shadow.present, pace)
-    if cost is None:
-        return []
-    items = shadow.decision.plan.words.items(cost.items)
-    unowned = f"{cost.as_it_is.unowned_s:g} s ({cost.helped.unowned_s:g} s with a guard)"
-    more = f"'bellwether simulate {for_shell(seen.group_id)} --crash' has more"
-    return [
-        f"If {cost.member} crashed now, no member would have its {items} for up to {unowned}{_restoring(cost)}; {more}."
-    ]
-
-
-def _restoring(cost: AbsenceCost) -> str:
-    """Returns what a crash causes to be restored, as the end of a sentence."""
-    if not cost.restored and cost.restored is not None:
-        return ""
-    state = "state of unknown size" if cost.restored is None else f"{cost.restored:,} records"
-    longest_s = cost.as_it_is.restoring_s
-    took = (
-        "in a time that is unknown without --restore-rate or --url" if longest_s is None else f"in {longest_s:,.1f} s"
-    )
-    return f", and {state} would be restored {took}"
 
 
 def explain(

@@ -1,5 +1,5 @@
 """The command `bellwether simulate`: what happens if members or racks leave or join, topics grow, or the policy
-changes, and what the restart, crash or removal of a member would cost, with and without a guard or an evacuation."""
+changes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,8 +22,7 @@ from bellwether_kafka.assignors.consumer import (
 from bellwether_kafka.assignors.shared import Change, Decision, GroupPlan, Memory, UnknownNameError, WhatIfError
 from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, TaskPlan, rebalances_of_tasks
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES, assign_broker_sticky
-from bellwether_kafka.coordinator.cli.cost import RateUrl, RestoreRate, costs_of, in_words, scales_for, short
-from bellwether_kafka.coordinator.cli.cost import restore_rate as rate_of
+from bellwether_kafka.coordinator.cli.cost import costs_of, in_words, scales_for, short
 from bellwether_kafka.coordinator.cli.leader import as_led
 from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import (
@@ -41,43 +40,31 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     AT_MEMBER,
     connected,
     observe_with_plan,
-    owners_called,
     run_to_end,
     warn_hypothetical,
 )
 from bellwether_kafka.coordinator.cli.replay import replay_history
 from bellwether_kafka.coordinator.kafka.wire import TransportError
-from bellwether_kafka.coordinator.names import for_shell, listed
-from bellwether_kafka.coordinator.observation import (
-    GUARD,
-    NEWEST,
-    AbsenceCost,
-    Ending,
-    Observation,
-    Pace,
-    Shadow,
-    absence_cost,
-    cost_document,
-    full_ids,
-    is_eager,
-    short_ids,
-)
+from bellwether_kafka.coordinator.observation import NEWEST, Observation, full_ids
 from bellwether_kafka.coordinator.planning import ApplicationError
 from bellwether_kafka.coordinator.settings import Leader, Settings
 from bellwether_kafka.coordinator.web import Picture, picture_of
 from bellwether_kafka.protocol.primitives import TaskId, whole_number
 
 UNKNOWN_SIZE = "of unknown size (the ACL DESCRIBE on Cluster is missing, or an answer)"
+AT_RACK = "rack:"
+SESSION_S, HEARTBEAT_S = 45.0, 3.0  # the defaults of Kafka's clients: brokers do not show those of members
+GUARD_S = 0.2  # from the end of a process to the removal of its members: docs/evidence/README.md#shortens-pauses
 
 
 def simulate(
     group: Annotated[str | None, typer.Argument(help="The group id; with --history all if none.")] = None,
     bootstrap: Bootstrap = None,
     config: Config = None,
-    without_member: Annotated[
-        list[str] | None, typer.Option(help="A member that disappears, by its id, also in short.")
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="What disappears: member:ID, also in short, or rack:NAME with all members in it."),
     ] = None,
-    without_rack: Annotated[list[str] | None, typer.Option(help="A rack whose members disappear.")] = None,
     add: Annotated[int, typer.Option(help="How many members join.", min=0, max=1_000)] = 0,
     add_rack: Annotated[list[str] | None, typer.Option(help="Their racks, in turn.")] = None,
     topic: Annotated[list[str] | None, typer.Option(help="NAME=N: a topic with N partitions.")] = None,
@@ -91,15 +78,6 @@ def simulate(
     history: Annotated[
         Path | None, typer.Option(help="A file written by `bellwether history`: replay it under other policies.")
     ] = None,
-    restart: Annotated[
-        list[str] | None, typer.Option(help="member:ID, also in short: what its restart would cost, in seconds.")
-    ] = None,
-    crash: Annotated[list[str] | None, typer.Option(help="member:ID: what its crash would cost.")] = None,
-    remove: Annotated[list[str] | None, typer.Option(help="member:ID: what it would cost to scale it in.")] = None,
-    restore_rate: RestoreRate = None,
-    url: RateUrl = None,
-    session_timeout_ms: Annotated[int, typer.Option(help="session.timeout.ms of the members.", min=1)] = 45_000,
-    heartbeat_interval_ms: Annotated[int, typer.Option(help="heartbeat.interval.ms of the members.", min=1)] = 3_000,
     output: As = Output.TABLE,
 ) -> None:
     if history is not None:
@@ -107,18 +85,12 @@ def simulate(
         return
     if group is None:
         fail("Name a group, or give a history with --history.")
-    ended = {Ending.RESTART: restart or (), Ending.CRASH: crash or (), Ending.REMOVE: remove or ()}
-    if any(ended.values()):
-        if any((without_member, without_rack, add, topic, policy)):
-            fail("--restart, --crash and --remove describe the group as it is; leave out the options that change it.")
-        pace = Pace(session_timeout_ms, heartbeat_interval_ms, rate_of(restore_rate, url, group))
-        print_absences(*observe_with_plan(settings_for(bootstrap, config, group)[0], group), ended, pace, output)
-        return
+    members, without_racks = _leaving(without or ())
     racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
     topics = _topics(topic or [])
     settings, _ = settings_for(bootstrap, config, group)
     seen, shadow = observe_with_plan(settings, group)
-    change = Change(_in_full(seen, without_member or ()), tuple(without_rack or ()), racks, topics)
+    change = Change(_in_full(seen, members), without_racks, racks, topics)
     name = policy[0] if policy else None
     try:
         simulated = _REBALANCES[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
@@ -129,7 +101,9 @@ def simulate(
     release = modelled(seen.broker_version) if name in (*BROKER_SIDE, BROKER_STICKY) else ""
     if output.is_document:
         traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(simulated)
-        flags = {"hypothetical": seen.hypothetical} | ({"release": release} if release else {})
+        flags: dict[str, Any] = {"hypothetical": seen.hypothetical} | ({"release": release} if release else {})
+        if members:
+            flags |= {"unowned_s_max": SESSION_S + HEARTBEAT_S, "unowned_s_max_with_a_guard": GUARD_S + HEARTBEAT_S}
         print_document(
             [
                 {**asdict(o.picture), **o.of_state, "traffic": t, **flags}
@@ -141,49 +115,27 @@ def simulate(
     draw_rebalances(simulated, costs, (shadow.cross_rack, shadow.current.unowned))
     if release:
         echo(f"By {name} as in Kafka {release}.")
+    if members:
+        echo(crash_in_words(shadow.decision.plan.words.kind))
 
 
-def print_absences(
-    seen: Observation, shadow: Shadow, ended: Mapping[Ending, Sequence[str]], pace: Pace, output: Output
-) -> None:
-    decision, names = shadow.decision, [owner.name for owner in shadow.decision.plan.owners]
-    costs = []
-    for ending, texts in ended.items():
-        for text in texts:
-            owners = owners_called(seen, decision.plan, text.removeprefix(AT_MEMBER))
-            if len(owners) != 1:
-                what = f"may be {listed(owners)}; write more of the id" if owners else "is no member of the group"
-                fail(f"{text} {what}; see 'bellwether describe {for_shell(seen.group_id)}'.")
-            costs.append(absence_cost(ending, decision, shadow.present, names.index(owners[0]), pace))
-    everybody = is_eager(decision.plan.words.kind, decision.raw.protocol)
-    if output.is_document:
-        flags = {"hypothetical": seen.hypothetical, "pauses_everybody": everybody}
-        print_document([{**cost_document(cost), **flags} for cost in costs])
-        return
-    warn_hypothetical(seen)
-    draw_absences(costs, short_ids(seen) if output is Output.TABLE else {}, everybody=everybody)
+def crash_in_words(kind: str) -> str:
+    """Returns for how long nobody has what a member of this kind of group has, if it ends without leaving."""
+    restored = " Then what the next owner lacks is restored." if kind == "streams" else ""
+    return (
+        f"If it ends without leaving, nobody has its share for at most session.timeout.ms + heartbeat.interval.ms"
+        f" ({SESSION_S + HEARTBEAT_S:g} s by default), with a guard for {GUARD_S:g} s + heartbeat.interval.ms, after an"
+        f" evacuation for heartbeat.interval.ms.{restored}"
+    )
 
 
-def draw_absences(costs: Sequence[AbsenceCost], names: Mapping[str, str], *, everybody: bool) -> None:
-    table = Table("if", "member", "has", "without an owner for", "with", "for", "restored", "beforehand")
-    for cost in costs:
-        restored = "-" if cost.restored is None else f"{cost.restored:,}"
-        beforehand = "" if cost.by == GUARD else _seconds(cost.beforehand_s)
-        member = names.get(cost.member, cost.member)
-        spent = (_seconds(cost.as_it_is.seconds), cost.by, _seconds(cost.helped.seconds))
-        table.add_row(cost.ending.value, member, str(cost.items), *spent, restored, beforehand)
-    Console().print(table)
-    for line in dict.fromkeys(f"No evacuation: {cost.unhelped}." for cost in costs if cost.unhelped):
-        echo(line)
-    if any(None in (cost.as_it_is.seconds, cost.helped.seconds) for cost in costs):
-        echo("Unknown where the rate or the lag of a restoration is not known: --restore-rate, --url.")
-    if everybody:
-        echo("The group is eager: every rebalance also pauses all other members, for a heartbeat interval or longer.")
-    echo("Seconds are upper bounds. Nothing was applied.")
-
-
-def _seconds(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:,.1f} s"
+def _leaving(given: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the members and the racks of --without."""
+    wrong = [text for text in given if not text.startswith((AT_MEMBER, AT_RACK))]
+    if wrong:
+        fail(f"--without {wrong[0]} cannot be used; write member:ID or rack:NAME.")
+    members = tuple(text.removeprefix(AT_MEMBER) for text in given if text.startswith(AT_MEMBER))
+    return members, tuple(text.removeprefix(AT_RACK) for text in given if text.startswith(AT_RACK))
 
 
 def _in_full(seen: Observation, given: Sequence[str]) -> tuple[str, ...]:

@@ -1,14 +1,5 @@
 """Groups observed without joining them: what the present assignment costs, and what Bellwether would assign."""
 
-from bellwether_kafka.coordinator.observation.absence_cost import (
-    GUARD,
-    AbsenceCost,
-    Ending,
-    Pace,
-    absence_cost,
-    cost_document,
-    costliest_crash,
-)
 from bellwether_kafka.coordinator.observation.anomalies import (
     BY_TOPIC,
     OF_ASSIGNMENT,

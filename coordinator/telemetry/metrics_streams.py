@@ -73,7 +73,7 @@ class StreamsMetrics:
         shown = summary.processes[:PROCESSES_MAX]
         self._processes.show(group, {(str(p.process_id), kind): getattr(p, kind) for p in shown for kind in KINDS})
         self._lags(group, summary)
-        rates = self._rates.setdefault(group, Rates(decision.plan.acceptable_lag))
+        rates = self._rates.setdefault(group, Rates(decision.plan.configs.acceptable_recovery_lag))
         rates.learn(ProbingFacts.of(decision))
         self.restore_rate.labels(group).set(UNKNOWN if rates.usual is None else rates.usual)
         if self._by_task:

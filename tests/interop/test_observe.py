@@ -148,7 +148,7 @@ def simulated(name: str, config: Path) -> None:
     assert sum(answer["moved"] for answer in reported) > 0
     assert all(answer["restored_bytes"] >= answer["restored"] for answer in reported), "a record is a byte and more"
     assert sum(answer["restored_bytes"] for answer in reported) > 0
-    lost = run_to_end(["simulate", name, "--config", str(config), "--without-rack", "az1"])
+    lost = run_to_end(["simulate", name, "--config", str(config), "--without", "rack:az1"])
     assert (lost.code, "Nobody would be left" in lost.stderr) == (2, True), lost.text
 
 

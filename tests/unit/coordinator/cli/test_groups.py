@@ -173,7 +173,8 @@ def test_an_id_that_may_be_several_is_refused_with_all_of_them(uneven: str) -> N
 
 def test_simulate_takes_ids_in_short(uneven: str) -> None:
     short, whole = (
-        message("simulate", "stable", "--without-member", given, bootstrap=uneven) for given in ("app-0af1", FIRST_ID)
+        message("simulate", "stable", "--without", f"member:{given}", bootstrap=uneven)
+        for given in ("app-0af1", FIRST_ID)
     )
     assert short == whole != ""
 

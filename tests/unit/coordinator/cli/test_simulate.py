@@ -5,17 +5,15 @@ import json
 import re
 
 import pytest
-import typer
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, changed, decide, rebalances
 from bellwether_kafka.assignors.shared import Change, ClusterView, Decision, Memory, Weights
 from bellwether_kafka.coordinator.cli.cost import Scales, costs_of
-from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.cli.simulate import SimulatedRebalance, draw_rebalances, print_absences, task_bytes
-from bellwether_kafka.coordinator.observation import Ending, Observation, Pace, Shadow
+from bellwether_kafka.coordinator.cli.simulate import SimulatedRebalance, draw_rebalances, task_bytes
 from bellwether_kafka.coordinator.settings import CostSettings
 from bellwether_kafka.coordinator.web import picture_of
 from bellwether_kafka.protocol.primitives import TaskId, TopicPartition
+from tests.kit.commands import ShownGroups, consumers
 from tests.kit.consumers import LiveMember, live_group
 from tests.kit.streams import Thread, group, led
 
@@ -87,20 +85,19 @@ def test_what_crosses_racks_is_unknown_where_no_rack_is_known(capsys: pytest.Cap
     assert [line.split()[-2:] for line in capsys.readouterr().out.splitlines()[1:3]] == [["unknown", "0"]] * 2
 
 
-def test_absences_are_reported_with_and_without_help(capsys: pytest.CaptureFixture[str]) -> None:
-    now, _ = simulated(Change())
-    shadow = Shadow.of(now, now.plan.owner)
-    seen = Observation("g", "classic", "Stable", "range", 0, shadow=shadow)
-    ended = {Ending.RESTART: ["member:a"], Ending.CRASH: ["b"]}
-    print_absences(seen, shadow, ended, Pace(), Output.TABLE)
-    drawn = capsys.readouterr().out
-    assert re.search(r"^restart +a +2 +3.0 s +evacuation +3.0 s +0 +0.0 s$", drawn, re.MULTILINE)
-    assert re.search(r"^crash +b +2 +48.0 s +guard +3.2 s +0$", drawn, re.MULTILINE)
-    assert "eager" in drawn
-    print_absences(seen, shadow, ended, Pace(), Output.JSON)
-    (first, second) = json.loads(capsys.readouterr().out)
-    assert (first["by"], second["as_it_is"]["seconds"], second["helped"]["unowned_s"]) == ("evacuation", 48.0, 3.2)
-    with pytest.raises(typer.Exit) as stopped:
-        print_absences(seen, shadow, {Ending.CRASH: ["c"]}, Pace(), Output.TABLE)
-    assert stopped.value.exit_code == 2
-    assert "c is no member of the group" in capsys.readouterr().err
+def test_without_a_member_the_bound_of_its_pause_is_told(groups: ShownGroups) -> None:
+    groups.show(consumers(1, 1, 1, 0))
+    assert "(48 s by default), with a guard for 0.2 s + " in groups.says("simulate", "g", "--without", "member:b")
+    assert "by default" not in groups.says("simulate", "g", "--add", "1")
+    (document,) = json.loads(groups.says("simulate", "g", "--without", "member:b", "-o", "json"))
+    assert (document["unowned_s_max"], document["unowned_s_max_with_a_guard"]) == (48.0, 3.2)
+    ended = groups.run("simulate", "g", "--without", "b")
+    assert (ended.returncode, ended.stderr) == (2, "--without b cannot be used; write member:ID or rack:NAME.\n")
+
+
+@pytest.mark.parametrize("option", ["--without-member=b", "--crash", "--restore-rate"])
+def test_an_option_that_is_gone_says_what_to_write(option: str, groups: ShownGroups) -> None:
+    ended = groups.run("simulate", "g", option, "member:b")
+    assert ended.returncode == 2
+    assert f"{option.partition('=')[0]} is gone; " in ended.stderr
+    assert "--without member:ID" in " ".join(ended.stderr.split())
