@@ -6,7 +6,7 @@ and created in a loop. The group of a leader that follows each change is never a
 after that each time only after a wait that doubles, until it has been quiet.
 
 Probes of warm-ups and questions whether members work are `PROGRESS`: each answer decides whether there is another, and
-`triggers/probing.py` and `triggers/work` limit them. Operators' orders wait for nothing, but a reaction that follows
+`triggers/probing.py` and `triggers/work.py` limit them. Operators' orders wait for nothing, but a reaction that follows
 one waits for the usual interval.
 
 A subject is a kind and never a sentence, in which a number may be another each time. Partitions that nobody reads are

@@ -1,6 +1,6 @@
 """The groups that this process leads: the runner, the planner and the solver of each."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,10 +11,11 @@ from bellwether_kafka.coordinator.kafka import client
 from bellwether_kafka.coordinator.observation import Sources
 from bellwether_kafka.coordinator.planning import RackRules
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner, Relieve
+from bellwether_kafka.coordinator.runtime.group_watch import GroupWatch
 from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from bellwether_kafka.coordinator.runtime.observers import Observers
-from bellwether_kafka.coordinator.triggers import StreamsWatch
+from bellwether_kafka.coordinator.runtime.readings import Brokers, GroupReader
 
 RulesInForce = Callable[[str], Awaitable[tuple[Rule, ...]]]  # returns when a group's orders are read, or none can be
 
@@ -36,7 +37,7 @@ class LedGroups:
         rules_in_force: RulesInForce,
     ) -> None:
         self.runners: dict[str, GroupRunner[Any]] = {}
-        self.planners: dict[str, planning.Planner[Any]] = {}
+        self.watches: dict[str, GroupWatch] = {}
         self.solvers: dict[str, planning.Solver] = {}
         self._applications = applications
         self._policy_of = policy_of
@@ -65,33 +66,38 @@ class LedGroups:
             yield membership.proven(led, broker_version, size_limit)
 
     def add(
-        self, driver: MembershipDriver, sources: Sources, watch: client.MetadataWatch, observers: Observers
-    ) -> Callable[[], Coroutine[Any, Any, None]] | None:
-        """Adds a group. Returns what watches it between rebalances, None if nothing has to."""
+        self,
+        driver: MembershipDriver,
+        sources: Sources,
+        watch: client.MetadataWatch,
+        observers: Observers,
+        brokers: Brokers,
+    ) -> None:
+        """Adds a group, and what watches it between rebalances."""
         group_id = driver.config.group_id
         application = self._applications.get(group_id)
         on_decision: Sequence[Callable[[planning.Planned[Any]], None]]
         if application is None:
-            planner, between = self._consumers(group_id, sources), None
+            planner, reader = self._consumers(group_id, sources, brokers)
             on_decision = (*observers.on_decision, *observers.on_consumer_decision)
         else:
             planner, kind = self._tasks(group_id, application, sources)
-            between = StreamsWatch(kind, sources.offsets)
-            on_decision = (between.on_decision, *observers.on_decision, *observers.on_streams_decision)
-        notified = on_decision, observers.on_note, observers.on_role
-        self.planners[group_id] = planner
+            reader = GroupReader(planner, brokers, application=kind)
+            on_decision = (*observers.on_decision, *observers.on_streams_decision)
+        between = self.watches[group_id] = GroupWatch(reader)
+        notified = (between.on_decision, *on_decision), observers.on_note, observers.on_role
         planner.rules_in_force = partial(self._rules_in_force, group_id)
-        runner = GroupRunner(driver, sources.transport, planner, watch, *notified, self._relieve)
-        self.runners[group_id] = runner
-        return partial(between.run, runner) if between is not None else None
+        self.runners[group_id] = GroupRunner(driver, sources.transport, planner, watch, *notified, self._relieve)
 
-    def _consumers(self, group_id: str, sources: Sources) -> planning.Planner[Any]:
+    def _consumers(
+        self, group_id: str, sources: Sources, brokers: Brokers
+    ) -> tuple[planning.Planner[Any], GroupReader]:
         policy = self._policy_of(group_id)
         foreign = planning.foreign_code(*policy.assignors.values(), *policy.stages)
         solver = self.solvers[group_id] = self._workers.make(policy, always=foreign)
         weights = self._weights or self._lags_of(group_id).weights
         kind = planning.ConsumerKind(sources.reader, policy, weights=weights)
-        return planning.Planner(
+        planner = planning.Planner(
             group_id,
             kind,
             message_bytes_max=self._message_bytes_max,
@@ -99,6 +105,7 @@ class LedGroups:
             racks=self._racks,
             turns=self._turns,
         )
+        return planner, GroupReader(planner, brokers, policy=policy, weights=weights)
 
     def _tasks(
         self, group_id: str, application: planning.Application, sources: Sources

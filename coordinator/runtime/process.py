@@ -36,7 +36,6 @@ from bellwether_kafka.coordinator.telemetry import (
     StreamsMetrics,
     log_decision,
 )
-from bellwether_kafka.coordinator.triggers import LoadWatch
 from bellwether_kafka.coordinator.web import (
     Emptying,
     GroupStatus,
@@ -86,9 +85,6 @@ async def serve(
         return ServiceOutcome(EXIT_CONFIG, tuple(filter(None, obstacles)))
     events = EventsOut.of(settings, metrics.registry)
 
-    def wanted(group: str, reason: str) -> None:
-        service.rebalance_wanted(group, reason, "load")
-
     def policy_of(group: str) -> Policy | None:
         return observed_policy(service, group)
 
@@ -112,7 +108,6 @@ async def serve(
         Observers(on_decision=(log_decision,), on_role=(log_role,), beside=(warm_up_soon,)),
         rebalances,
         *events.observers,
-        LoadWatch(group_weights.of_led, policies, wanted),
         costs,
         lags,
         *of_lags,

@@ -34,8 +34,8 @@ from bellwether_kafka.coordinator.observation import (
     as_if_led,
 )
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules
-from bellwether_kafka.coordinator.runtime.commit_watch import CommitWatch
 from bellwether_kafka.coordinator.runtime.connecting import Connecting
+from bellwether_kafka.coordinator.runtime.group_watch import GroupWatches
 from bellwether_kafka.coordinator.runtime.lead_memory import LeadMemory
 from bellwether_kafka.coordinator.runtime.led_groups import LedGroups
 from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes
@@ -44,13 +44,11 @@ from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDri
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.outside import Outside
-from bellwether_kafka.coordinator.runtime.rack_watch import RackWatch
+from bellwether_kafka.coordinator.runtime.readings import Brokers, watch_rack_file
 from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
-from bellwether_kafka.coordinator.runtime.rest_watch import RestWatch
 from bellwether_kafka.coordinator.runtime.role_reports import remind, warn_of_guard
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
 from bellwether_kafka.coordinator.runtime.size_limit_watch import SizeLimitWatch
-from bellwether_kafka.coordinator.triggers import OwnerWatch
 
 SIZE_LIMIT_S = 3.0  # how long to wait for the brokers' group.max.size; the start waits for it once
 
@@ -114,7 +112,7 @@ class Service:
             rules_in_force=self._rules_in_force,
         )
         self.runners = self._led.runners
-        self._owners = OwnerWatch(self.runners)
+        self._group_watches = GroupWatches(self._led.watches, self.runners)
         self._ghosts = dict(ghosts or {})  # by group: which members may be removed
         self._observers = observers or Observers()
         self._weights = weights
@@ -126,7 +124,6 @@ class Service:
         self._stop_task: asyncio.Task[None] | None = None
         self._watch_interval_ms = watch_interval_ms
         self._racks = racks
-        self._rack_watch: RackWatch | None = None
         self._outside = outside or Outside()
 
     @property
@@ -207,13 +204,12 @@ class Service:
         if self._takes_over:
             release, _ = await asyncio.gather(client.oldest_release(transport, reader), sizes.refresh())
             watching.append(in_background(sizes.run))
-        by_plan = [self._owners.on_decision]
-        own = Observers(on_consumer_decision=by_plan, on_note=[self._on_note], on_role=[self._on_role])
+        own = Observers(on_note=[self._on_note], on_role=[self._on_role])
         observers = Observers.of(self._observers, own)
+        brokers = Brokers(groups=SharedGroups(transport), commits=transport, offsets=offsets)
         for config in self._led.memberships(self._groups, release, sizes.limit):
             warn_of_guard(config)
-            between = self._led.add(drivers(config), sources, watch, observers)
-            watching += [in_background(between)] if between is not None else []
+            self._led.add(drivers(config), sources, watch, observers, brokers)
         before = {group_id: runner.before_removal for group_id, runner in self.runners.items()}
         self._watches = ghost_watches(self._ghosts, transport, self.runners, self._observers, before)
         watching += [in_background(ghost_watch.run) for ghost_watch in self._watches.values()]
@@ -233,16 +229,9 @@ class Service:
         memory = LeadMemory(self._outside.state_file("members", self._properties.get("bootstrap.servers", "")))
         memory.remind(self.runners)
         watching.append(in_background(partial(memory.run, self.runners)))
-        groups, on_shown = SharedGroups(transport), [self._owners.on_shown]
-        if self._racks:
-            self._rack_watch = racks = RackWatch(
-                self._racks, self.runners, self._led.planners, groups, partial(self.rebalance_wanted, subject="racks")
-            )
-            on_shown.append(racks.on_shown)
-            watching.append(in_background(racks.run))
-        at_rest = RestWatch(self.runners, groups, on_shown)
-        watching.append(in_background(at_rest.run))
-        watching.append(in_background(CommitWatch(self.runners, transport).run))
+        watching.append(in_background(self._group_watches.run))
+        if self._racks.file is not None:
+            watching.append(in_background(partial(watch_rack_file, self._racks.file)))
         self._observed = observed = self._observed_groups(refreshes, transport)
         if self.runners and self._observers.on_led_seen:
             self._led_refreshes = led_refreshes = self._led_groups(refreshes, transport)
@@ -368,11 +357,10 @@ class Service:
     def _on_note(self, group_id: str, note: membership.Note) -> None:
         if group_id in self._watches:
             self._watches[group_id].poll_now()
-        self._owners.on_note(group_id, note)
         if note.kind is membership.NoteKind.REJOINING:
-            for watch in (self._absences, self._rack_watch):
-                if watch is not None:
-                    watch.poll_now()
+            self._group_watches.look(group_id)
+            if self._absences is not None:
+                self._absences.poll_now()
         if self._controller is not None:
             self._controller.on_note(group_id, note)
 

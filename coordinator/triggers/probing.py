@@ -15,6 +15,9 @@ from statistics import median
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import UNKNOWN_OFFSET_SUM
+from bellwether_kafka.coordinator.membership import PROGRESS, RebalanceWanted
+from bellwether_kafka.coordinator.planning import Planned
+from bellwether_kafka.coordinator.triggers.picture import Findings, Picture, Reading
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 
 EARLY_MAX = 4  # early probes in a row without a promotion
@@ -25,6 +28,7 @@ MARGIN_MS = 1_000  # added to a prediction, as sums are reported per restored ba
 TOGETHER = 0.25  # also wait for warm-ups that need up to this share longer than the first
 TOGETHER_MS = 2 * QUIET_MS  # how long warm-ups that have caught up wait for others
 RATES_KEPT = 32
+ENDS_S = 30.0
 EXPECTED = "probe: see which processes have come back, or still run"
 
 CopyKey = tuple[ProcessId, TaskId]
@@ -160,6 +164,8 @@ class Prober:
         self._early_at_ms: float | None = None
         self._early_used = 0
         self._lagging_reported_ms = float("-inf")
+        self._plan: object = None
+        self._ordered = False  # an operator ordered what is planned but not reached yet
 
     @property
     def wants_ends(self) -> bool:
@@ -174,8 +180,15 @@ class Prober:
         tick = float(self._facts.probing_at_ms)
         return int(tick if self._early_at_ms is None else min(tick, self._early_at_ms))
 
+    def take(self, planned: Planned[TaskPlan]) -> None:
+        """Takes the last plan that the broker has accepted, once."""
+        if planned is self._plan:
+            return
+        decision, self._plan = planned.decision, planned
+        self._ordered = bool(planned.ordered) or (self._ordered and decision.probing_at_ms is not None)
+        self.planned(ProbingFacts.of(decision, ordered=self._ordered))
+
     def planned(self, facts: ProbingFacts) -> None:
-        """Takes a plan that the broker has accepted."""
         before, self._facts = self._facts, facts
         self._rates.learn(facts)
         if facts.probing_at_ms is None or _promoted(before, facts):
@@ -184,8 +197,8 @@ class Prober:
 
     def forget(self) -> None:
         """Forgets the plan, because Bellwether no longer leads. Rates are kept, as they belong to the application."""
-        self._facts = self._early_at_ms = None
-        self._early_used = 0
+        self._facts = self._early_at_ms = self._plan = None
+        self._early_used, self._ordered = 0, False
 
     def due(self, now_ms: int, ends: Mapping[TaskId, int] | None = None) -> str | None:
         """Returns why the group should rebalance now; None if it need not or must not.
@@ -269,3 +282,28 @@ def _promoted(before: ProbingFacts | None, now: ProbingFacts) -> bool:
     """Returns whether the last probe had an effect: a warm-up of the plan before is no warm-up now."""
     still = {copy.key for copy in now.copies if copy.warmup}
     return before is not None and any(copy.warmup and copy.key not in still for copy in before.copies)
+
+
+def probing(picture: Picture, prober: Prober | None) -> tuple[Prober | None, Findings]:
+    """Asks for the rebalance that promotes warm-ups, or replaces standbys that have fallen behind."""
+    config, planned = picture.config, picture.planned
+    if config is None or planned is None:
+        return prober, ()
+    configs = config.configs
+    prober = prober or Prober(
+        configs.acceptable_recovery_lag, configs.probing_rebalance_interval_ms, config.standby_lag_max
+    )
+    prober.take(planned)
+    reason = prober.due(picture.wall_ms, picture.end_sums) if picture.rests else None
+    return prober, (RebalanceWanted(reason, PROGRESS),) if reason else ()
+
+
+def probing_wants(picture: Picture, prober: Prober | None) -> Mapping[Reading, float]:
+    return {Reading.END_SUMS: ENDS_S} if prober is not None and prober.wants_ends and picture.rests else {}
+
+
+def probing_keeps(prober: Prober | None) -> Prober | None:
+    """The rates belong to the application, whoever leads it."""
+    if prober is not None:
+        prober.forget()
+    return prober

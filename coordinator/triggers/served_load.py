@@ -2,7 +2,7 @@
 under any policy because racks by `[racks]` have changed. Pure.
 
 A broker asks only when members or topics change. Beside each observation there is the plan that it would get now, so a
-rebalance is begun only if that plan would be better; `load_requests` limits how often.
+rebalance is begun only if that plan would be better; `LoadRequests` limits how often.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Load, LoadAware, PartitionPlan
 from bellwether_kafka.assignors.shared import Decision, GroupPlan, Weights
-from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
+from bellwether_kafka.coordinator.triggers.load import LoadRequests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

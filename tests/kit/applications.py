@@ -19,7 +19,7 @@ from bellwether_kafka.coordinator.planning import (
     StreamsConfig,
     StreamsKind,
 )
-from bellwether_kafka.coordinator.triggers import StreamsWatch
+from bellwether_kafka.coordinator.runtime import Brokers, GroupReader, GroupWatch
 from tests.kit.consumers import cluster_of
 from tests.kit.membership import ME, Play, member
 from tests.kit.streams import NOW_MS, OWN, SHOP, SHOP_COUNTS, SIMPLE, Thread, group, led
@@ -175,14 +175,20 @@ class Led:
         self.app.kind._assignors = assignors
         self.play = Play(protocols=("stream",)).joining().joined(member(ME), member("a"), protocol="stream")
         self.message: list[Event] = []
+        self.last: Planned[TaskPlan] | None = None
         self.set_by_s = self.app.at_s - STARTED_S  # by how much the wall clock is ahead of the monotonic one
         log: Any = self.app.log
-        self.watch = StreamsWatch(
-            self.app.kind,
-            log,
+        nothing: Any = None
+        self.reader = GroupReader(
+            self.app.planner,
+            Brokers(groups=nothing, commits=nothing, offsets=log),
+            application=self.app.kind,
             clock=lambda: self.app.at_s - self.set_by_s,
             wall_clock=lambda: self.app.at_s,
         )
+        self.watch = GroupWatch(self.reader)
+
+    uses_racks = True
 
     @property
     def membership(self) -> MembershipView:
@@ -195,13 +201,16 @@ class Led:
         command = self.app.order(generation, *threads, deadline=time.monotonic() + 5)
         planned = await self.app.planner.plan(command)
         self.app.planner.delivered(generation)
+        self.last = planned
         self.watch.on_decision(planned)
         if self.play.state is State.DECIDING:
             self.play.planned().synced()
 
     async def later(self, seconds: float) -> list[Event]:
         self.app.at_s += seconds
-        await self.watch.tick(self)
+        self.watch.turn(self)
+        while self.watch.tasks:
+            await asyncio.gather(*self.watch.tasks)
         message, self.message[:] = list(self.message), []
         return message
 

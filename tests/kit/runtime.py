@@ -36,6 +36,7 @@ from bellwether_kafka.coordinator.membership import (
 from bellwether_kafka.coordinator.planning import ConsumerKind, Planner
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
+from bellwether_kafka.coordinator.triggers import Picture
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.kit.brokers import API_VERSION, EmbeddedCluster
@@ -228,3 +229,9 @@ class DescribingBrokers:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+def picture(member: MembershipView | None = None, now: float = 0.0, policy: str = "range", **fields: Any) -> Picture:
+    """What triggers see of a group of plain consumers, which is at rest unless `member` says otherwise."""
+    view = member if member is not None else Play().stable().machine.view
+    return Picture(member=view, now=now, wall_ms=int(1000 * now), policy=policy, **fields)

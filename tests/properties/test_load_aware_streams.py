@@ -18,7 +18,7 @@ from bellwether_kafka.assignors.streams.placing import previous_owners
 from bellwether_kafka.assignors.streams.policies import LOAD_AWARE, assign_streams
 from bellwether_kafka.assignors.streams.policies.load_aware import Items, cores, task_weights, terms_of
 from bellwether_kafka.assignors.streams.sending import validate_plan
-from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move
+from bellwether_kafka.coordinator.triggers import tasks_to_move
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.kit.streams import NOW_MS, SHOP, Thread, group
 from tests.kit.streams_views import Application, Instance, process_id

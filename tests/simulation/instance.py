@@ -24,8 +24,7 @@ from bellwether_kafka.coordinator.membership import (
     State,
 )
 from bellwether_kafka.coordinator.runtime import Observers, Outside, Service, ServiceOutcome
-from bellwether_kafka.coordinator.triggers import ProbingFacts
-from bellwether_kafka.coordinator.triggers.probing import Prober
+from bellwether_kafka.coordinator.triggers import Prober, ProbingFacts
 from bellwether_kafka.coordinator.web import HttpServer, Web
 from tests.kit.virtual_time import RUNNING, Process
 from tests.simulation.checks import ViolationError

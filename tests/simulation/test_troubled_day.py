@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.planning import streams_inputs
-from bellwether_kafka.coordinator.triggers.work.evidence import Evidence
+from bellwether_kafka.coordinator.triggers import Evidence
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.simulation import SEEDS
 from tests.simulation.applications import INPUT, RECORDS

@@ -1,7 +1,8 @@
 """The service comes through one trouble after the other; faults that the product had, put back, are noticed."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.coordinator.ghosts import GhostFinder, GhostOptions
 from bellwether_kafka.coordinator.membership import Code, MembershipConfig, core, error_codes
 from bellwether_kafka.coordinator.planning import Planner
-from bellwether_kafka.coordinator.triggers import StreamsWatch
+from bellwether_kafka.coordinator.triggers import TRIGGERS, Picture
 from tests.simulation.checks import ViolationError
 from tests.simulation.scenes.chosen_seeds import applications
 from tests.simulation.self_assigned import Mirror, to_lead
@@ -140,12 +141,12 @@ def replace_id(ghost: Any) -> Any:
 def test_a_dead_partition_that_hides_the_others_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The probe waits for offsets that a silent broker does not tell."""
 
-    async def one_after_the_other(self: StreamsWatch) -> AsyncIterator[Any]:
-        for check in (self._check_work, self._probe, self._check_load):
-            async for event in check():
-                yield event
+    probing = TRIGGERS["probing"]
 
-    monkeypatch.setattr(StreamsWatch, "_due_events", one_after_the_other)
+    def waiting(picture: Picture, prober: Any) -> tuple[Any, Any]:
+        return probing.judge(picture, prober) if picture.offsets is not None else (prober, ())
+
+    monkeypatch.setitem(TRIGGERS, "probing", replace(probing, judge=waiting))
     with pytest.raises(ViolationError, match="not at rest 600 s later"):
         after("committed offsets are not told", streams=True)
 

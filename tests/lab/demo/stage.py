@@ -12,7 +12,6 @@ from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.coordinator.membership import State
 from bellwether_kafka.coordinator.planning import Planned
 from bellwether_kafka.coordinator.runtime import Observers, Outside, Service
-from bellwether_kafka.coordinator.triggers import LoadWatch
 from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport
 from tests.lab.demo.group import DemoGroup
 from tests.lab.demo.hot_partition import HOT, HOT_TIMES, HotPartition
@@ -39,17 +38,12 @@ class Stage:
         self.shipping = DemoGroup("shipping", "cooperative-sticky", policy("rack-first"))
         self.groups = self.billing, self.shipping
         self.hot = HotPartition(brokers.bootstrap, "billing", lambda: self.topics)
-        self.load_watch = LoadWatch(
-            lambda _: self.hot.weights(), {"billing": self.billing.policy}, self._rebalance_wanted
-        )
         self.service = Service(
             brokers.properties,
             [group.membership for group in self.groups],
             Policy(),
             policies={group.group_id: group.policy for group in self.groups},
-            observers=Observers(
-                on_consumer_decision=(self._planned, self.load_watch.on_consumer_decision), beside=(self.hot.beside,)
-            ),
+            observers=Observers(on_consumer_decision=(self._planned,), beside=(self.hot.beside,)),
             weights=self.hot.weights,
             watch_interval_ms=1_000,
             outside=Outside(transport=EmbeddedTransport),
@@ -85,14 +79,13 @@ class Stage:
         await self._until(self._leads_all, "Bellwether joins both groups", "Bellwether still leads not all groups")
 
     async def load_counts(self) -> None:
-        """Waits until the rates of partitions are known, and requests a rebalance by them. Raises DemoError."""
+        """Waits until the rates of partitions are known, so that Bellwether rebalances by them. Raises DemoError."""
         missing = "it is not known how much is written to partitions"
         await self._until(
             lambda: bool(self.hot.measured().of), "reading how much is written to each partition", missing
         )
         self.hot.counts_for_plans = True
         self.billing.plans_wanted = len(self.billing.plans) + 1
-        await self.load_watch.refresh()
 
     def repairs(self, before: Mapping[str, Decision[PartitionPlan]]) -> list[Repair]:
         """Returns what has become of the groups since these decisions."""
@@ -128,9 +121,6 @@ class Stage:
     def _leads_all(self) -> bool:
         runners = self.service.runners.values()
         return len(runners) == len(self.groups) and all(r.membership.state is State.STABLE for r in runners)
-
-    def _rebalance_wanted(self, group: str, reason: str) -> None:
-        self.service.rebalance_wanted(group, reason, "load")
 
     def _planned(self, planned: Planned[PartitionPlan]) -> None:
         group_id = planned.decision.raw.group_id

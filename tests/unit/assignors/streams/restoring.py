@@ -16,8 +16,7 @@ from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import STOCK, TaskPlan
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, EndOffsets, Subtopology, Topology
 from bellwether_kafka.assignors.streams.members import StreamsMemory
-from bellwether_kafka.coordinator.triggers import ProbingFacts
-from bellwether_kafka.coordinator.triggers.probing import Prober
+from bellwether_kafka.coordinator.triggers import Prober, ProbingFacts
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from bellwether_kafka.protocol.primitives import TaskId
 from tests.kit.streams import NOW_MS, Thread, group, led, sent

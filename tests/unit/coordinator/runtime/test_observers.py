@@ -26,7 +26,6 @@ from bellwether_kafka.coordinator.telemetry import (
     Sampler,
     StreamsMetrics,
 )
-from bellwether_kafka.coordinator.triggers import LoadWatch
 from bellwether_kafka.coordinator.web import LagTrends, LagWatch, LedRebalances
 
 OBSERVING: dict[type, set[str]] = {
@@ -39,7 +38,6 @@ OBSERVING: dict[type, set[str]] = {
     LagTrends: {"on_observation", "on_led_seen", "on_gone"},
     LagWatch: {"on_decision", "on_note", "beside"},
     LedRebalances: {"on_decision"},
-    LoadWatch: {"on_consumer_decision", "on_note", "beside"},
     Metrics: {"on_decision", "on_note", "on_role", "on_ghost", "on_led_seen", "on_gone"},
     ObservedMetrics: {"on_observation", "on_unknown"},
     ObservedRebalances: {"on_observation", "on_rebalance", "on_gone"},

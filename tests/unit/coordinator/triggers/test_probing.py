@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs
-from bellwether_kafka.coordinator.triggers import ProbingFacts
-from bellwether_kafka.coordinator.triggers.probing import Prober, ReportedCopy
+from bellwether_kafka.coordinator.triggers import Prober, ProbingFacts, ReportedCopy
 from bellwether_kafka.protocol.primitives import ProcessId, TaskId
 from tests.kit.streams import NOW_MS, Thread, group, led
 

@@ -1,6 +1,5 @@
 """A rebalance is requested exactly when the policy would move something, and not again at once."""
 
-import asyncio
 from dataclasses import replace
 
 import numpy as np
@@ -12,30 +11,15 @@ from bellwether_kafka.assignors.streams import STOCK
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.assignors.streams.policies import assign_streams
+from bellwether_kafka.coordinator.membership import RebalanceWanted
 from bellwether_kafka.coordinator.planning import Planned, Timings, WatchedTopics
-from bellwether_kafka.coordinator.triggers import LoadWatch
-from bellwether_kafka.coordinator.triggers.load_watch import tasks_to_move, would_move
+from bellwether_kafka.coordinator.triggers import TRIGGERS, Reading, tasks_to_move, would_move
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.kit.consumers import BY_LOAD, EVEN_LOADS, LiveMember, decided_by_load, heavy_on_one, live_group
+from tests.kit.runtime import picture
 from tests.kit.streams import NOW_MS, SHOP_COUNTS, Thread, group, led, sent
 
 SOURCES = "orders", "shop-by-user-repartition"  # of the subtopologies 0 and 1
-
-
-async def test_it_asks_once_when_load_has_moved_and_never_when_it_is_even() -> None:
-    decision = decided_by_load()
-    weights = {"now": EVEN_LOADS}
-    asked: list[tuple[str, str]] = []
-    watch = LoadWatch(lambda _: weights["now"], {"group": BY_LOAD}, lambda *why: asked.append(why))
-    watch.on_consumer_decision(Planned(decision, WatchedTopics(("t",)), Timings(0, 0, 0)))
-    await watch.refresh()
-    assert asked == []
-    weights["now"] = heavy_on_one(decision)
-    moved = would_move(decision, BY_LOAD, weights["now"])
-    await watch.refresh()
-    await watch.refresh()
-    assert asked == [("group", f"the load of members is uneven, {moved} partitions would move")]
-    assert moved > 0
 
 
 def planned(decision: Decision[PartitionPlan]) -> Planned[PartitionPlan]:
@@ -43,30 +27,43 @@ def planned(decision: Decision[PartitionPlan]) -> Planned[PartitionPlan]:
 
 
 class Watched:
-    """A watch over one group whose load stays uneven. `asked_at` are the times of its requests."""
+    """A group whose load stays uneven."""
 
     def __init__(self) -> None:
         self.decision, self.now_s = decided_by_load(), 0.0
-        self.asked_at: list[float] = []
-        weights = heavy_on_one(self.decision)
-        self.watch = LoadWatch(
-            lambda _: weights,
-            {"group": BY_LOAD},
-            lambda *_: self.asked_at.append(self.now_s),
-            clock=lambda: self.now_s,
-        )
-        self.watch.on_consumer_decision(planned(self.decision))
+        self.weights = heavy_on_one(self.decision)
+        self.planned, self.state = planned(self.decision), None
+        self.judge()
+
+    def judge(self, moved: int | None = None) -> bool:
+        """Returns whether a rebalance is asked for."""
+        seen = picture(policy=LOAD_AWARE, now=self.now_s, planned=self.planned, moved=moved)
+        self.state, findings = TRIGGERS["load"].judge(seen, self.state)
+        reason = f"the load of members is uneven, {moved} partitions would move"
+        assert findings in ((), (RebalanceWanted(reason, "load"),))
+        return bool(findings)
+
+    def wants(self) -> bool:
+        seen = picture(policy=LOAD_AWARE, now=self.now_s, planned=self.planned)
+        return Reading.MOVED in TRIGGERS["load"].wants(seen, self.state)
 
     def minutes(self, count: int, *, rebalance: Decision[PartitionPlan] | None = None) -> list[float]:
         """Returns the minutes of the requests in this time. A request leads to the rebalance at once."""
-        before = len(self.asked_at)
+        asked = []
         for _ in range(count):
-            asked = len(self.asked_at)
-            asyncio.run(self.watch.refresh())
-            if rebalance is not None and len(self.asked_at) > asked:
-                self.watch.on_consumer_decision(planned(rebalance))
+            if self.wants() and self.judge(would_move(self.decision, BY_LOAD, self.weights)):
+                asked.append(self.now_s / 60.0)
+                if rebalance is not None:
+                    self.planned = planned(rebalance)
+                    self.judge()
             self.now_s += 60.0
-        return [at_s / 60.0 for at_s in self.asked_at[before:]]
+        return asked
+
+
+def test_it_asks_for_nothing_while_load_is_even() -> None:
+    watched = Watched()
+    watched.weights = EVEN_LOADS
+    assert watched.minutes(4) == []
 
 
 def test_the_pause_doubles_while_rebalances_leave_all_owners_as_they_were() -> None:
@@ -74,7 +71,6 @@ def test_the_pause_doubles_while_rebalances_leave_all_owners_as_they_were() -> N
     assert watched.minutes(32, rebalance=watched.decision) == [0, 2, 6, 14, 30]
 
 
-@pytest.mark.slow
 def test_the_pause_does_not_exceed_an_hour() -> None:
     watched = Watched()
     assert watched.minutes(200, rebalance=watched.decision)[-2:] == [122, 182]
@@ -86,28 +82,13 @@ def test_the_pause_is_short_again_once_owners_have_changed() -> None:
     owner = watched.decision.plan.owner.copy()
     owner[owner == 1] = 0
     other = replace(watched.decision.plan, target=Plan.of(owner))
-    watched.watch.on_consumer_decision(planned(replace(watched.decision, plan=other)))
+    watched.planned = planned(replace(watched.decision, plan=other))
+    watched.judge()
     assert watched.minutes(2)[0] == 8
 
 
 def test_a_request_without_a_rebalance_is_repeated_after_the_same_pause() -> None:
     assert Watched().minutes(4) == [0, 1, 2, 3]
-
-
-async def test_a_group_whose_weights_cannot_be_read_does_not_stop_the_others() -> None:
-    decision, asked = decided_by_load(), []
-
-    def weights(group: str) -> Weights:
-        if group == "broken":
-            raise OSError("no such topic")
-        return heavy_on_one(decision)
-
-    watch = LoadWatch(weights, {"broken": BY_LOAD, "group": BY_LOAD}, lambda group, _: asked.append(group))
-    broken = replace(decision, raw=replace(decision.raw, group_id="broken"))
-    for each in (broken, decision):
-        watch.on_consumer_decision(planned(each))
-    await watch.refresh()
-    assert asked == ["group"]
 
 
 @pytest.mark.parametrize(

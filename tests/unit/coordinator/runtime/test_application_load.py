@@ -14,7 +14,7 @@ from bellwether_kafka.coordinator.planning import (
     WatchedTopics,
     load_application,
 )
-from bellwether_kafka.coordinator.triggers.load_requests import LoadRequests
+from bellwether_kafka.coordinator.triggers import LoadRequests, LoadState
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.kit.applications import A, App, B, Led, run
 from tests.kit.streams import sent
@@ -43,12 +43,13 @@ class Weighed(Led):
 
     @property
     def decision(self) -> Decision[TaskPlan]:
-        assert self.watch._work.decision is not None
-        return self.watch._work.decision
+        assert self.last is not None
+        return self.last.decision
 
     def planned_again(self, decision: Decision[TaskPlan] | None = None) -> None:
         """A rebalance is led, and leaves all tasks where they are."""
-        self.watch.on_decision(Planned(decision or self.decision, WatchedTopics(("orders",)), Timings(0, 0, 0)))
+        self.last = Planned(decision or self.decision, WatchedTopics(("orders",)), Timings(0, 0, 0))
+        self.watch.on_decision(self.last)
 
     def weigh_tasks_of_a(self, weight: float) -> None:
         tasks = sent(self.decision, "a")[1].active_tasks
@@ -146,11 +147,15 @@ def test_owners_between_two_plans_of_one_move_shorten_no_interval() -> None:
     async def scenario() -> None:
         led = Weighed()
         await led.at_rest()
-        led.watch._load = doubled = LoadRequests().requested(()).planned(())
+        await led.later(0)
+        doubled = LoadRequests().requested(()).planned(())
+        led.watch._states["load"] = LoadState(doubled)
         led.planned_again(replace(led.decision, probing_at_ms=1))
-        assert led.watch._load == doubled
+        await led.later(0)
+        assert led.watch._states["load"].requests == doubled
         led.planned_again(replace(led.decision, probing_at_ms=None))
-        assert led.watch._load == LoadRequests()
+        await led.later(0)
+        assert led.watch._states["load"].requests == LoadRequests()
 
     run(scenario())
 

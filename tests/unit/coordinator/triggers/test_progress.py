@@ -6,8 +6,7 @@ import numpy as np
 
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
-from bellwether_kafka.coordinator.triggers.work import NOTHING_COMMITTED
-from bellwether_kafka.coordinator.triggers.work.progress import Progress
+from bellwether_kafka.coordinator.triggers import NOTHING_COMMITTED, Progress
 from bellwether_kafka.protocol.primitives import TaskId
 from tests.kit.streams import NOW_MS, Thread, group, led
 
@@ -78,13 +77,6 @@ def test_a_task_that_moves_gets_its_time_anew_and_one_that_stays_does_not() -> N
     watched.progress.planned(again)
     assert watched.see(STALL_MS, {0: 10, 1: 10}, {0: 90, 1: 90}) == (TaskId(0, 0),)
     assert TaskId(0, 1) in watched.see(2 * STALL_MS, {0: 10, 1: 10}, {0: 90, 1: 90})
-
-
-def test_nothing_is_reported_about_a_group_that_is_not_led() -> None:
-    watched = Watched()
-    watched.see(0, {1: 10}, {1: 90})
-    watched.progress.forget()
-    assert watched.see(STALL_MS, {1: 10}, {1: 90}) == ()
 
 
 def test_a_commit_counts_for_the_member_that_owns_the_task_and_not_for_others() -> None:

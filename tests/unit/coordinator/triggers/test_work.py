@@ -1,6 +1,6 @@
 """An application that is led: which troubles of its members hand the lead back, which are an alert, which are none."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -10,8 +10,8 @@ import pytest
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import Subtopology, Topology
-from bellwether_kafka.coordinator.triggers.work import HandBack, Verdict, WorkWatch
-from bellwether_kafka.coordinator.triggers.work.verdict import Alert
+from bellwether_kafka.coordinator.membership import RebalanceWanted, StepAsideWanted, WorkSuspected
+from bellwether_kafka.coordinator.triggers import Finding, WorkWatch
 from bellwether_kafka.protocol.messages import LATEST_OFFSET
 from tests.kit.streams import NOW_MS, SHOP, Thread, ends_of, group, led, sent
 
@@ -53,7 +53,7 @@ class Life:
         self.topology, self.counts, self.end = topology, dict.fromkeys({*topology.topics}, 4), end
         self.watch, self.now_ms, self.generation = WorkWatch(STALL_MS), NOW_MS, 0
         self.instances: list[Instance] = []
-        self.verdicts: list[tuple[int, Verdict]] = []
+        self.verdicts: list[tuple[int, Finding]] = []
         self.asked: list[int] = []
         self.done: dict[tuple[str, int], int] = {}
         self.produced, self.began_ms = 100, NOW_MS
@@ -79,20 +79,20 @@ class Life:
             each()
             self._work()
             done, ends = self._offsets()
-            finding = self.watch.refresh(self.decision, done, ends, self.now_ms)
-            self._conclude(finding.verdict)
-            if finding.ask:
+            findings = self.watch.refresh(self.decision, done, ends, self.now_ms)
+            self._conclude(findings)
+            if any(isinstance(finding, RebalanceWanted) for finding in findings):
                 self.asked.append(self.now_ms - self.began_ms)
                 self._join_again()
         return self
 
     @property
     def alerts(self) -> list[str]:
-        return [verdict.reason for _, verdict in self.verdicts if isinstance(verdict, Alert)]
+        return [verdict.reason for _, verdict in self.verdicts if isinstance(verdict, WorkSuspected)]
 
     @property
     def handed_back_ms(self) -> list[int]:
-        return [at for at, verdict in self.verdicts if isinstance(verdict, HandBack)]
+        return [at for at, verdict in self.verdicts if isinstance(verdict, StepAsideWanted)]
 
     def _work(self) -> None:
         for instance in self.instances:
@@ -134,9 +134,9 @@ class Life:
         )
         self._conclude(self.watch.planned(self.decision))
 
-    def _conclude(self, verdict: Verdict | None) -> None:
-        if verdict is not None:
-            self.verdicts.append((self.now_ms - self.began_ms, verdict))
+    def _conclude(self, findings: Sequence[Finding]) -> None:
+        verdicts = [finding for finding in findings if not isinstance(finding, RebalanceWanted)]
+        self.verdicts += [(self.now_ms - self.began_ms, verdict) for verdict in verdicts]
 
 
 HALF = (Does.STATELESS, Does.RESTORES)
@@ -257,13 +257,13 @@ def test_members_that_come_and_go_do_not_put_off_the_alert_on_another() -> None:
     life = settled()
     a, b = life.instances[0], Instance("b-2", 2, Does.NOTHING)
     life.plan(a, b)
-    verdicts = list[tuple[int, Verdict]]()
+    verdicts = list[tuple[int, Finding]]()
     for turn in range(8):
         life.live(20_000)
         verdicts += life.verdicts
         others = [Instance(f"c-{turn}", 3)] if turn % 2 else []
         life.plan(a, b, *others)
-    assert [verdict for _, verdict in verdicts if isinstance(verdict, Alert) and "b-2" in verdict.reason]
+    assert [verdict for _, verdict in verdicts if isinstance(verdict, WorkSuspected) and "b-2" in verdict.reason]
 
 
 def test_many_members_that_commit_in_turn_are_not_asked_before_their_first_commit_is_due() -> None:
@@ -286,15 +286,15 @@ def test_brokers_that_do_not_answer_for_a_while_are_no_verdict() -> None:
 def test_instances_that_all_end_at_once_are_an_alert_once() -> None:
     """Why they end is not known: another system may be out of reach when they start."""
     life = Life(Instance("a", 1, Does.NOTHING), Instance("b", 2, Does.NOTHING)).live(20_000)
-    verdict = life.watch.alone(life.now_ms)
-    assert isinstance(verdict, Alert)
+    (verdict,) = life.watch.alone(life.now_ms)
+    assert isinstance(verdict, WorkSuspected)
     assert "all instances have ended within 60 s" in verdict.reason
-    assert life.watch.alone(life.now_ms) is None
+    assert life.watch.alone(life.now_ms) == ()
 
 
 def test_instances_that_have_worked_may_end() -> None:
     life = settled()
-    assert life.watch.alone(life.now_ms) is None
+    assert life.watch.alone(life.now_ms) == ()
 
 
 def test_members_that_report_nothing_of_their_tasks_are_not_asked() -> None:

@@ -1,13 +1,12 @@
 """Between rebalances: probes when they are due and the group is at rest, stalled tasks, internal topics, silent
 brokers."""
 
-import asyncio
-import io
-import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared import ClusterView
 from bellwether_kafka.coordinator.kafka.client import OffsetsError
@@ -18,9 +17,8 @@ from bellwether_kafka.coordinator.membership import (
     StepAsideWanted,
     WorkSuspected,
 )
-from bellwether_kafka.coordinator.telemetry import logs
 from bellwether_kafka.coordinator.topology import TopicCreationError
-from bellwether_kafka.coordinator.triggers import StreamsWatch
+from bellwether_kafka.coordinator.triggers import TRIGGERS, Prober
 from tests.kit.applications import A, App, B, Cluster, Led, Log, TopologySource, run
 from tests.kit.membership import ME, Play, member
 from tests.kit.streams import SHOP_COUNTS, Thread, always, placed
@@ -30,12 +28,18 @@ ENDS_INTERVAL_S = 30.0
 PROBING = always(replace(placed([0, 1, 0, 1, 0, 1, 0, 1], [(4, 1)], probing=True), warmup=np.array([True])))
 
 
+def prober_of(led: Led) -> Prober:
+    prober = led.watch._states["probing"]
+    assert isinstance(prober, Prober)
+    return prober
+
+
 def test_a_probe_is_wanted_when_it_is_due_and_only_once() -> None:
     async def scenario() -> None:
         led = Led(App(acceptable_recovery_lag=0), PROBING)
         await led.rebalance(1, A, B)
-        assert led.watch._prober.next_at_ms is not None
         assert await led.later(4) == []
+        assert prober_of(led).next_at_ms is not None
         (wanted,) = await led.later(1)
         assert isinstance(wanted, RebalanceWanted)
         assert "probe" in wanted.reason
@@ -70,10 +74,11 @@ def test_nothing_is_reported_while_the_group_is_not_at_rest() -> None:
     async def scenario() -> None:
         led = Led(App(acceptable_recovery_lag=0), PROBING)
         await led.rebalance(1, A, B)
+        await led.later(0)
         led.play.wake().heartbeat(27)
         assert led.play.state is State.JOINING
         assert await led.later(1000) == []
-        assert led.watch._prober.next_at_ms is not None
+        assert prober_of(led).next_at_ms is not None
 
     run(scenario())
 
@@ -82,10 +87,11 @@ def test_a_group_that_is_no_longer_led_is_forgotten() -> None:
     async def scenario() -> None:
         led = Led(App(acceptable_recovery_lag=0), PROBING)
         await led.rebalance(1, A, B)
+        await led.later(0)
         led.play.send(StepAsideWanted("x")).left()
         assert led.play.state is State.WATCHING
         assert await led.later(1000) == []
-        assert led.watch._prober.next_at_ms is None
+        assert prober_of(led).next_at_ms is None
 
     run(scenario())
 
@@ -135,9 +141,7 @@ def test_a_check_that_fails_takes_no_verdict_of_the_same_tick_away() -> None:
         threads = [t.after(led.app.planner._previous) for t in (A, B)]
         await led.rebalance(2, replace(threads[0], sums={**threads[0].sums, (0, 0): 0}), threads[1])
         led.app.log.failure = "no answer"
-        with pytest.raises(OffsetsError):
-            await led.later(1)
-        assert [type(event) for event in led.message] == [StepAsideWanted]
+        assert [type(event) for event in await led.later(1)] == [StepAsideWanted]
 
     run(scenario())
 
@@ -151,9 +155,7 @@ def test_a_check_for_which_brokers_have_no_answer_keeps_no_warm_up_waiting(monke
             raise OffsetsError("committed offsets of shop: no answer in time")
 
         monkeypatch.setattr(led.app.log, "committed", silent)
-        with pytest.raises(OffsetsError):
-            await led.later(5)
-        (wanted,) = led.message
+        (wanted,) = await led.later(5)
         assert isinstance(wanted, RebalanceWanted)
         assert "probe" in wanted.reason
 
@@ -242,23 +244,35 @@ def test_alone_it_makes_the_internal_topics() -> None:
     run(scenario())
 
 
-def test_silence_of_brokers_does_not_end_the_watch() -> None:
+def test_silence_of_brokers_is_logged_once_and_does_not_end_the_watch() -> None:
     async def scenario() -> None:
         led = Led()
         await led.rebalance(1, A, B)
         led.app.log.failure = "no answer"
-        naps = 0
+        with capture_logs() as lines:
+            assert [await led.later(12) for _ in range(4)] == [[]] * 4
+        assert [line["event"] for line in lines] == ["offsets_unknown"]
+        led.app.log.failure = None
+        with capture_logs() as lines:
+            await led.later(12)
+        assert lines == []
 
-        async def sleep(_: float) -> None:
-            nonlocal naps
-            naps += 1
-            if naps == 4:
-                raise asyncio.CancelledError
+    run(scenario())
 
-        led.watch._sleep = sleep
-        with pytest.raises(asyncio.CancelledError):
-            await led.watch.run(led)
-        assert naps == 4
+
+def test_a_trigger_with_a_defect_keeps_no_other_from_being_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(TRIGGERS, "work", replace(TRIGGERS["work"], judge=broken))
+
+    async def scenario() -> None:
+        led = Led(App(acceptable_recovery_lag=0), PROBING)
+        await led.rebalance(1, A, B)
+        with capture_logs() as lines:
+            (wanted,) = await led.later(5)
+        assert isinstance(wanted, RebalanceWanted)
+        assert {(line["event"], line["trigger"]) for line in lines} == {("trigger_failed", "work")}
 
     run(scenario())
 
@@ -283,26 +297,11 @@ async def test_brokers_that_are_silent_or_refuse_are_a_sentence_in_the_log_and_n
             del topics, age_ms_max
             raise error
 
-    async def scenario() -> list[str]:
-        app, ticks, out = App(attested=True), 0, io.StringIO()
-        app.kind._reader = Silent()
-
-        async def sleep(seconds: float) -> None:
-            nonlocal ticks
-            del seconds
-            ticks += 1
-            app.at_s += 60
-            if ticks > 2:
-                raise asyncio.CancelledError
-
-        logs.configure_logs("info", "json", out)
-        watch = StreamsWatch(app.kind, app.log, clock=lambda: app.at_s, wall_clock=lambda: app.at_s, sleep=sleep)
-        led = Led(app)
-        led.play = Play(protocols=("stream",)).stable_alone()
-        with pytest.raises(asyncio.CancelledError):
-            await watch.run(led)
-        return out.getvalue().splitlines()
-
-    lines = [json.loads(line) for line in await scenario()]
-    assert [line["event"] for line in lines] == [event], "a line that is repeated within a minute is left out"
-    assert all(line["reason"] == reason and "exception" not in line for line in lines)
+    led = Led(App(attested=True))
+    led.app.kind._reader = Silent()
+    led.play = Play(protocols=("stream",)).stable_alone()
+    with capture_logs() as lines:
+        for _ in range(3):
+            await led.later(60)
+    assert [(line["event"], line["reason"]) for line in lines] == [(event, reason)]
+    assert not any("exc_info" in line for line in lines)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from bellwether_kafka.assignors.shared import Decision
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.assignors.streams.application import EndOffsets
-from bellwether_kafka.coordinator.triggers.work.evidence import Doing, Evidence, Fact
+from bellwether_kafka.coordinator.triggers import Doing, Evidence, Fact
 from bellwether_kafka.protocol.primitives import TaskId
 from tests.kit.streams import NOW_MS, SHOP, SHOP_COUNTS, Thread, ends_of, group, led
 
@@ -123,10 +123,3 @@ def test_a_stateful_task_without_a_sum_may_wait_for_the_lock_on_its_directory_un
     assert works.again(20_000, t1_1=None) == ()
     (fact,) = works.again(20_000, t1_1=None)
     assert "keeps no state" in fact.sentence
-
-
-def test_what_is_forgotten_counts_no_more() -> None:
-    reported = Reported(STATELESS)
-    reported.again(20_000, t1_1=1000)
-    reported.evidence.forget()
-    assert reported.again(20_000, t1_1=1000) == ()
