@@ -35,7 +35,6 @@ from bellwether_kafka.coordinator.observation.rebalances import SeenRebalance
 from bellwether_kafka.coordinator.observation.removals import Removals
 from bellwether_kafka.coordinator.observation.unknown import Unknown
 from bellwether_kafka.coordinator.replay.outcome import Replayed
-from bellwether_kafka.coordinator.replay.summary import PolicySummary
 from bellwether_kafka.coordinator.topology.upgrade import Upgrade
 from bellwether_kafka.coordinator.web.led_rebalances import Line
 from bellwether_kafka.coordinator.web.observed import Present
@@ -273,7 +272,7 @@ COMMANDS: Mapping[str, Any] = {
     "replay": list[ReplayedRow],
     "resume": TypedDict("Resumed", {"group": str | None, "groups": list[str]} | Message),
     "roll": TypedDict("Rolled", {"group": str, "members": list[Restarted]}),
-    "simulate": list[Simulated] | list[PolicySummary],
+    "simulate": list[Simulated],
     "stopped": TypedDict("Stated", {"stopped": Stopped} | Message),
     "top": list[TopRow],
     "topology diff": UpgradeShown,

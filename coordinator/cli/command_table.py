@@ -80,6 +80,7 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             removed={
                 "--without-member": "write --without member:ID",
                 "--without-rack": "write --without rack:NAME",
+                "--history": "write bellwether assess --history FILE",
                 **dict.fromkeys(("--restart", "--crash", "--remove"), "write --without member:ID"),
                 **RATES,
             },
@@ -177,8 +178,8 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
     "Pipeline": [
         LazyCommand(
             "replay:history",
-            "Copy rebalances, decisions, plans and traffic from the events topic into a file, for `simulate --history`,"
-            " `assess --history` and `replay`.",
+            "Copy rebalances, decisions, plans and traffic from the events topic into a file, for `assess --history`"
+            " and `replay`.",
         ),
         LazyCommand(
             "replay:replay",

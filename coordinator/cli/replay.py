@@ -1,11 +1,8 @@
-"""The commands on recorded rebalances: `bellwether history` copies them into a file, from which `simulate --history`
-and `bellwether replay` plan them again. `coordinator/replay` documents what is not recorded."""
+"""The commands on recorded rebalances: `bellwether history` copies them into a file, from which `assess
+--history` and `bellwether replay` plan them again. `coordinator/replay` documents what is not recorded."""
 
-import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -26,12 +23,8 @@ from bellwether_kafka.coordinator.replay import (
     Replayed,
     read_history,
     rebalances_of,
-    recommendation,
-    replay_policies,
     replay_rebalances,
-    replay_task_policies,
     replay_tasks,
-    summary,
     write_history,
     write_json_lines,
 )
@@ -132,46 +125,3 @@ def _draw_replayed(replays: Sequence[Replayed]) -> None:
             echo(f"    {change.item}: {change.recorded or 'nobody'} then, {change.now or 'nobody'} now")
     same = sum(replayed.same for replayed in replays)
     echo(f"Replayed {counted(len(replays), 'rebalance')}: {same} the same, {len(replays) - same} different.")
-
-
-def replay_history(history: Path, group: str | None, policies: Sequence[str], output: Output) -> None:
-    """Runs `bellwether simulate --history`: replays recorded groups, or only `group`, and prints what each policy would
-    have cost. Applications are replayed if no consumer group is, since they have other policies."""
-    try:
-        recorded = read_history(history)
-    except HistoryError as error:
-        fail(str(error))
-    groups = recorded.snapshots.keys() | recorded.rebalances.keys()
-    if group is not None and group not in groups:
-        fail(f"The history has no group {group}; it has {', '.join(sorted(groups))}.")
-    names = sorted(groups if group is None else {group})
-    consumers = [name for name in names if name in recorded.snapshots]
-    stock = POLICIES if consumers else STREAMS_POLICIES
-    wanted = tuple(policies or stock)
-    unknown = sorted(set(wanted) - set(stock))
-    if unknown:
-        of = "consumer groups; name an application to replay it" if consumers else "applications"
-        fail(f"The policy {unknown[0]} is not known for {of}; stock ones are {', '.join(stock)}.")
-    began = time.perf_counter()
-    weights = recorded.weights()
-    replays = (
-        [replay_policies(recorded.snapshots[name], wanted, weights) for name in consumers]
-        if consumers
-        else [replay_task_policies(recorded.rebalances[name], wanted, weights) for name in names]
-    )
-    outcomes = [*chain.from_iterable(replays)]
-    took_s = time.perf_counter() - began
-    unplanned = Counter(outcome.failed for outcome in outcomes)
-    for reason, count in sorted(recorded.refused.items()):
-        echo(f"{count} records were left out: {reason}.", err=True)
-    left_out = sorted(set(names) - set(consumers)) if consumers else []
-    if left_out:
-        echo(f"Left out, as applications have other policies; name one of {', '.join(left_out)}.", err=True)
-    if outcomes and not unplanned[""]:
-        fail(f"No recorded rebalance could be planned by {', '.join(wanted)}: {unplanned.most_common(1)[0][0]}.")
-    if output.is_document:
-        print_document(summary(outcomes))
-        return
-    for line in recommendation(outcomes).splitlines():
-        echo(line)
-    echo(f"Replayed {counted(len(outcomes), 'rebalance')} in {took_s:.2f} s.")

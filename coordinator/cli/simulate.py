@@ -4,7 +4,6 @@ changes."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,7 +23,7 @@ from bellwether_kafka.assignors.streams import STOCK, Assignors, HeldTasks, Task
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES, assign_broker_sticky
 from bellwether_kafka.coordinator.cli.cost import costs_of, in_words, scales_for, short
 from bellwether_kafka.coordinator.cli.leader import as_led
-from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, group_settings, settings_for
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config, Group, group_settings, settings_for
 from bellwether_kafka.coordinator.cli.output import (
     As,
     Console,
@@ -43,7 +42,6 @@ from bellwether_kafka.coordinator.cli.read_groups import (
     run_to_end,
     warn_hypothetical,
 )
-from bellwether_kafka.coordinator.cli.replay import replay_history
 from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.observation import NEWEST, Observation, full_ids
 from bellwether_kafka.coordinator.planning import ApplicationError
@@ -58,7 +56,7 @@ GUARD_S = 0.2  # from the end of a process to the removal of its members: docs/e
 
 
 def simulate(
-    group: Annotated[str | None, typer.Argument(help="The group id; with --history all if none.")] = None,
+    group: Group,
     bootstrap: Bootstrap = None,
     config: Config = None,
     without: Annotated[
@@ -69,36 +67,27 @@ def simulate(
     add_rack: Annotated[list[str] | None, typer.Option(help="Their racks, in turn.")] = None,
     topic: Annotated[list[str] | None, typer.Option(help="NAME=N: a topic with N partitions.")] = None,
     policy: Annotated[
-        list[str] | None,
+        str | None,
         typer.Option(
-            help="Another policy; with --history several. For comparison also what a broker would do:"
-            " broker-uniform, broker-range, of an application broker-sticky."
+            help="Another policy. For comparison also what a broker would do: broker-uniform, broker-range, of an"
+            " application broker-sticky."
         ),
-    ] = None,
-    history: Annotated[
-        Path | None, typer.Option(help="A file written by `bellwether history`: replay it under other policies.")
     ] = None,
     output: As = Output.TABLE,
 ) -> None:
-    if history is not None:
-        replay_history(history, group, policy or (), output)
-        return
-    if group is None:
-        fail("Name a group, or give a history with --history.")
     members, without_racks = _leaving(without or ())
     racks = tuple((add_rack or [""])[i % len(add_rack or [""])] for i in range(add))
     topics = _topics(topic or [])
     settings, _ = settings_for(bootstrap, config, group)
     seen, shadow = observe_with_plan(settings, group)
     change = Change(_in_full(seen, members), without_racks, racks, topics)
-    name = policy[0] if policy else None
     try:
-        simulated = _REBALANCES[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, name)
+        simulated = _REBALANCES[shadow.decision.plan.words.kind](settings, seen, shadow.decision, change, policy)
     except WhatIfError as error:
         fail(str(error))
     scales = scales_for(settings, seen)
     costs = [] if scales is None else costs_of(scales, shadow.decision, [rebalance.decision for rebalance in simulated])
-    release = modelled(seen.broker_version) if name in (*BROKER_SIDE, BROKER_STICKY) else ""
+    release = modelled(seen.broker_version) if policy in (*BROKER_SIDE, BROKER_STICKY) else ""
     if output.is_document:
         traffic: list[dict[str, Any] | None] = [*costs] or [None] * len(simulated)
         flags: dict[str, Any] = {"hypothetical": seen.hypothetical} | ({"release": release} if release else {})
@@ -114,7 +103,7 @@ def simulate(
     warn_hypothetical(seen)
     draw_rebalances(simulated, costs, (shadow.cross_rack, shadow.current.unowned))
     if release:
-        echo(f"By {name} as in Kafka {release}.")
+        echo(f"By {policy} as in Kafka {release}.")
     if members:
         echo(crash_in_words(shadow.decision.plan.words.kind))
 

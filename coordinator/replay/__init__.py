@@ -10,6 +10,6 @@ from bellwether_kafka.coordinator.replay.history import (
 from bellwether_kafka.coordinator.replay.outcome import Replayed
 from bellwether_kafka.coordinator.replay.policy_replay import PolicyOutcome, replay_policies
 from bellwether_kafka.coordinator.replay.rebalance_replay import rebalances_of, replay_rebalances
-from bellwether_kafka.coordinator.replay.summary import PolicySummary, recommendation, summary
+from bellwether_kafka.coordinator.replay.summary import PolicySummary, summary
 from bellwether_kafka.coordinator.replay.task_policy_replay import replay_task_policies
 from bellwether_kafka.coordinator.replay.task_replay import replay_tasks

@@ -1,4 +1,4 @@
-"""Summarises the costs of policies over a recording, as figures and as text. Pure."""
+"""Summarises the costs of policies over a recording. Pure."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -8,11 +8,10 @@ import numpy as np
 from bellwether_kafka.coordinator.replay.policy_replay import PolicyOutcome
 
 DAY_S = 86_400
-PRICE_PER_GB = 0.01  # a usual price of clouds for a gigabyte between zones, in each direction
 
 
 class PolicySummary(TypedDict):
-    """The cost of a policy over a recording, in the JSON of `simulate --history`. `moved`, `paused` and `cross_rack`
+    """The cost of a policy over a recording. `moved`, `paused` and `cross_rack`
     count partitions or tasks of all rebalances; `paused` is None for tasks, of which it is not known; shares and
     `imbalance` are means over them. `cost_per_day` has the currency of the price."""
 
@@ -29,44 +28,9 @@ class PolicySummary(TypedDict):
     imbalance: float
 
 
-def recommendation(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_GB) -> str:
-    """Returns a text with the recommended policy and the costs of the others, ranked by `rank`."""
-    table = summary(outcomes, price_per_gb)
-    if not table:
-        return "Nothing was recorded, so nothing can be recommended."
-    best = table[0]
-    first = (
-        f"Recommended: {best['policy']}. Over {best['snapshots']} recorded rebalances its fullest member had on average"
-        f" {best['imbalance']:.2f} times the mean, {best['cross_share']:.1%} of the load crossed racks"
-        f" ({_money(best)} at {price_per_gb} per GB),"
-        f" {_moved(best)}{_failed(best)}."
-    )
-    return "\n".join([first, *map(_sentence, table[1:])])
-
-
-def _sentence(row: PolicySummary) -> str:
-    return (
-        f"{row['policy']}: {row['imbalance']:.2f} times the mean,"
-        f" {row['cross_share']:.1%} across racks ({_money(row)}),"
-        f" {_moved(row)}{_failed(row)}."
-    )
-
-
-def _failed(row: PolicySummary) -> str:
-    return f", no plan in {row['failed']} rebalances" if row["failed"] else ""
-
-
-def _moved(row: PolicySummary) -> str:
-    return f"{row['moved']} moved" + (f", {row['paused']} paused" if row["paused"] is not None else "")
-
-
-def _money(row: PolicySummary) -> str:
-    return f"{row['cross_gb_per_day']:.3g} GB or {row['cost_per_day']:.2f} a day"
-
-
-def summary(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_GB) -> list[PolicySummary]:
-    """Returns one row per policy, the best first, and equally good ones by name. Traffic and cost per day are sums over
-    all groups of their means over time."""
+def summary(outcomes: Sequence[PolicyOutcome], price_per_gb: float) -> list[PolicySummary]:
+    """Returns one row per policy, in their order. Traffic and cost per day are sums over all groups of their means over
+    time."""
     rows: list[PolicySummary] = []
     for name in dict.fromkeys(o.policy for o in outcomes):
         mine = [o for o in outcomes if o.policy == name]
@@ -89,13 +53,7 @@ def summary(outcomes: Sequence[PolicyOutcome], price_per_gb: float = PRICE_PER_G
                 "imbalance": _mean([o.imbalance for o in made]),
             }
         )
-    return sorted(rows, key=lambda row: (rank(row), row["policy"]))
-
-
-def rank(row: PolicySummary) -> tuple[float, ...]:
-    """Returns a key by which lower is better: rebalances without a plan; then overload beyond a tenth plus the share of
-    load across racks; then moves."""
-    return row["failed"], round(max(0.0, row["imbalance"] - 1.1) + row["cross_share"], 3), row["moved"]
+    return rows
 
 
 def _sum(values: Sequence[int | None]) -> int | None:

@@ -32,7 +32,6 @@ from bellwether_kafka.coordinator.planning import (
 from bellwether_kafka.coordinator.replay import write_history, write_json_lines
 from bellwether_kafka.coordinator.telemetry.event_records import decision_events
 from tests.kit.applications import App, under
-from tests.kit.plans import recorded_consumers as consumers
 from tests.kit.streams import NOW_MS, Thread
 
 RUNNER = CliRunner()
@@ -114,41 +113,6 @@ def test_a_recording_without_plans_is_reported(tmp_path: Path) -> None:
     write_history(tmp_path / "h", only)
     ended = RUNNER.invoke(command, ["replay", str(tmp_path / "h")])
     assert (ended.exit_code, "holds no plan" in ended.stderr) == (Exit.INPUT, True)
-
-
-@pytest.mark.slow
-def test_simulate_compares_the_policies_of_applications(tmp_path: Path) -> None:
-    """It refused them, although the same engine replays them for assess."""
-    write_history(tmp_path / "h", recorded("kafka"))
-    asked = ["simulate", "shop", "--history", str(tmp_path / "h")]
-    ended = RUNNER.invoke(command, asked)
-    assert (ended.exit_code, ended.stdout[:12]) == (Exit.DONE, "Recommended:"), ended.output
-    assert "paused" not in ended.stdout, "that is not known of tasks"
-    as_json = RUNNER.invoke(command, [*asked, "--policy", "streams-ha", "-o", "json"])
-    (row,) = json.loads(as_json.stdout)
-    assert (row["policy"], row["failed"], row["paused"]) == ("streams-ha", 0, None)
-    unknown = RUNNER.invoke(command, [*asked, "--policy", "rack-first"])
-    assert "The policy rack-first is not known for applications; stock ones are kafka, streams-ha" in unknown.stderr
-    missing = RUNNER.invoke(command, ["simulate", "--history", str(tmp_path / "h"), "nowhere"])
-    assert "The history has no group nowhere; it has shop." in missing.stderr
-
-
-def test_no_policy_is_recommended_of_which_no_rebalance_could_be_planned(tmp_path: Path) -> None:
-    """It recommended the first one, with 0.00 times the mean and nothing moved."""
-    recorded_event = {"event": "round", "group": "shop", "inputs": "00"}
-    lines = [json.dumps({**recorded_event, "generation": n, "decided_at_ms": n}) for n in (1, 2)]
-    (tmp_path / "h.jsonl").write_text("\n".join(lines))
-    ended = RUNNER.invoke(command, ["simulate", "shop", "--history", str(tmp_path / "h.jsonl")])
-    assert (ended.exit_code, ended.stdout) == (Exit.INPUT, ""), ended.output
-    assert ended.stderr.startswith("No recorded rebalance could be planned by kafka, streams-ha"), ended.stderr
-
-
-@pytest.mark.slow
-def test_applications_beside_consumer_groups_are_replayed_by_name(tmp_path: Path) -> None:
-    write_history(tmp_path / "h", [*recorded("kafka"), *consumers([3, 4])])
-    both = RUNNER.invoke(command, ["simulate", "--history", str(tmp_path / "h"), "-o", "json"])
-    assert "rack-first" in {row["policy"] for row in json.loads(both.stdout)}
-    assert "name one of shop" in both.stderr
 
 
 def request() -> TaskRequest:

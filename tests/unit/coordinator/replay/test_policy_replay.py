@@ -1,4 +1,4 @@
-"""Each policy plans a whole recording with a memory of its own, and ranks as it would have live."""
+"""Each policy plans a whole recording with a memory of its own."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +12,6 @@ from bellwether_kafka.coordinator.replay import (
     HistoryError,
     PolicyOutcome,
     read_history,
-    recommendation,
     replay_policies,
     summary,
     write_history,
@@ -39,19 +38,9 @@ def test_a_recording_is_replayed_under_every_policy(tmp_path: Path) -> None:
     outcomes = replayed(history)
     # The third recorded rebalance only hands out what the second left pending.
     assert len(outcomes) == 3 * len(POLICIES)
-    rows = {row["policy"]: row for row in summary(outcomes)}
+    rows = {row["policy"]: row for row in summary(outcomes, 0.0)}
     assert all(row["failed"] == 0 for row in rows.values())
     assert rows["load-aware"]["imbalance"] < 1.1 < rows["sticky-min-churn"]["imbalance"]
-    assert summary(outcomes)[0]["policy"] == "load-aware"
-    assert recommendation(outcomes).startswith("Recommended: load-aware. Over 3 recorded rebalances")
-
-
-def test_the_order_of_outcomes_does_not_change_the_advice(tmp_path: Path) -> None:
-    """Policies that are as good as one another."""
-    write_history(tmp_path / "history", recorded_consumers([3, 4, 3]))
-    outcomes = replayed(read_history(tmp_path / "history"))
-    assert recommendation(outcomes[::-1]) == recommendation(outcomes)
-    assert len({row["imbalance"] for row in summary(outcomes)}) < len(POLICIES)
 
 
 def test_the_recorded_policy_replays_to_what_it_did() -> None:
@@ -75,13 +64,11 @@ def test_racks_decide_where_loads_are_even() -> None:
     snapshots = [SCHEMAS.decode(value)[1] for value in recorded_consumers([3], racks=True)]
     weights = Weights({TopicPartition("t", p): 1e6 for p in range(12)})
     outcomes = list(replay_policies(snapshots, ["sticky-min-churn", "rack-first"], weights))
-    best, other = summary(outcomes, price_per_gb=0.5)
-    assert best["policy"] == "rack-first"
+    other, best = summary(outcomes, price_per_gb=0.5)
     assert (best["cross_rack"], best["cost_per_day"]) == (0, 0.0)
     # A megabyte per second is 86.4 GB a day.
     assert other["cost_per_day"] == pytest.approx(other["cross_rack"] * 86.4 * 0.5)
     assert other["cross_rack"] > 0
-    assert f"{other['cost_per_day']:.2f} a day" in recommendation(outcomes, price_per_gb=0.5)
 
 
 def test_members_that_cannot_be_read_do_not_end_a_replay() -> None:
