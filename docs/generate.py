@@ -1,7 +1,7 @@
 """Writes four pages from the code, metrics, configuration, commands and states: `python docs/generate.py`.
 
-A test compares. docs/settings.yml says what a setting is for; names, types and defaults come from the settings
-themselves. docs/commands.yml has the prose of the commands' page.
+A test compares. Names, types, defaults and texts of settings come from the settings themselves. docs/commands.yml has
+the prose of the commands' page.
 """
 
 import math
@@ -185,22 +185,15 @@ def metrics_page() -> str:
 
 def configuration_page() -> str:
     """Every setting with its type, its default and what it is for."""
-    texts = yaml.safe_load((HERE / "settings.yml").read_text(encoding="utf-8"))
-    parts = [
-        ("Top level", Settings, "settings", "Also `BELLWETHER_<NAME>` in the environment."),
-        ("Each of `[[groups]]`", GroupSettings, "groups", "Times are milliseconds."),
-        ("`[events]`", EventSettings, "events", "Off without this table."),
-        (
-            "`[weights]`",
-            WeightSettings,
-            "weights",
-            "Without this table `load-aware` uses the group's offsets and log sizes.",
-        ),
-        ("`[cost]`", CostSettings, "cost", "Shown, never decided by."),
+    parts: list[tuple[str, type[BaseModel], str]] = [
+        ("Top level", Settings, "Also `BELLWETHER_<NAME>` in the environment."),
+        ("Each of `[[groups]]`", GroupSettings, "Times are milliseconds."),
+        ("`[events]`", EventSettings, "Off without this table."),
+        ("`[weights]`", WeightSettings, "Without this table `load-aware` uses the group's offsets and log sizes."),
+        ("`[cost]`", CostSettings, "Shown, never decided by."),
         (
             "`[racks]`",
             RackSettings,
-            "racks",
             "For members that [send no rack](../guides/policies.md#clients-that-send-no-rack).",
         ),
     ]
@@ -212,19 +205,19 @@ def configuration_page() -> str:
         "In brackets: the default, or the type of what is not set. An example of every setting:",
         "[deploy/config/bellwether.toml](../../deploy/config/bellwether.toml). Made by `python docs/generate.py`.",
     ]
-    for title, model, key, note in parts:
+    for title, model, note in parts:
         lines += ["", f"## {title}", "", note, ""]
-        lines += _setting_lines(model, texts[key])
+        lines += _setting_lines(model)
     return "\n".join([*lines, ""])
 
 
-def _setting_lines(model: type[BaseModel], texts: dict[str, str]) -> list[str]:
+def _setting_lines(model: type[BaseModel]) -> list[str]:
     names = {field.alias or name: field for name, field in model.model_fields.items()}
-    missing, stray = sorted(names.keys() - texts.keys()), sorted(texts.keys() - names.keys())
-    if missing or stray:
-        raise SystemExit(f"docs/settings.yml: {model.__name__} lacks {missing} and has {stray} too many")
+    silent = [name for name, field in names.items() if not field.description]
+    if silent:
+        raise SystemExit(f"{model.__name__}: a description of {', '.join(silent)} is missing")
     return [
-        f"- `{name}` ({_default(field, 'table' if name in NESTED else _type(field.annotation))}): {texts[name]}"
+        f"- `{name}` ({_default(field, 'table' if name in NESTED else _type(field.annotation))}): {field.description}"
         for name, field in names.items()
     ]
 

@@ -61,38 +61,124 @@ class GroupSettings(StreamsSettings):
     The additional settings of a Streams application are in `streams`.
     """
 
-    name: str = ""
-    match: str = ""
-    exclude: tuple[str, ...] = ()
-    mode: Mode = "observe"
-    adopt: Adopt = DEFAULTS.adopt
-    subscribes: bool | None = None  # members subscribe, none uses assign(); None: true for applications only
-    ghosts: bool | None = None  # remove dead members; None: in the modes assist and lead
-    evict_malformed: bool = False  # remove members whose subscription wedges brokers up to 4.3 (KAFKA-20570)
-    online_conversion: Literal["allow", "block"] = DEFAULTS.online_conversion  # to KIP-848, by a member that joins
-    client_ids_unique: bool = False  # the operator states: no two live members on one host share a client id
-    policy: str = "kafka"
-    capacity: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)  # by instance id or client id
-    protocols: tuple[str, ...] = Field(default=STOCK_PROTOCOLS, min_length=1)
-    instance_id: str | None = None
-    topics: tuple[TopicName, ...] = ()
-    leave_on_stop: bool = DEFAULTS.leave_on_stop
-    session_timeout_ms: PositiveMilliseconds = DEFAULTS.session_timeout_ms
-    heartbeat_interval_ms: PositiveMilliseconds = DEFAULTS.heartbeat_interval_ms
-    decision_deadline_ms: PositiveMilliseconds = DEFAULTS.decision_deadline_ms
-    sync_margin_ms: Milliseconds = DEFAULTS.sync_margin_ms
-    rebalance_timeout_ms: PositiveMilliseconds = DEFAULTS.rebalance_timeout_ms
-    coalesce_ms: Milliseconds = DEFAULTS.coalesce_ms
-    coalesce_ms_max: Milliseconds = DEFAULTS.coalesce_ms_max
-    linger_ms: Milliseconds | None = DEFAULTS.linger_ms
-    followup_ms: PositiveMilliseconds = DEFAULTS.followup_ms
-    rebalance_interval_ms_min: Milliseconds = DEFAULTS.rebalance_interval_ms_min
-    takeover_attempts_max: int = Field(default=DEFAULTS.takeover_attempts_max, ge=1)
-    takeovers_in_vain_max: int = Field(default=DEFAULTS.takeovers_in_vain_max, ge=1)
-    evictions_max: int = Field(default=DEFAULTS.evictions_max, ge=1, le=3)
-    roll_ms_max: PositiveMilliseconds = DEFAULTS.roll_ms_max
-    hold_ms_max: PositiveMilliseconds = DEFAULTS.hold_ms_max
-    hand_back: HandBackMode = DEFAULTS.hand_back
+    name: str = Field(default="", description="the group id; or `match`")
+    match: str = Field(
+        default="",
+        description="a pattern of groups to observe: `team-a-*`, or a regular expression between slashes,"
+        " `/^team-[ab]-/`",
+    )
+    exclude: tuple[str, ...] = Field(default=(), description="patterns of groups that `match` leaves out")
+    mode: Mode = Field(default="observe", description="what Bellwether does with the group")
+    adopt: Adopt = Field(
+        default=DEFAULTS.adopt,
+        description="when Bellwether takes the lead of a group that a member leads; see docs/guides/adoption.md",
+    )
+    subscribes: bool | None = Field(
+        default=None,
+        description="the group's consumers subscribe (none uses `assign()`), so Bellwether may be in it while it is"
+        " empty; for applications true by default; see docs/guides/adoption.md",
+    )
+    ghosts: bool | None = Field(
+        default=None,
+        description="remove dead members of restarted processes; always on in `assist`, on in `lead` unless false,"
+        " never in `observe`",
+    )
+    evict_malformed: bool = Field(default=False, description="remove a member that wedges the group (KAFKA-20570)")
+    online_conversion: Literal["allow", "block"] = Field(
+        default=DEFAULTS.online_conversion,
+        description="whether a member may convert the group to KIP-848 while Bellwether leads it",
+    )
+    client_ids_unique: bool = Field(
+        default=False,
+        description="no two live members share a client id, which lets ghosts of plain consumers be proven",
+    )
+    policy: str = Field(default="kafka", description="how it is assigned; see docs/guides/policies.md")
+    capacity: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict,
+        description="`load-aware`: what each instance or client id can carry, relative to the others",
+    )
+    protocols: tuple[str, ...] = Field(
+        default=STOCK_PROTOCOLS,
+        min_length=1,
+        description="the assignor names that Bellwether offers: every name that a member may use must be among them",
+    )
+    instance_id: str | None = Field(default=None, description="another instance id than the common one")
+    topics: tuple[TopicName, ...] = Field(
+        default=(),
+        description="what Bellwether's own subscription lists; nothing, or a control topic that no other member"
+        " subscribes to",
+    )
+    leave_on_stop: bool = Field(
+        default=DEFAULTS.leave_on_stop,
+        description="leave at SIGTERM; if not, no member notices a restart within the session timeout",
+    )
+    session_timeout_ms: PositiveMilliseconds = Field(
+        default=DEFAULTS.session_timeout_ms,
+        description="how long the broker waits for Bellwether after its last heartbeat",
+    )
+    heartbeat_interval_ms: PositiveMilliseconds = Field(
+        default=DEFAULTS.heartbeat_interval_ms,
+        description="how often Bellwether sends a heartbeat; 250 for Kafka Streams",
+    )
+    decision_deadline_ms: PositiveMilliseconds = Field(
+        default=DEFAULTS.decision_deadline_ms,
+        description="how long a plan may take before the group is left to a member",
+    )
+    sync_margin_ms: Milliseconds = Field(
+        default=DEFAULTS.sync_margin_ms, description="kept for sending a plan to the broker"
+    )
+    rebalance_timeout_ms: PositiveMilliseconds = Field(
+        default=DEFAULTS.rebalance_timeout_ms,
+        description="how long a rebalance waits for Bellwether, where no member has a longer one",
+    )
+    coalesce_ms: Milliseconds = Field(
+        default=DEFAULTS.coalesce_ms,
+        description="when an application starts, Bellwether waits until no member has joined for so long, so that its"
+        " start is one rebalance; never longer than the broker waited for the first member, or 250 ms where that is"
+        " more",
+    )
+    coalesce_ms_max: Milliseconds = Field(default=DEFAULTS.coalesce_ms_max, description="the longest such wait")
+    linger_ms: Milliseconds | None = Field(
+        default=DEFAULTS.linger_ms,
+        description="how long Bellwether stays in a group without members; not set: for ever where `subscribes` is"
+        " true, else not at all",
+    )
+    followup_ms: PositiveMilliseconds = Field(
+        default=DEFAULTS.followup_ms,
+        description="when the rebalance that hands out pending partitions begins, if no member begins it",
+    )
+    rebalance_interval_ms_min: Milliseconds = Field(
+        default=DEFAULTS.rebalance_interval_ms_min, description="between two rebalances that Bellwether begins itself"
+    )
+    takeover_attempts_max: int = Field(
+        default=DEFAULTS.takeover_attempts_max, ge=1, description="attempts to take over within an hour"
+    )
+    takeovers_in_vain_max: int = Field(
+        default=DEFAULTS.takeovers_in_vain_max,
+        ge=1,
+        description="attempts in vain that disturb the same members; another one follows when a member has been"
+        " restarted or has come, or after an order to leave",
+    )
+    evictions_max: int = Field(
+        default=DEFAULTS.evictions_max,
+        ge=1,
+        le=3,
+        description="members that a take-over may remove: the leader, and one that would lead next; never half of the"
+        " group, except the leader of one or two",
+    )
+    roll_ms_max: PositiveMilliseconds = Field(
+        default=DEFAULTS.roll_ms_max,
+        description="how long a take-over may look for a member id that sorts first; its second rebalance may last"
+        " `hold_ms_max` longer",
+    )
+    hold_ms_max: PositiveMilliseconds = Field(
+        default=DEFAULTS.hold_ms_max, description="how long a take-over waits at least for the member that it removed"
+    )
+    hand_back: HandBackMode = Field(
+        default=DEFAULTS.hand_back,
+        description="where members cannot work by a plan, `leave` hands the lead to a member, at most once in 24"
+        " hours; `alert` only raises an alert",
+    )
 
     @model_validator(mode="before")
     @classmethod

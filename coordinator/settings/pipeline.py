@@ -30,11 +30,15 @@ class _Table(BaseModel):
 class EventSettings(_Table):
     """Where events go. Times are milliseconds."""
 
-    topic: TopicName
-    create_topic: bool = True
-    sample_interval_ms: Annotated[int, Field(ge=1_000)] = 30_000
-    registry_url: str | None = Field(default=None, pattern=r"^https?://")
-    queue_max: Positive = 256
+    topic: TopicName = Field(description="the events topic")
+    create_topic: bool = Field(default=True, description="create it where it is missing")
+    sample_interval_ms: Annotated[int, Field(ge=1_000)] = Field(
+        default=30_000, description="how often lags and traffic of groups are sampled"
+    )
+    registry_url: str | None = Field(
+        default=None, pattern=r"^https?://", description="a Confluent Schema Registry; Avro single objects without"
+    )
+    queue_max: Positive = Field(default=256, description="events that may wait; more are dropped and counted")
 
     @field_validator("registry_url")
     @classmethod
@@ -49,14 +53,22 @@ class EventSettings(_Table):
 class WeightSettings(_Table):
     """Where weights come from. Times are milliseconds."""
 
-    topic: TopicName
-    create_topic: bool = True
-    age_ms_max: Positive = 7_200_000
+    topic: TopicName = Field(description="the compacted topic of weights")
+    create_topic: bool = Field(default=True, description="create it where it is missing")
+    age_ms_max: Positive = Field(default=7_200_000, description="older weights count for nothing")
 
 
 class CostSettings(_Table):
     """The price of traffic between racks. It is shown, but no decision depends on it."""
 
-    price_per_gb: Annotated[float, Field(ge=0)] | None = None
-    currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
-    follower_fetching: bool | None = None  # None: by the brokers' replica.selector.class, if it may be read
+    price_per_gb: Annotated[float, Field(ge=0)] | None = Field(
+        default=None,
+        description="what a gigabyte (10^9 bytes) costs that a member reads from another rack, both directions"
+        " together; needs `[weights]`",
+    )
+    currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$", description="of that price, three letters")
+    follower_fetching: bool | None = Field(
+        default=None,
+        description="whether consumers may fetch from the replica in their rack (KIP-392); not set: as brokers'"
+        " `replica.selector.class` says, and no if it cannot be read",
+    )

@@ -84,24 +84,58 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    kafka: Annotated[dict[str, SecretStr], BeforeValidator(read_properties)] = Field(default_factory=dict)
-    groups: Annotated[tuple[GroupSettings, ...], NoDecode, BeforeValidator(_groups)] = ()
-    instance_id: str | None = Field(default="bellwether", pattern=r"^[a-zA-Z0-9._-]{1,249}$")
-    control_topic: TopicNameOrNone = ""
-    standby: bool = False
-    instance_name: str = Field(default="", pattern=r"^[a-zA-Z0-9._-]{0,249}$")
-    http_address: str = "127.0.0.1:9790"
-    assignor_address: str = ""
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["auto", "json", "console"] = "auto"
-    metadata_interval_ms: PositiveMilliseconds = 10_000
-    message_bytes_max: Annotated[int, Field(gt=0)] = 1_048_588  # a broker's default, as `planning.MESSAGE_BYTES_MAX`
-    metrics_by_task: bool = False  # a series for each standby and warm-up
-    lag_exporter_cluster_name: str = ""  # a series for each partition, under kafka-lag-exporter's names
-    events: EventSettings | None = None
-    weights: WeightSettings | None = None
-    cost: CostSettings | None = None
-    racks: RackSettings = Field(default_factory=RackSettings)
+    kafka: Annotated[dict[str, SecretStr], BeforeValidator(read_properties)] = Field(
+        default_factory=dict, description="librdkafka's properties, such as `bootstrap.servers`"
+    )
+    groups: Annotated[tuple[GroupSettings, ...], NoDecode, BeforeValidator(_groups)] = Field(
+        default=(), description="the groups to observe, assist or lead"
+    )
+    instance_id: str | None = Field(
+        default="bellwether",
+        pattern=r"^[a-zA-Z0-9._-]{1,249}$",
+        description="Bellwether's `group.instance.id` in every group",
+    )
+    control_topic: TopicNameOrNone = Field(
+        default="", description="the compacted topic of operators' orders and instances' heartbeats"
+    )
+    standby: bool = Field(
+        default=False, description="other instances share the instance id: one of them joins, the others stand by"
+    )
+    instance_name: str = Field(
+        default="",
+        pattern=r"^[a-zA-Z0-9._-]{0,249}$",
+        description="the name of this process in the control topic; a random one where it is not set",
+    )
+    http_address: str = Field(
+        default="127.0.0.1:9790", description="`host:port` of metrics, probes and the status page; empty for none"
+    )
+    assignor_address: str = Field(
+        default="",
+        description="where brokers' assignors ask for plans: `unix:/path`, or `host:port` of the loopback interface;"
+        " see docs/guides/beyond-classic.md",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="how much is logged")
+    log_format: Literal["auto", "json", "console"] = Field(
+        default="auto", description="`auto` is console on a terminal and json elsewhere"
+    )
+    metadata_interval_ms: PositiveMilliseconds = Field(
+        default=10_000, description="how often the metadata of led groups is read, for new partitions and racks"
+    )
+    message_bytes_max: Annotated[int, Field(gt=0)] = Field(
+        default=1_048_588,
+        description="the brokers' `message.max.bytes` for `__consumer_offsets`: 80 % of it is what a group's record"
+        " may have",
+    )
+    metrics_by_task: bool = Field(default=False, description="a metric for the lag of each standby and warm-up")
+    lag_exporter_cluster_name: str = Field(
+        default="",
+        description="lags under the names of kafka-lag-exporter, too, with this `cluster_name`: a series for each"
+        " partition; see docs/guides/lag.md",
+    )
+    events: EventSettings | None = Field(default=None, description="where decision events go")
+    weights: WeightSettings | None = Field(default=None, description="where measured weights come from")
+    cost: CostSettings | None = Field(default=None, description="what traffic between racks costs")
+    racks: RackSettings = Field(default_factory=RackSettings, description="the racks of members that send none")
 
     @classmethod
     def settings_customise_sources(

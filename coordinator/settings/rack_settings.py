@@ -25,10 +25,26 @@ class RackSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    client_ids: dict[str, RackName] = Field(default_factory=dict)
-    hosts: dict[str, RackName] = Field(default_factory=dict)
-    file: Path | None = None
-    fetch_from_followers: tuple[str, ...] = ()
+    client_ids: dict[str, RackName] = Field(
+        default_factory=dict,
+        description="racks by patterns of client ids, written as those of groups; the most specific one that fits"
+        " counts",
+    )
+    hosts: dict[str, RackName] = Field(
+        default_factory=dict,
+        description="racks by addresses or CIDRs of members' hosts; the longest prefix counts, and any fitting client"
+        " id comes before",
+    )
+    file: Path | None = Field(
+        default=None,
+        description="a file with an address or CIDR and its rack per line, or as a JSON object, relative to the"
+        " configuration file and read again when it changes; `hosts` come before it",
+    )
+    fetch_from_followers: tuple[str, ...] = Field(
+        default=(),
+        description="patterns of client ids whose members have a rack for fetching (KIP-392) that they do not send:"
+        " any replica in their rack is local to them",
+    )
 
     @field_validator("client_ids", "fetch_from_followers")
     @classmethod

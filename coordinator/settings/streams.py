@@ -74,41 +74,104 @@ class StreamsSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=False)
 
-    kind: Literal["consumer", "streams", "stateful"] = "consumer"
-    application_id: str | None = Field(default=None, min_length=1)
-    topology: Path | None = None
-    topology_attested: bool = False
-    task_stall_ms: int = Field(default=TASK_STALL_MS, gt=0)
-    standby_lag_max: int | None = Field(default=None, ge=0)
+    kind: Literal["consumer", "streams", "stateful"] = Field(
+        default="consumer",
+        description="`streams` for a Kafka Streams application, `stateful` for other members with state",
+    )
+    application_id: str | None = Field(
+        default=None, min_length=1, description="`application.id`, where it is not the group's name"
+    )
+    topology: Path | None = Field(
+        default=None,
+        description="the topology file, relative to the configuration file; without one, Bellwether learns from the"
+        " running application",
+    )
+    topology_attested: bool = Field(
+        default=False,
+        description="every version of the application that may join has this topology; missing internal topics are"
+        " made before any member has come",
+    )
+    task_stall_ms: int = Field(
+        default=TASK_STALL_MS,
+        gt=0,
+        description="a task with records to read that commits nothing for so long, and for three of the usual"
+        " intervals, raises an alert",
+    )
+    standby_lag_max: int | None = Field(
+        default=None, ge=0, description="a rebalance when a standby falls back further than so many records"
+    )
     processing_guarantee: Literal["at_least_once", "exactly_once_v2"] = Field(
-        default="at_least_once", alias="processing.guarantee"
+        default="at_least_once",
+        alias="processing.guarantee",
+        description="as the application has it; while it is not declared, no running application is taken over",
     )
     # Neither the guarantee nor the kind of stores is on the wire, but both decide what removing a leader costs. If they
     # are not declared, Bellwether only succeeds a leader that leaves.
-    stores: Literal["persistent", "in-memory"] | None = None
-    takeover_forced: bool = False
-    acceptable_recovery_lag: int = Field(default=DEFAULTS.acceptable_recovery_lag, alias="acceptable.recovery.lag")
-    max_warmup_replicas: int = Field(default=DEFAULTS.max_warmup_replicas, alias="max.warmup.replicas")
-    num_standby_replicas: int = Field(default=DEFAULTS.num_standby_replicas, alias="num.standby.replicas")
+    stores: Literal["persistent", "in-memory"] | None = Field(
+        default=None,
+        description="as the application has them; taking over needs `persistent` unless the topology file has no"
+        ' changelog; with `"processing.guarantee" = "at_least_once"` declared, too, a restarted process has its tasks'
+        " back at once (policy `streams-ha`)",
+    )
+    takeover_forced: bool = Field(
+        default=False, description="take over a running exactly-once application: its removed thread wipes its state"
+    )
+    acceptable_recovery_lag: int = Field(
+        default=DEFAULTS.acceptable_recovery_lag,
+        alias="acceptable.recovery.lag",
+        description="Kafka's: a task may move to a process that is at most so many records behind",
+    )
+    max_warmup_replicas: int = Field(
+        default=DEFAULTS.max_warmup_replicas, alias="max.warmup.replicas", description="Kafka's"
+    )
+    num_standby_replicas: int = Field(
+        default=DEFAULTS.num_standby_replicas,
+        alias="num.standby.replicas",
+        description="Kafka's; must be the application's own",
+    )
     probing_rebalance_interval_ms: int = Field(
-        default=DEFAULTS.probing_rebalance_interval_ms, alias="probing.rebalance.interval.ms"
+        default=DEFAULTS.probing_rebalance_interval_ms, alias="probing.rebalance.interval.ms", description="Kafka's"
     )
     rack_aware_assignment_strategy: str = Field(
-        default=DEFAULTS.rack_aware_assignment_strategy, alias="rack.aware.assignment.strategy"
+        default=DEFAULTS.rack_aware_assignment_strategy, alias="rack.aware.assignment.strategy", description="Kafka's"
     )
     rack_aware_assignment_tags: Annotated[tuple[str, ...], BeforeValidator(_tags)] = Field(
-        default=(), alias="rack.aware.assignment.tags"
+        default=(), alias="rack.aware.assignment.tags", description="Kafka's"
     )
-    rack_aware_traffic_cost: int | None = Field(default=None, alias="rack.aware.assignment.traffic_cost")
-    rack_aware_non_overlap_cost: int | None = Field(default=None, alias="rack.aware.assignment.non_overlap_cost")
+    rack_aware_traffic_cost: int | None = Field(
+        default=None, alias="rack.aware.assignment.traffic_cost", description="Kafka's"
+    )
+    rack_aware_non_overlap_cost: int | None = Field(
+        default=None, alias="rack.aware.assignment.non_overlap_cost", description="Kafka's"
+    )
 
-    replication_factor: int = Field(default=-1, ge=-1, le=32767, alias="replication.factor")
-    topic_configs: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict, alias="topic")
+    replication_factor: int = Field(
+        default=-1,
+        ge=-1,
+        le=32767,
+        alias="replication.factor",
+        description="Kafka's, for internal topics that Bellwether creates; -1: the brokers' default, below which it"
+        " never goes, nor below another topic of the application",
+    )
+    topic_configs: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(
+        default_factory=dict,
+        alias="topic",
+        description="`topic.<config>`, as the application has it: for every internal topic that Bellwether creates",
+    )
 
-    host_affinity_ms: int = 0
-    colocate: tuple[tuple[int, ...], ...] = ()
-    capacity_tag: str = ""
-    max_concurrent_moves: int = 0
+    host_affinity_ms: int = Field(
+        default=0,
+        description="`streams-ha`: how long a process that has gone is expected back, and then preferred for its tasks",
+    )
+    colocate: tuple[tuple[int, ...], ...] = Field(
+        default=(), description="`streams-ha`: groups of subtopologies whose tasks of one partition share a process"
+    )
+    capacity_tag: str = Field(
+        default="", description="`streams-ha`: the client tag that weighs a process; threads weigh where it is not set"
+    )
+    max_concurrent_moves: int = Field(
+        default=0, description="`streams-ha`: how many active tasks may be on their way at once; 0 for any number"
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -1,7 +1,7 @@
 """Writes bellwether.toml beside it, with every setting: `python deploy/config/generate.py`.
 
-A test compares, and loads the file with every line uncommented. Names and defaults come from the settings, what they
-are for from docs/settings.yml. A setting is commented out without a space behind the `#`; prose has one.
+A test compares, and loads the file with every line uncommented. Names, defaults and texts come from the settings. A
+setting is commented out without a space behind the `#`; prose has one.
 """
 
 import textwrap
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -23,7 +22,6 @@ from bellwether_kafka.coordinator.settings.streams import STREAMS_FIELDS
 
 HERE = Path(__file__).parent
 FILE = HERE / "bellwether.toml"
-WORDS = HERE.parents[1] / "docs" / "settings.yml"
 WIDTH = 120
 HEAD = """\
 # Every setting of Bellwether. Made by `python deploy/config/generate.py`.
@@ -73,33 +71,29 @@ class Section:
     title: str
     header: str
     model: type[BaseModel]
-    words: Mapping[str, str]
     fields: Iterable[str]
     given: Mapping[str, Any] = field(default_factory=dict)
 
 
 def sample() -> str:
     """The whole file."""
-    words = yaml.safe_load(WORDS.read_text(encoding="utf-8"))
+    words = {name: str(field.description) for name, field in Settings.model_fields.items()}
     top = [name for name in Settings.model_fields if name not in {"kafka", "groups", *TABLES}]
     parts = [
         HEAD,
-        _drawn(Section("", "", Settings, words["settings"], top)),
-        _prose(words["settings"]["kafka"]) + '[kafka]\n"bootstrap.servers" = "broker-1:9092"',
+        _drawn(Section("", "", Settings, top)),
+        _prose(words["kafka"]) + '[kafka]\n"bootstrap.servers" = "broker-1:9092"',
         _prose("`<name>.file` reads a value from a file; docs/guides/security.md has every way to log in")
         + '#"security.protocol" = "SASL_SSL"\n#"sasl.mechanism" = "SCRAM-SHA-512"\n#"sasl.username" = "bellwether"\n'
         '#"sasl.password.file" = "/run/secrets/kafka-password"\n#"ssl.ca.location" = "/etc/ssl/certs/ca.pem"\n',
-        *(
-            _drawn(Section(words["settings"][name], f"[{name}]", model, words[name], model.model_fields))
-            for name, model in TABLES.items()
-        ),
-        _prose(words["settings"]["groups"]) + '[[groups]]\nmatch = "*"\n',
-        *(_drawn(section) for section in _groups(words["groups"])),
+        *(_drawn(Section(words[name], f"[{name}]", model, model.model_fields)) for name, model in TABLES.items()),
+        _prose(words["groups"]) + '[[groups]]\nmatch = "*"\n',
+        *(_drawn(section) for section in _groups()),
     ]
     return "\n".join(parts)
 
 
-def _groups(words: Mapping[str, str]) -> Iterable[Section]:
+def _groups() -> Iterable[Section]:
     """An example of each kind, which together have every setting of a group."""
     pattern = {"match": "team-a-*", "exclude": ("*-test",), "mode": "observe"}
     consumers = {"name": "orders", "mode": "lead", "kind": "consumer"}
@@ -111,7 +105,7 @@ def _groups(words: Mapping[str, str]) -> Iterable[Section]:
         ("a group of plain consumers; times are milliseconds", consumers, common),
         ("a Kafka Streams application, which may have the settings of a group above as well", streams, own),
     ):
-        yield Section(title, "[[groups]]", GroupSettings, words, fields, given)
+        yield Section(title, "[[groups]]", GroupSettings, fields, given)
 
 
 def _drawn(section: Section) -> str:
@@ -122,7 +116,7 @@ def _drawn(section: Section) -> str:
         value, note = section.given.get(name), ""
         if name not in section.given:
             value, note = _shown(section.model, name, info)
-        lines += _prose(section.words[shown], note) + f"#{_key(WRITTEN_AS.get(name, shown))} = {toml(value)}\n"
+        lines += _prose(str(info.description), note) + f"#{_key(WRITTEN_AS.get(name, shown))} = {toml(value)}\n"
     return lines
 
 
