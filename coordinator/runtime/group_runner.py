@@ -17,9 +17,8 @@ from bellwether_kafka.coordinator.kafka.client import MetadataWatch
 from bellwether_kafka.coordinator.kafka.wire import Transport
 from bellwether_kafka.coordinator.observation import notify
 from bellwether_kafka.coordinator.planning import Planned, Planner, WatchedTopics
-from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver
-from bellwether_kafka.coordinator.runtime.membership_loop import hand_over
-from bellwether_kafka.coordinator.runtime.recollection import expected, find_offsets, is_listed, rebuild_memory
+from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver, hand_over
+from bellwether_kafka.coordinator.runtime.until_answered import expected, find_offsets, is_listed, rebuild_memory
 
 EXIT_BUG = 1
 COMPARE_AGAIN_S = 10.0

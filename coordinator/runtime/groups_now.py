@@ -1,12 +1,31 @@
-"""Input of the overview: each group's role, last refresh and last rebalance, at present."""
+"""What the page and probes show of the process now: each group's role, last refresh and last rebalance, and whether the
+process is ready."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from bellwether_kafka.coordinator.observation import Observation, Rebalances, known_cross_rack
-from bellwether_kafka.coordinator.web import OFTEN_MS, GroupNow, GroupStatus, LagTrends, LedRebalances
+from bellwether_kafka.coordinator import clocks
+from bellwether_kafka.coordinator.membership import MembershipView, NotLeading
+from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observation, Rebalances, known_cross_rack
+from bellwether_kafka.coordinator.runtime.service import Service
+from bellwether_kafka.coordinator.settings import GroupSettings
+from bellwether_kafka.coordinator.web import (
+    OFTEN_MS,
+    Emptying,
+    GroupNow,
+    GroupStatus,
+    LagTrends,
+    LedRebalances,
+    Present,
+    Row,
+    overview,
+    present,
+    role_status,
+)
 
+NAMED_MAX = 10  # groups in the answer to a probe
 BROKER, BELLWETHER, MEMBER, NOBODY, UNKNOWN = "its broker", "Bellwether", "a member", "nobody", "unknown"
 CONSUMERS = "its consumers"
 BROKER_TYPES = ("consumer", "streams")
@@ -94,3 +113,101 @@ def _assigned_by(seen: Observation) -> str:
     if seen.kind == "unknown":
         return UNKNOWN
     return CONSUMERS if seen.self_assigned else MEMBER if seen.members else NOBODY
+
+
+def statuses(named: Sequence[GroupSettings], service: Service) -> list[GroupStatus]:
+    """Returns the status of the configured groups, followed by those that patterns have found."""
+    names = {group.name for group in named}
+    by_pattern = [GroupSettings(name=group) for group in sorted(list(service.observed)) if group not in names]  # noqa: C414 - of another thread
+    return [_status(group, service) for group in (*named, *by_pattern)]
+
+
+def _status(group: GroupSettings, service: Service) -> GroupStatus:
+    """Returns one group as the page lists it."""
+    runner, observer = service.runners.get(group.name), service.watched(group.name)
+    seen = observer.last if observer is not None else None
+    if runner is not None:
+        member, role = runner.membership, runner.role
+        state, others = member.state.name.lower(), _others(member) if role.leading or observer is None else _shown(seen)
+        status = role_status(role, clocks.wall() - clocks.monotonic())
+        return GroupStatus(
+            group.name,
+            group.mode,
+            state,
+            role.leading,
+            status,
+            member.generation,
+            others,
+            _emptying(service, group.name),
+            service.applied_plan(group.name),
+        )
+    state = (
+        "not seen yet"
+        if seen is None
+        else seen.state.lower() or ("does not exist" if seen.kind == "missing" else "not known")
+    )
+    return GroupStatus(group.name, group.mode, state, False, None, -1, _shown(seen))
+
+
+def _others(member: MembershipView) -> int:
+    """Returns the number of members other than Bellwether."""
+    return max(0, len(member.members) - 1)
+
+
+def _shown(seen: Observation | None) -> int | None:
+    """Returns the number of members in the last answer; None if there is none."""
+    return len(seen.members) if seen is not None and seen.kind != "unknown" else None
+
+
+def _emptying(service: Service, group: str) -> tuple[Emptying, ...]:
+    return tuple(
+        Emptying(
+            order.where,
+            order.sentence,
+            absence.stage.value if absence is not None else "",
+            absence.since_ms if absence is not None else None,
+        )
+        for order, absence in service.emptying(group)
+    )
+
+
+def rows(groups: Sequence[GroupStatus], service: Service, rebalances: LedRebalances, trends: LagTrends) -> list[Row]:
+    """Returns the overview of these groups."""
+    now_ms = int(clocks.wall() * 1000)
+    return overview(group_now(status, service.watched(status.group), rebalances, trends, now_ms) for status in groups)
+
+
+def present_of(observer: GroupObserver | None, newest: Kept[Present]) -> Present | None:
+    """Returns what the page shows of an observed group; None if it is not observed or has not been refreshed yet."""
+    if observer is None or observer.last is None:
+        return None
+    seen, lines = observer.last, observer.rebalances.lines()
+    return newest.of((seen, lines), lambda: present(seen, lines))
+
+
+def not_ready(service: Service) -> str | None:
+    """Returns why the service is not ready, or None: it has not connected yet, is stuck, or serves none of its groups,
+    because brokers refuse them or it has given them up. One whose patterns match no group is ready."""
+    if not (service.connected or service.runners):
+        return ": ".join(filter(None, ("not connected yet", service.connecting.trouble)))
+    if stuck := service.loop_watch.stuck():
+        return stuck
+    out = kept_out(service)
+    return in_words(out) if out and len(out) == len(service.runners) and not service.observed else None
+
+
+def kept_out(service: Service) -> dict[str, str]:
+    """Returns, by group, why the service is out of it until an operator acts: it has given the group up, or the brokers
+    deny it."""
+    runners = list(service.runners.items())
+    given_up = {group: f"given up: {runner.fatal.message}" for group, runner in runners if runner.fatal is not None}
+    denied = {
+        group: f"denied: {runner.role.detail}" for group, runner in runners if runner.role.reason is NotLeading.DENIED
+    }
+    return dict(sorted({**denied, **given_up}.items()))
+
+
+def in_words(out: Mapping[str, str]) -> str:
+    shown = "; ".join(why if group in why else f"{group}: {why}" for group, why in [*out.items()][:NAMED_MAX])
+    more = len(out) - NAMED_MAX
+    return f"{shown}; and {more} groups more" if more > 0 else shown

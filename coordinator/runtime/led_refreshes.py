@@ -1,21 +1,63 @@
 """Observes groups that are configured to be led while no plan of this process is in force: after a restart, while a
 member leads, or during a take-over. So what is known of a group does not depend on whether this process has led a
-rebalance."""
+rebalance. And the sources that observers read from, which are opened for the first one: a process that only leads does
+not need them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator import planning
-from bellwether_kafka.coordinator.kafka import wire
-from bellwether_kafka.coordinator.observation import GroupObserver, LagRefreshes, Observation, OnObservation, notify
+from bellwether_kafka.coordinator.kafka import client, wire
+from bellwether_kafka.coordinator.observation import (
+    GroupObserver,
+    LagRefreshes,
+    Observation,
+    OnObservation,
+    SharedGroups,
+    SharedOffsets,
+    Sources,
+    notify,
+)
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
-from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
+from bellwether_kafka.coordinator.runtime.outside import Outside
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected
 from bellwether_kafka.coordinator.web import ITEMS_MAX
 
 LagsOf = Callable[[str], LagRefreshes]  # the remembered offsets of a group to lead
+
+
+class RefreshSources:
+    """The sources of one process. `properties` are librdkafka's."""
+
+    def __init__(self, transport: wire.Transport, properties: Mapping[str, str], outside: Outside) -> None:
+        self.shared = SharedGroups(transport)
+        self._transport = transport
+        self._properties = properties
+        self._outside = outside
+        self._opened: tuple[client.SharedReader, SharedOffsets] | None = None
+
+    @property
+    def reader(self) -> client.SharedReader:
+        return self._open()[0]
+
+    @property
+    def sources(self) -> Sources:
+        reader, offsets = self._open()
+        return Sources(self._transport, reader, offsets, self.shared)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            reader, offsets = self._opened
+            offsets.close()
+            reader.close()
+
+    def _open(self) -> tuple[client.SharedReader, SharedOffsets]:
+        if self._opened is None:
+            reader = self._outside.shared_cluster(self._properties)
+            self._opened = reader, self._outside.shared_offsets(reader, self._transport, self.shared)
+        return self._opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.control import ControlTopic, LocalOrders, Orde
 from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets
 from bellwether_kafka.coordinator.runtime.loop_watch import spare_collections
-from bellwether_kafka.coordinator.runtime.membership_loop import Loop, membership_loop
+from bellwether_kafka.coordinator.runtime.membership_driver import Loop, membership_loop
 from bellwether_kafka.coordinator.web import HttpServer, Web
 
 Properties = Mapping[str, str]

@@ -2,19 +2,19 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from bellwether_kafka.assignors.consumer import LOAD_AWARE, Policy
-from bellwether_kafka.assignors.shared import Rule, UnknownNameError
-from bellwether_kafka.coordinator import clocks
+from bellwether_kafka.assignors.shared import UnknownNameError
 from bellwether_kafka.coordinator.ghosts import ConversionWatch
-from bellwether_kafka.coordinator.membership import EXIT_CONFIG, MembershipView, NotLeading
-from bellwether_kafka.coordinator.observation import GroupObserver, Kept, Observation, Rhythms
+from bellwether_kafka.coordinator.membership import EXIT_CONFIG
+from bellwether_kafka.coordinator.observation import Kept, Rhythms
 from bellwether_kafka.coordinator.planning import ApplicationError, RackFileError, StreamsConfig, warm_up_soon
 from bellwether_kafka.coordinator.runtime.events_out import EventsOut, weight_reader
 from bellwether_kafka.coordinator.runtime.group_weights import GroupWeights
-from bellwether_kafka.coordinator.runtime.groups_now import group_now
+from bellwether_kafka.coordinator.runtime.groups_now import in_words, kept_out, not_ready, present_of, rows, statuses
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, in_background
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.outside import Outside
@@ -24,7 +24,7 @@ from bellwether_kafka.coordinator.runtime.role_reports import log_role
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection
 from bellwether_kafka.coordinator.runtime.service import Service, ServiceOutcome
 from bellwether_kafka.coordinator.serving import AssignorAddressError
-from bellwether_kafka.coordinator.settings import GroupSettings, Settings, applications_of, policies_of
+from bellwether_kafka.coordinator.settings import Settings, applications_of, policies_of
 from bellwether_kafka.coordinator.telemetry import (
     ControlMetrics,
     CostMetrics,
@@ -37,21 +37,14 @@ from bellwether_kafka.coordinator.telemetry import (
     log_decision,
 )
 from bellwether_kafka.coordinator.web import (
-    Emptying,
     GroupStatus,
     HttpAddressError,
     LagTrends,
     LagWatch,
     LedRebalances,
     Present,
-    Row,
     Web,
-    overview,
-    present,
-    role_status,
 )
-
-NAMED_MAX = 10  # groups in the answer to a probe
 
 
 async def serve(
@@ -85,24 +78,35 @@ async def serve(
         return ServiceOutcome(EXIT_CONFIG, tuple(filter(None, obstacles)))
     events = EventsOut.of(settings, metrics.registry)
 
-    def policy_of(group: str) -> Policy | None:
-        return observed_policy(service, group)
-
-    def rules_of(group: str) -> tuple[Rule, ...] | None:
-        return service.rules_of(group)
-
     costs = CostMetrics(metrics, settings.cost, weights)
+    service = Service(
+        settings.properties,
+        settings.memberships,
+        Policy(),
+        policies=policies,
+        applications=applications,
+        ghosts={group.name: group.ghost_options for group in settings.named if group.ghost_options is not None},
+        weights=weights,
+        control=settings.control,
+        selection=selection,
+        rhythms=rhythms,
+        lags_of=lags.lags_of,
+        watch_interval_ms=settings.metadata_interval_ms,
+        message_bytes_max=settings.message_bytes_max,
+        racks=racks,
+        outside=outside,
+    )
     brokers = PlansForBrokers(
         settings.assignor_address,
-        policy_of,
+        partial(observed_policy, service),
         metrics.registry,
         rebalances.on_decision,
         weights=lambda group: group_weights.of_observed(service.observed.get(group)),
-        rules_of=rules_of,
-        application_of=lambda group: observed_application(service, group),
+        rules_of=service.rules_of,
+        application_of=partial(observed_application, service),
         racks_configured=bool(racks),
     )
-    observers = Observers.of(
+    service.observers = Observers.of(
         metrics,
         PauseMetrics(metrics),
         Observers(on_decision=(log_decision,), on_role=(log_role,), beside=(warm_up_soon,)),
@@ -119,24 +123,12 @@ async def serve(
         ControlMetrics(metrics.registry),
         *brokers.observers,
     )
-    service = Service(
-        settings.properties,
-        settings.memberships,
-        Policy(),
-        policies=policies,
-        applications=applications,
-        ghosts={group.name: group.ghost_options for group in settings.named if group.ghost_options is not None},
-        observers=observers,
-        weights=weights,
-        control=settings.control,
-        served=brokers if settings.assignor_address else None,
-        selection=selection,
-        rhythms=rhythms,
-        lags_of=lags.lags_of,
-        watch_interval_ms=settings.metadata_interval_ms,
-        message_bytes_max=settings.message_bytes_max,
-        racks=racks,
-        outside=outside,
+    service.served = brokers if settings.assignor_address else None
+
+    reload = (
+        Reload(settings, file, lambda new_settings: service.observe(ConfiguredSelection(new_settings, weights)))
+        if file
+        else None
     )
 
     def groups() -> list[GroupStatus]:
@@ -154,14 +146,9 @@ async def serve(
         lambda group: present_of(service.watched(group), newest),
         lambda group: rows([status for status in groups() if group in ("", status.group)], service, rebalances, trends),
         lambda: service.loop_watch.stuck() or turning.stuck(),
-        lambda: _named(kept_out(service)),
+        lambda: in_words(kept_out(service)),
     )
     server = outside.page(web)
-    reload = (
-        Reload(settings, file, lambda new_settings: service.observe(ConfiguredSelection(new_settings, weights)))
-        if file
-        else None
-    )
     watching: asyncio.Task[None] | None = None
     try:
         if settings.http_address:
@@ -216,101 +203,3 @@ def _reloading(reload: Reload | None) -> Iterator[None]:
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
         task.cancel()
-
-
-def statuses(named: Sequence[GroupSettings], service: Service) -> list[GroupStatus]:
-    """Returns the status of the configured groups, followed by those that patterns have found."""
-    names = {group.name for group in named}
-    by_pattern = [GroupSettings(name=group) for group in sorted(list(service.observed)) if group not in names]  # noqa: C414 - of another thread
-    return [_status(group, service) for group in (*named, *by_pattern)]
-
-
-def _status(group: GroupSettings, service: Service) -> GroupStatus:
-    """Returns one group as the page lists it."""
-    runner, observer = service.runners.get(group.name), service.watched(group.name)
-    seen = observer.last if observer is not None else None
-    if runner is not None:
-        member, role = runner.membership, runner.role
-        state, others = member.state.name.lower(), _others(member) if role.leading or observer is None else _shown(seen)
-        status = role_status(role, clocks.wall() - clocks.monotonic())
-        return GroupStatus(
-            group.name,
-            group.mode,
-            state,
-            role.leading,
-            status,
-            member.generation,
-            others,
-            _emptying(service, group.name),
-            service.applied_plan(group.name),
-        )
-    state = (
-        "not seen yet"
-        if seen is None
-        else seen.state.lower() or ("does not exist" if seen.kind == "missing" else "not known")
-    )
-    return GroupStatus(group.name, group.mode, state, False, None, -1, _shown(seen))
-
-
-def _others(member: MembershipView) -> int:
-    """Returns the number of members other than Bellwether."""
-    return max(0, len(member.members) - 1)
-
-
-def _shown(seen: Observation | None) -> int | None:
-    """Returns the number of members in the last answer; None if there is none."""
-    return len(seen.members) if seen is not None and seen.kind != "unknown" else None
-
-
-def _emptying(service: Service, group: str) -> tuple[Emptying, ...]:
-    return tuple(
-        Emptying(
-            order.where,
-            order.sentence,
-            absence.stage.value if absence is not None else "",
-            absence.since_ms if absence is not None else None,
-        )
-        for order, absence in service.emptying(group)
-    )
-
-
-def rows(groups: Sequence[GroupStatus], service: Service, rebalances: LedRebalances, trends: LagTrends) -> list[Row]:
-    """Returns the overview of these groups."""
-    now_ms = int(clocks.wall() * 1000)
-    return overview(group_now(status, service.watched(status.group), rebalances, trends, now_ms) for status in groups)
-
-
-def present_of(observer: GroupObserver | None, newest: Kept[Present]) -> Present | None:
-    """Returns what the page shows of an observed group; None if it is not observed or has not been refreshed yet."""
-    if observer is None or observer.last is None:
-        return None
-    seen, lines = observer.last, observer.rebalances.lines()
-    return newest.of((seen, lines), lambda: present(seen, lines))
-
-
-def not_ready(service: Service) -> str | None:
-    """Returns why the service is not ready, or None: it has not connected yet, is stuck, or serves none of its groups,
-    because brokers refuse them or it has given them up. One whose patterns match no group is ready."""
-    if not (service.connected or service.runners):
-        return ": ".join(filter(None, ("not connected yet", service.connecting.trouble)))
-    if stuck := service.loop_watch.stuck():
-        return stuck
-    out = kept_out(service)
-    return _named(out) if out and len(out) == len(service.runners) and not service.observed else None
-
-
-def kept_out(service: Service) -> dict[str, str]:
-    """Returns, by group, why the service is out of it until an operator acts: it has given the group up, or the brokers
-    deny it."""
-    runners = list(service.runners.items())
-    given_up = {group: f"given up: {runner.fatal.message}" for group, runner in runners if runner.fatal is not None}
-    denied = {
-        group: f"denied: {runner.role.detail}" for group, runner in runners if runner.role.reason is NotLeading.DENIED
-    }
-    return dict(sorted({**denied, **given_up}.items()))
-
-
-def _named(out: Mapping[str, str]) -> str:
-    shown = "; ".join(why if group in why else f"{group}: {why}" for group, why in [*out.items()][:NAMED_MAX])
-    more = len(out) - NAMED_MAX
-    return f"{shown}; and {more} groups more" if more > 0 else shown

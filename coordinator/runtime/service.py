@@ -34,21 +34,19 @@ from bellwether_kafka.coordinator.observation import (
     as_if_led,
 )
 from bellwether_kafka.coordinator.planning import NO_RULES, RackRules
-from bellwether_kafka.coordinator.runtime.connecting import Connecting
 from bellwether_kafka.coordinator.runtime.group_watch import GroupWatches
 from bellwether_kafka.coordinator.runtime.lead_memory import LeadMemory
 from bellwether_kafka.coordinator.runtime.led_groups import LedGroups
-from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes
+from bellwether_kafka.coordinator.runtime.led_refreshes import LagsOf, LedRefreshes, RefreshSources
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch, in_background
 from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
 from bellwether_kafka.coordinator.runtime.observed_groups import ObservedGroups, lister
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.outside import Outside
 from bellwether_kafka.coordinator.runtime.readings import Brokers, watch_rack_file
-from bellwether_kafka.coordinator.runtime.refresh_sources import RefreshSources
 from bellwether_kafka.coordinator.runtime.role_reports import remind, warn_of_guard
 from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Selection
-from bellwether_kafka.coordinator.runtime.size_limit_watch import SizeLimitWatch
+from bellwether_kafka.coordinator.runtime.until_answered import Connecting, SizeLimitWatch
 
 SIZE_LIMIT_S = 3.0  # how long to wait for the brokers' group.max.size; the start waits for it once
 
@@ -65,7 +63,7 @@ class ServiceOutcome:
 
 class Service:
     """All groups of this process. `run` returns when every group has stopped. It raises no exception that a setting, a
-    broker or a member can cause."""
+    broker or a member can cause. `observers` and `served` may be set until it runs."""
 
     def __init__(
         self,
@@ -114,10 +112,10 @@ class Service:
         self.runners = self._led.runners
         self._group_watches = GroupWatches(self._led.watches, self.runners)
         self._ghosts = dict(ghosts or {})  # by group: which members may be removed
-        self._observers = observers or Observers()
+        self.observers = observers or Observers()
         self._weights = weights
         self._control = control
-        self._served = served
+        self.served = served
         self._rhythms = rhythms
         self._controller: Controller | None = None
         self._absences: AbsenceWatch | None = None
@@ -198,29 +196,29 @@ class Service:
         offsets = self._outside.offsets(reader, transport)
         sources = Sources(transport, reader, offsets)
         watching: list[asyncio.Task[Any]] = [in_background(watch.run)]
-        watching += [in_background(partial(run, offsets, transport, reader.admin)) for run in self._observers.beside]
+        watching += [in_background(partial(run, offsets, transport, reader.admin)) for run in self.observers.beside]
         sizes = SizeLimitWatch(partial(client.read_size_limit, reader.admin, SIZE_LIMIT_S), self._size_limit_read)
         release = transport.broker_version
         if self._takes_over:
             release, _ = await asyncio.gather(client.oldest_release(transport, reader), sizes.refresh())
             watching.append(in_background(sizes.run))
         own = Observers(on_note=[self._on_note], on_role=[self._on_role])
-        observers = Observers.of(self._observers, own)
+        observers = Observers.of(self.observers, own)
         brokers = Brokers(groups=SharedGroups(transport), commits=transport, offsets=offsets)
         for config in self._led.memberships(self._groups, release, sizes.limit):
             warn_of_guard(config)
             self._led.add(drivers(config), sources, watch, observers, brokers)
         before = {group_id: runner.before_removal for group_id, runner in self.runners.items()}
-        self._watches = ghost_watches(self._ghosts, transport, self.runners, self._observers, before)
+        self._watches = ghost_watches(self._ghosts, transport, self.runners, self.observers, before)
         watching += [in_background(ghost_watch.run) for ghost_watch in self._watches.values()]
         if self._control is not None and (self._control.topic or self.runners):
             self._controller = Controller(
                 self._outside.orders(self._properties, self._control.topic),
                 self._control,
                 self.runners,
-                on_control=self._observers.on_control,
+                on_control=self.observers.on_control,
                 on_stopped=self._members_stopped,
-                served=self._served,
+                served=self.served,
             )
             watching.append(in_background(self._controller.run))
             self._absences = AbsenceWatch(self._controller.absences, transport, served=partial(as_if_led, transport))
@@ -233,7 +231,7 @@ class Service:
         if self._racks.file is not None:
             watching.append(in_background(partial(watch_rack_file, self._racks.file)))
         self._observed = observed = self._observed_groups(refreshes, transport)
-        if self.runners and self._observers.on_led_seen:
+        if self.runners and self.observers.on_led_seen:
             self._led_refreshes = led_refreshes = self._led_groups(refreshes, transport)
             watching.append(in_background(led_refreshes.run))
         self.connected = True
@@ -298,9 +296,9 @@ class Service:
     def _observed_groups(self, refreshes: RefreshSources, transport: wire.Transport) -> ObservedGroups:
         def make(selected: Selected) -> GroupObserver:
             config = membership.proven(selected.config, transport.broker_version)
-            observers, seen = self._observers.on_observation, self._observers.on_seen
+            observers, seen = self.observers.on_observation, self.observers.on_seen
             by = selected.policy, selected.application
-            ended = self._observers.on_rebalance
+            ended = self.observers.on_rebalance
             return GroupObserver(
                 config,
                 refreshes.sources,
@@ -308,7 +306,7 @@ class Service:
                 observers,
                 on_seen=seen,
                 on_rebalance=ended,
-                on_unknown=self._observers.on_unknown,
+                on_unknown=self.observers.on_unknown,
                 weights=self._weights,
                 rhythms=self._rhythms,
                 racks=self._racks,
@@ -320,7 +318,7 @@ class Service:
             make,
             lister(transport, lambda: refreshes.reader),
             refreshes.shared,
-            self._observers.on_gone,
+            self.observers.on_gone,
         )
 
     def _led_groups(self, refreshes: RefreshSources, transport: wire.Transport) -> ObservedGroups:
@@ -329,7 +327,7 @@ class Service:
             transport=transport,
             plan_in_force=self.plan_in_force,
             solvers=self._led.solvers,
-            on_seen=self._observers.on_led_seen,
+            on_seen=self.observers.on_led_seen,
             weights=self._weights,
             lags_of=self._lags_of,
             racks=self._racks,

@@ -22,7 +22,7 @@ from bellwether_kafka.coordinator.kafka.wire import (
 from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Failure, MembershipConfig
 from bellwether_kafka.coordinator.observation import GroupObserver, Kept, LagRefreshes, Observation, Sources, Unknown
 from bellwether_kafka.coordinator.planning import load_application
-from bellwether_kafka.coordinator.runtime.process import present_of
+from bellwether_kafka.coordinator.runtime.groups_now import present_of
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.kit.applications import App, TopologySource
 from tests.kit.observed import Shared, SharedApplication, observed_member, of_fleet, refresh, refreshed

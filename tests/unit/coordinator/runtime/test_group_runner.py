@@ -25,7 +25,7 @@ from bellwether_kafka.coordinator.membership import (
     RebuildMemory,
 )
 from bellwether_kafka.coordinator.planning import CauseKind
-from bellwether_kafka.coordinator.runtime import group_runner, recollection
+from bellwether_kafka.coordinator.runtime import group_runner, until_answered
 from bellwether_kafka.coordinator.telemetry import log_decision
 from bellwether_kafka.coordinator.telemetry.event_records import decision_record
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
@@ -192,7 +192,7 @@ AT_REST = DescribeAnswer(
 async def test_a_leader_that_returns_asks_again_for_what_members_hold_after_an_error(
     trouble: DescribeAnswer | Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recollection, "AGAIN_S", 0.01)
+    monkeypatch.setattr(until_answered, "REBUILD_AGAIN_S", 0.01)
     group, brokers = Resting(), DescribingBrokers(trouble, trouble, AT_REST)
     await group.begin()
     group.planner.forget()
@@ -205,7 +205,7 @@ async def test_a_leader_that_returns_asks_again_for_what_members_hold_after_an_e
 
 
 async def test_nothing_is_rebuilt_for_a_generation_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recollection, "AGAIN_S", 0.01)
+    monkeypatch.setattr(until_answered, "REBUILD_AGAIN_S", 0.01)
     group, brokers = Resting(), DescribingBrokers(DescribeAnswer(0, 14))
     await group.begin()
     group.runner._transport = brokers

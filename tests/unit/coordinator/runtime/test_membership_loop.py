@@ -10,8 +10,7 @@ import pytest
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.membership import Code, State
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
-from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver
-from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
+from bellwether_kafka.coordinator.runtime.membership_driver import DriverStep, MembershipDriver, membership_loop
 from tests.unit.coordinator.runtime.alone import BrokersOfOne, remembering
 
 THREAD = "bellwether-membership"

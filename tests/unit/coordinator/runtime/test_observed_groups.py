@@ -13,8 +13,8 @@ from bellwether_kafka.coordinator.kafka.client import ClusterReader, ClusterUnre
 from bellwether_kafka.coordinator.kafka.wire import GroupList, ListedGroup, Transport, TransportError
 from bellwether_kafka.coordinator.membership import Failure, Node
 from bellwether_kafka.coordinator.observation import SharedGroups
+from bellwether_kafka.coordinator.runtime.groups_now import statuses
 from bellwether_kafka.coordinator.runtime.observed_groups import FoundGroups, ObservedGroups, lister
-from bellwether_kafka.coordinator.runtime.process import statuses
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, Selected
 from bellwether_kafka.coordinator.settings import GroupSettings, load
 

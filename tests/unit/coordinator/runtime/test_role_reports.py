@@ -12,12 +12,11 @@ from structlog.testing import capture_logs
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.kafka.wire import AnyCommitted, TransportError
 from bellwether_kafka.coordinator.membership import Failure, NotLeading, Role
-from bellwether_kafka.coordinator.runtime import Service, recollection
+from bellwether_kafka.coordinator.runtime import Service, until_answered
 from bellwether_kafka.coordinator.runtime.group_runner import GroupRunner
+from bellwether_kafka.coordinator.runtime.groups_now import kept_out, not_ready
 from bellwether_kafka.coordinator.runtime.loop_watch import LoopWatch
-from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver
-from bellwether_kafka.coordinator.runtime.membership_loop import membership_loop
-from bellwether_kafka.coordinator.runtime.process import kept_out, not_ready
+from bellwether_kafka.coordinator.runtime.membership_driver import MembershipDriver, membership_loop
 from bellwether_kafka.coordinator.runtime.role_reports import QUIET, log_role, remind
 from tests.unit.coordinator.runtime.alone import BrokersOfOne, remembering
 
@@ -122,7 +121,7 @@ async def test_a_change_is_reported_once_and_the_end_in_the_words_of_the_log() -
 async def test_the_offsets_of_a_group_that_seems_unknown_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, offsets: list[AnyCommitted | TransportError], reasons: list[NotLeading]
 ) -> None:
-    monkeypatch.setattr(recollection, "ASK_AGAIN_S", 0.01)
+    monkeypatch.setattr(until_answered, "OFFSETS_AGAIN_S", 0.01)
     reported: list[Role] = []
     brokers = Restarted(*offsets)
     with capture_logs():

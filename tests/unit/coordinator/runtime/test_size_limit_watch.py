@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bellwether_kafka.coordinator.membership import SizeLimit
-from bellwether_kafka.coordinator.runtime.size_limit_watch import SizeLimitWatch
+from bellwether_kafka.coordinator.runtime.until_answered import SizeLimitWatch
 
 AGAIN_S = 5.0
 AGAIN_S_MAX = 300.0

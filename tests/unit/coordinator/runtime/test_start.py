@@ -10,8 +10,8 @@ import pytest
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.coordinator.kafka.wire import UnreachableError
 from bellwether_kafka.coordinator.membership import Failure, MembershipConfig
-from bellwether_kafka.coordinator.runtime import Outside, Service, ServiceOutcome, connecting
-from bellwether_kafka.coordinator.runtime.process import not_ready
+from bellwether_kafka.coordinator.runtime import Outside, Service, ServiceOutcome, until_answered
+from bellwether_kafka.coordinator.runtime.groups_now import not_ready
 
 WHY = {
     Failure.DISCONNECTED: "No broker can be reached at bootstrap.servers (kafka:9092).",
@@ -53,8 +53,8 @@ class Connecting(Service):
 
 
 def service_on(missing: Missing, monkeypatch: pytest.MonkeyPatch) -> Service:
-    monkeypatch.setattr(connecting, "AGAIN_S", 0.001)
-    monkeypatch.setattr(connecting, "AGAIN_S_MAX", 0.01)
+    monkeypatch.setattr(until_answered, "CONNECT_AGAIN_S", 0.001)
+    monkeypatch.setattr(until_answered, "CONNECT_AGAIN_S_MAX", 0.01)
 
     def new_transport(_: Mapping[str, str]) -> Any:
         return missing
