@@ -44,7 +44,10 @@ class GroupRebalances:
             self.want_what_is_wanted()
 
     def wanted(self, event: events.RebalanceWanted) -> None:
-        self.want(event.reason, event.subject)
+        if self.core.state is State.STABLE:
+            self.want(event.reason, event.subject)
+        else:
+            self._want_later(event.subject, event.reason)
 
     def want_what_is_wanted(self) -> None:
         core, wanted = self.core, self.core.leadership.wanted
@@ -67,10 +70,9 @@ class GroupRebalances:
             wait_s = self.reactions.due(subject) - self.core.now
             self.core.alert(f"{reason}: this comes again and again, so the next rebalance for it is in {wait_s:.0f} s")
 
-    def want_later(self, event: events.RebalanceWanted | events.RebalanceOrdered) -> None:
+    def _want_later(self, subject: str, reason: str) -> None:
         """Keeps the wish until the plan on its way has been delivered."""
-        subject = event.subject if isinstance(event, events.RebalanceWanted) else ORDERED
-        self.core.leadership.wanted[subject] = event.reason
+        self.core.leadership.wanted[subject] = reason
 
     def begin(self) -> None:
         wanted = self.core.leadership.wanted
@@ -78,7 +80,9 @@ class GroupRebalances:
         self.recovery.rejoin("; ".join(dict.fromkeys(wanted.values())))
 
     def ordered(self, event: events.RebalanceOrdered) -> None:
-        if not self.core.alone:
+        if self.core.state is not State.STABLE:
+            self._want_later(ORDERED, event.reason)
+        elif not self.core.alone:
             self.reactions.began(self.core.now)
             self.recovery.rejoin(event.reason)
 

@@ -1,7 +1,7 @@
 """The membership of one classic consumer group as a state machine without I/O: events in, commands out.
 
-`transitions` declares the states and edges, and the parts listed in `core` do the work. This module passes each event
-to its part.
+`transitions` declares the states, which events each of them handles, and where these lead; the parts listed in `core`
+do the work. This module passes each event to its part.
 
 In case of an inconsistency Bellwether leaves the group: LeaveGroup hands the group to a member within milliseconds,
 whereas a silent leader stalls it (docs/internals/broker-behaviour.md#leavegroup). The lead returns only by the rules of
@@ -26,23 +26,36 @@ from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import Role
 from bellwether_kafka.coordinator.membership.takeover_policy import SearchTurns
 from bellwether_kafka.coordinator.membership.transitions import (
+    IN_ANY_STATE,
     INTERNAL_ERROR,
+    MEMBERSHIP,
     OnEdge,
     State,
+    Trigger,
     UndeclaredEdgeError,
     ignore_edge,
 )
 
-Handlers = dict[State, Callable[[Any], None]]
-
-
-def anywhere(handler: Callable[[Any], None]) -> Handlers:
-    return dict.fromkeys(State, handler)
+Handler = Callable[[Any], None]
+# Requests of Bellwether's own member. Only a take-over needs answers to those for other members and pending ids.
+OWN = frozenset({Kind.FIND, Kind.DESCRIBE, Kind.JOIN, Kind.SYNC, Kind.HEARTBEAT, Kind.LEAVE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipView:
-    """A copy of the properties of `GroupMembership` with these names, after one event; for other threads."""
+    """What a `GroupMembership` shows after one event; for other threads.
+
+    `protocol` is the one that the broker chose for Bellwether's generation. `members` are those of the last generation
+    that Bellwether led, and `alone` is True if Bellwether was the only one. `hands_over`: another rebalance will hand
+    out what members give up by the present plan; False once the first such rebalance has been waited for, because the
+    member that is to give up may never do so. `has_active_role` is False while another instance with Bellwether's
+    instance id is to lead. `in_front` is Bellwether's id while it is in a rebalance and would lead if the leader left
+    now, "" otherwise. `role`: whether Bellwether leads. `handed_back` is the reason of the last hand-back, "" for none.
+    `has_members`: other members are in the group, as far as answers have shown, or its broker assigns: it does so from
+    the first such member on, and a description for classic members does not show them. `watches_memberless`: the group
+    exists without any member, Bellwether included. `unclear_since`: since when requests have failed with errors without
+    a known meaning; None while they do not.
+    """
 
     state: State
     member_id: str
@@ -82,56 +95,51 @@ class GroupMembership:
         self._approach = Approach(core, joining, self._leaving, self._leading)
         self._adoption = Adoption(core, joining, self._leaving, self._recovery, self._approach)
         self._role = CurrentRole(core, self._leaving)
-        self._by_event = self._event_handlers()
-        self._by_answer = self._answer_handlers()
-        self._by_timer = self._timer_handlers()
+        self._handlers = self._handlers_by_event()
+        self._timers = self._handlers_by_timer()
 
-    def _event_handlers(self) -> dict[type[events.Event], Handlers]:
-        """Returns the handlers by event and state. An event without a handler in the present state is ignored."""
-        adoption, leading, rebalances = self._adoption, self._leading, self._rebalances
-        later: Handlers = dict.fromkeys((State.DECIDING, State.SYNCING), rebalances.want_later)
+    def _handlers_by_event(self) -> dict[Trigger | tuple[State, Trigger], Handler]:
+        """Returns what handles each event; one with its state is only for that state."""
+        adoption, leading, rebalances, recovery = self._adoption, self._leading, self._rebalances, self._recovery
         return {
-            events.StopRequested: anywhere(self._stop),
-            events.OrdersInForce: anywhere(self._orders_in_force),
-            events.ActiveRoleChanged: anywhere(self._active_role_changed),
-            events.OffsetsFound: anywhere(self._offsets_found),
-            events.DeathsProven: {State.WATCHING: adoption.deaths_proven},
-            events.OffsetsRead: {State.WATCHING: self._adoption.offsets_read},
-            events.LeadRemembered: anywhere(self._lead_remembered),
-            events.RebalanceWanted: {**later, State.STABLE: rebalances.wanted},
-            events.RebalanceOrdered: {**later, State.STABLE: rebalances.ordered},
-            events.StepAsideWanted: {State.STABLE: leading.step_aside},
-            events.WorkSuspected: {State.STABLE: leading.work_suspected},
-            events.HandBackRemembered: anywhere(self._hand_back_remembered),
-            events.SizeLimitRead: anywhere(self._size_limit_read),
-            events.DecisionReady: {State.DECIDING: leading.decision_ready},
-            events.DecisionFailed: {State.DECIDING: leading.decision_failed},
-            events.ComparisonReady: {State.WATCHING: adoption.dry_run_done, State.STABLE: leading.compared},
-            events.ComparisonFailed: {State.WATCHING: adoption.dry_run_done},
+            events.StopRequested: self._stop,
+            events.OrdersInForce: self._orders_in_force,
+            events.ActiveRoleChanged: self._active_role_changed,
+            events.OffsetsFound: self._offsets_found,
+            events.LeadRemembered: self._lead_remembered,
+            events.HandBackRemembered: self._hand_back_remembered,
+            events.SizeLimitRead: self._size_limit_read,
+            events.DeathsProven: adoption.deaths_proven,
+            events.OffsetsRead: adoption.offsets_read,
+            events.RebalanceWanted: rebalances.wanted,
+            events.RebalanceOrdered: rebalances.ordered,
+            events.StepAsideWanted: leading.step_aside,
+            events.WorkSuspected: leading.work_suspected,
+            events.DecisionReady: leading.decision_ready,
+            events.DecisionFailed: leading.decision_failed,
+            events.ComparisonFailed: adoption.dry_run_done,
+            (State.WATCHING, events.ComparisonReady): adoption.dry_run_done,
+            (State.STABLE, events.ComparisonReady): leading.compared,
+            events.CoordinatorAnswer: recovery.coordinator_found,
+            (State.WATCHING, events.DescribeAnswer): adoption.described,
+            (State.COALESCING, events.DescribeAnswer): self._next_rebalance.counted,
+            events.JoinAnswer: leading.joined,
+            events.SyncAnswer: leading.synced,
+            events.HeartbeatAnswer: self._next_rebalance.heartbeat_answered,
+            events.LeaveAnswer: recovery.left,
         }
 
-    def _answer_handlers(self) -> dict[Kind, Handlers]:
-        """Returns the handlers by request and state. In APPROACHING, answers go to the take-over. In other states,
-        answers to requests for other members and pending ids (BLOCKER, OPEN, GIVE_BACK, EVICT) are ignored."""
+    def _handlers_by_timer(self) -> dict[Timer, Callable[[], None]]:
+        leading, rebalances, recovery = self._leading, self._rebalances, self._recovery
         return {
-            Kind.FIND: anywhere(self._recovery.coordinator_found),
-            Kind.DESCRIBE: {State.WATCHING: self._adoption.described, State.COALESCING: self._next_rebalance.counted},
-            Kind.JOIN: {State.JOINING: self._leading.joined},
-            Kind.SYNC: {State.SYNCING: self._leading.synced},
-            Kind.HEARTBEAT: anywhere(self._next_rebalance.heartbeat_answered),
-            Kind.LEAVE: {State.LEAVING: self._recovery.left},
-        }
-
-    def _timer_handlers(self) -> dict[Timer, Callable[[], None]]:
-        return {
-            Timer.WATCH: self._recovery.proceed,
-            Timer.RETRY: self._recovery.retry,
+            Timer.WATCH: recovery.proceed,
+            Timer.RETRY: recovery.retry,
             Timer.HEARTBEAT: self._core.heartbeat,
-            Timer.DECISION: self._leading.decision_overdue,
+            Timer.DECISION: leading.decision_overdue,
             Timer.COALESCE: self._next_rebalance.refresh,
-            Timer.LINGER: self._leading.lingered,
-            Timer.FOLLOWUP: self._rebalances.begin_followup,
-            Timer.REBALANCE: self._rebalances.begin,
+            Timer.LINGER: leading.lingered,
+            Timer.FOLLOWUP: rebalances.begin_followup,
+            Timer.REBALANCE: rebalances.begin,
             Timer.LEAVE: self._leaving.timed_out,
             Timer.TAKEOVER: self._approach.wake,
         }
@@ -139,93 +147,25 @@ class GroupMembership:
     # ---- for callers -----------------------------------------------------------------------------------------------
 
     @property
-    def state(self) -> State:
-        return self._core.state
-
-    @property
-    def member_id(self) -> str:
-        return self._core.requests.member_id
-
-    @property
-    def generation(self) -> int:
-        return self._core.requests.generation
-
-    @property
-    def protocol(self) -> str:
-        """The protocol that the broker chose for Bellwether's generation."""
-        return self._core.requests.protocol
-
-    @property
-    def members(self) -> tuple[events.JoinedMember, ...]:
-        """The members of the last generation that Bellwether led."""
-        return self._core.leadership.members
-
-    @property
-    def hands_over(self) -> bool:
-        """True if another rebalance will hand out what members give up by the present plan. False once the first such
-        rebalance has been waited for, because the member that is to give up may never do so."""
-        return self._core.leadership.pending and not self._core.leadership.followups
-
-    @property
-    def has_active_role(self) -> bool:
-        """False while another instance with Bellwether's instance id is to lead."""
-        return self._core.permission.active
-
-    @property
-    def in_front(self) -> str:
-        """Bellwether's id while it is in a rebalance and would lead if the leader left now; "" otherwise."""
-        return self._approach.in_front
-
-    @property
-    def role(self) -> Role:
-        """Whether Bellwether leads, as of the last event."""
-        return self._role.role
-
-    @property
-    def handed_back(self) -> str:
-        """The reason of the last hand-back, "" for none."""
-        return self._core.hand_backs.reason
-
-    @property
-    def alone(self) -> bool:
-        """True if Bellwether was the only member of the last generation that it led."""
-        return self._core.alone
-
-    @property
-    def has_members(self) -> bool:
-        """True if other members are in the group, as far as answers have shown, or if its broker assigns: it does so
-        from the first such member on, and a description for classic members does not show them."""
-        return self._core.sighting.others or self._core.sighting.by_broker is not None
-
-    @property
-    def watches_memberless(self) -> bool:
-        """True if the group exists without any member, Bellwether included."""
-        sighting = self._core.sighting
-        return self.state is State.WATCHING and sighting.state == events.GroupState.EMPTY and not sighting.others
-
-    @property
-    def unclear_since(self) -> float | None:
-        """Since when requests have failed with errors without a known meaning; None while they do not."""
-        return self._core.unclear_since if self._core.refusal is None else None
-
-    @property
     def view(self) -> MembershipView:
-        """A copy of all these properties, as of the last event."""
+        """What is to be seen of the membership, as of the last event."""
+        core, sighting, leadership = self._core, self._core.sighting, self._core.leadership
+        empty = sighting.state == events.GroupState.EMPTY and not sighting.others
         return MembershipView(
-            state=self.state,
-            member_id=self.member_id,
-            generation=self.generation,
-            protocol=self.protocol,
-            members=self.members,
-            hands_over=self.hands_over,
-            has_active_role=self.has_active_role,
-            in_front=self.in_front,
-            role=self.role,
-            handed_back=self.handed_back,
-            alone=self.alone,
-            has_members=self.has_members,
-            watches_memberless=self.watches_memberless,
-            unclear_since=self.unclear_since,
+            state=core.state,
+            member_id=core.requests.member_id,
+            generation=core.requests.generation,
+            protocol=core.requests.protocol,
+            members=leadership.members,
+            hands_over=leadership.pending and not leadership.followups,
+            has_active_role=core.permission.active,
+            in_front=self._approach.in_front,
+            role=self._role.role,
+            handed_back=core.hand_backs.reason,
+            alone=core.alone,
+            has_members=sighting.others or sighting.by_broker is not None,
+            watches_memberless=core.state is State.WATCHING and empty,
+            unclear_since=core.unclear_since if core.refusal is None else None,
         )
 
     def final_leave(self, reason: str) -> Leave | None:
@@ -240,7 +180,7 @@ class GroupMembership:
 
     def handle(self, event: events.Event, now: float) -> tuple[Command, ...]:
         self._core.now = now
-        if self.state is not State.STOPPED:
+        if self._core.state is not State.STOPPED:
             try:
                 self._dispatch(event)
             except UndeclaredEdgeError as error:
@@ -260,30 +200,31 @@ class GroupMembership:
         self._core.position.trigger = type(event)
         if isinstance(event, events.Wake):
             self._wake()
-        elif isinstance(event, events.Answer):
-            self._answered(event)
-        elif isinstance(event, events.RequestFailed):
-            self._request_failed(event)
-        elif self.state in self._by_event[type(event)]:
-            self._by_event[type(event)][self.state](event)
-
-    def _answered(self, event: events.Answer) -> None:
-        kind = self._core.requests.arrived(event.request_id)
-        if kind is None:
-            return
-        if self.state is State.APPROACHING:
-            self._approach.answered(kind, event)
-        elif self.state in self._by_answer.get(kind, {}):
-            self._by_answer[kind][self.state](event)
-
-    def _request_failed(self, event: events.RequestFailed) -> None:
-        kind = self._core.requests.arrived(event.request_id)
-        if kind is None:
-            return
-        if self.state is State.APPROACHING:
-            self._approach.request_failed(event)
+        elif isinstance(event, (events.Answer, events.RequestFailed)):
+            kind = self._core.requests.arrived(event.request_id)
+            if kind is not None:
+                self._answered(kind, event)
+        elif type(event) in IN_ANY_STATE:
+            self._handlers[type(event)](event)
         else:
-            self._recovery.request_failed(kind, event)
+            self._handled(event)
+
+    def _answered(self, kind: Kind, event: events.Answer | events.RequestFailed) -> None:
+        match event:
+            case events.RequestFailed() if self._core.state is State.APPROACHING:
+                self._approach.request_failed(event)
+            case events.RequestFailed():
+                self._recovery.request_failed(kind, event)
+            case _ if self._core.state is State.APPROACHING:
+                self._approach.answered(kind, event)
+            case _ if kind in OWN:
+                self._handled(event)
+
+    def _handled(self, event: events.Event) -> None:
+        """Passes the event on if the table has it in the present state."""
+        state, trigger = self._core.state, type(event)
+        if trigger in MEMBERSHIP[state]:
+            (self._handlers.get((state, trigger)) or self._handlers[trigger])(event)
 
     def _wake(self) -> None:
         core = self._core
@@ -291,18 +232,18 @@ class GroupMembership:
             # In STABLE a heartbeat shows whether the membership still exists: a coordinator node that was away for
             # longer than Bellwether's session gives all members a new session when it returns, and a JoinGroup would
             # rebalance them.
-            if core.session_expired and self.state in (State.DECIDING, State.COALESCING):
+            if core.session_expired and self._core.state in (State.DECIDING, State.COALESCING):
                 core.position.trigger = events.Wake
                 self._recovery.rejoin("woke up after the session had expired")
             else:
                 core.position.trigger = timer
-                self._by_timer[timer]()
+                self._timers[timer]()
 
     def _broken(self, reason: str) -> None:
         """Gives up the group after an undeclared edge, which is a bug in Bellwether."""
         self._core.position.trigger = UndeclaredEdgeError
         self._core.alert(INTERNAL_ERROR + reason)
-        if self.state is State.APPROACHING:
+        if self._core.state is State.APPROACHING:
             self._approach.give_up(reason)
         else:
             self._leaving.give_up(reason)
@@ -310,7 +251,7 @@ class GroupMembership:
     # ---- operators and other instances ------------------------------------------------------------------------------
 
     def _stop(self, _: events.StopRequested) -> None:
-        if self.state is State.APPROACHING:
+        if self._core.state is State.APPROACHING:
             self._approach.stop()
         else:
             self._leaving.stop()
@@ -329,9 +270,9 @@ class GroupMembership:
         """Leaves the group if Bellwether joined before it had read of the hand-back."""
         core = self._core
         core.hand_backs.remembered(core.now, event.ago_s, event.reason, waits=event.waits)
-        if not core.hand_backs.waits or self.state is State.LEAVING:
+        if not core.hand_backs.waits or self._core.state is State.LEAVING:
             return
-        if self.state is State.APPROACHING:
+        if self._core.state is State.APPROACHING:
             self._approach.give_up(core.hand_backs.obstacle.sentence)
         else:
             self._leaving.keep_out(core.hand_backs.obstacle.sentence)
@@ -343,14 +284,14 @@ class GroupMembership:
         self._released(before.release, event.release)
         if event.leave != before.leave:
             self._keep_out(event.leave)
-        if self.state is State.STABLE:
+        if self._core.state is State.STABLE:
             self._rebalances.want_what_is_wanted()
 
     def _released(self, before: str, order: str) -> None:
         core = self._core
         if before and not order:
             core.sighting.awaited = not core.config.subscribes
-            if self.state is State.WATCHING:
+            if self._core.state is State.WATCHING:
                 self._recovery.proceed()
         elif order and not before and core.alone and not core.sighting.others:
             self._leaving.release(order)
@@ -361,13 +302,13 @@ class GroupMembership:
             self._core.takeovers.asked_for()
             self._core.policy.asked_for()
             self._core.hand_backs.over()
-            if self.state is State.WATCHING:
+            if self._core.state is State.WATCHING:
                 self._recovery.proceed()
-        elif self.state is State.APPROACHING:
+        elif self._core.state is State.APPROACHING:
             self._approach.give_up(reason)
         else:
             self._leaving.keep_out(reason)
 
     def _active_role_changed(self, event: events.ActiveRoleChanged) -> None:
-        if self._core.permission.changed(active=event.active) and self.state is State.WATCHING:
+        if self._core.permission.changed(active=event.active) and self._core.state is State.WATCHING:
             self._recovery.proceed()

@@ -1,8 +1,8 @@
 """The states of a membership, the steps of a take-over, and every edge between them.
 
-The machines follow these tables: `Position.go` is the only statement that changes a state, and it takes only edges that
-are declared here. docs/internals/states.md is generated from them. An event that is not listed under a state does not
-change it.
+The machines follow these tables: an event is handled only in the states that list it, or in any state if it is one of
+IN_ANY_STATE, and `Position.go`, the only statement that changes a state, takes only edges that are declared here. {} is
+for an event that is handled and leads nowhere. docs/internals/states.md is generated from the tables.
 
 An edge that is not declared is a bug in this program. `GroupMembership` never raises for it: it leaves the group with
 an alert, so that a member leads.
@@ -115,6 +115,17 @@ FATAL_OR_FENCED = "the error is fatal, or its instance id has been taken: there 
 THROWN_OUT = {State.WATCHING: "another instance of Bellwether has its instance id", State.STOPPED: FATAL_OR_FENCED}
 EXPELLED = {State.WATCHING: "no longer a member", State.STOPPED: FATAL_OR_FENCED}
 
+IN_ANY_STATE: frozenset[Trigger] = frozenset(
+    {
+        events.StopRequested,
+        events.OrdersInForce,
+        events.ActiveRoleChanged,
+        events.OffsetsFound,
+        events.LeadRemembered,
+        events.HandBackRemembered,
+        events.SizeLimitRead,
+    }
+)
 MEMBERSHIP: Transitions[State] = {
     State.WATCHING: {
         events.CoordinatorAnswer: {State.STOPPED: NOTHING_TO_LEAVE},
@@ -124,6 +135,8 @@ MEMBERSHIP: Transitions[State] = {
             State.WATCHING: "the broker answers that Bellwether is not a member, or is fenced",
             State.STOPPED: "Bellwether can never lead this group",
         },
+        events.OffsetsRead: {},
+        events.ComparisonFailed: {},
         events.ComparisonReady: {State.APPROACHING: "the dry run of a plan for a group that a member leads has ended"},
         events.DeathsProven: {State.APPROACHING: "dead members are about to be removed, perhaps the leader"},
         events.StopRequested: {State.STOPPED: STOP_EARLY},
@@ -173,6 +186,8 @@ MEMBERSHIP: Transitions[State] = {
             State.LEAVING: "the plan comes after the session has expired, while Bellwether is shutting down",
         },
         events.DecisionFailed: {State.LEAVING: "no plan may be sent"},
+        events.RebalanceWanted: {},
+        events.RebalanceOrdered: {},
         Timer.DECISION: {State.LEAVING: "no plan before the deadline"},
         Timer.LEAVE: {State.LEAVING: STOP_LATE},
         events.Wake: {State.JOINING: SESSION_OVER, State.LEAVING: "the session has expired during the shutdown"},
@@ -189,6 +204,8 @@ MEMBERSHIP: Transitions[State] = {
         events.StopRequested: {State.LEAVING: STOP},
     },
     State.SYNCING: {
+        events.RebalanceWanted: {},
+        events.RebalanceOrdered: {},
         events.SyncAnswer: {
             State.STABLE: "the broker has the plan",
             State.JOINING: "the generation is outdated, or it is unknown whether the broker has the plan",
@@ -232,6 +249,7 @@ MEMBERSHIP: Transitions[State] = {
         events.RebalanceOrdered: {State.JOINING: "an operator has ordered a rebalance"},
         events.OrdersInForce: {State.JOINING: "a pause has ended, and a rebalance is wanted", State.LEAVING: ORDER},
         events.HandBackRemembered: {State.LEAVING: HANDED_BACK},
+        events.WorkSuspected: {},
         events.StepAsideWanted: {State.LEAVING: "a member should lead"},
         events.StopRequested: {State.LEAVING: STOP, State.STOPPED: STOP_SILENTLY},
     },

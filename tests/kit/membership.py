@@ -185,7 +185,7 @@ class Play:
 
     @property
     def state(self) -> State:
-        return self.machine.state
+        return self.machine.view.state
 
     def sent(self, kind: type[C]) -> C:
         """The one command of this kind in the last answer."""

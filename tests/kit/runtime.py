@@ -188,7 +188,7 @@ class Resting:
     async def begin(self) -> None:
         play = Play().joining().joined(*MEMBERS, protocol="range").planned().synced()
         self.runner.membership = play.machine.view
-        await self.rebalance(play.machine.generation)
+        await self.rebalance(play.machine.view.generation)
 
     async def rebalance(self, generation: int, wanted: str = "") -> Any:
         await self.planner.plan(Decide(generation, "range", MEMBERS, ME, time.monotonic() + 5, wanted=wanted))

@@ -70,7 +70,7 @@ class Membership(RuleBasedStateMachine):
             if deadline is None or deadline > self.now:
                 return
             self._send(membership.Wake())
-        raise AssertionError(f"{WAKES_MAX} wakes and still one is due, in {self.machine.state}")
+        raise AssertionError(f"{WAKES_MAX} wakes and still one is due, in {self.machine.view.state}")
 
     @rule(others=st.lists(st.sampled_from(("a", "b", "c")), unique=True), leads=st.integers(0, 3))
     def broker_behaves(self, others: list[str], leads: int) -> None:
@@ -166,7 +166,7 @@ class Membership(RuleBasedStateMachine):
         while not self.stopped and (deadline := self.machine.deadline()) is not None and deadline <= ends_at:
             self.now = max(self.now, deadline)
             self._send(membership.Wake())
-        assert self.stopped, f"still {self.machine.state} a minute after it was asked to stop"
+        assert self.stopped, f"still {self.machine.view.state} a minute after it was asked to stop"
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 

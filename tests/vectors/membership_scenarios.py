@@ -93,7 +93,7 @@ class Scenario:
                 self.open[command.request_id] = command
         deadline = self.machine.deadline()
         due = "never" if deadline is None else f"{deadline - self.now:.6f}"
-        everything = repr((_values(commands), self.machine.state.name, due))
+        everything = repr((_values(commands), self.machine.view.state.name, due))
         print_of = blake2b(everything.encode(), digest_size=3).hexdigest()
         asked = " ".join(type(command).__name__ for command in commands)
         self.steps.append(f"{event} > {asked} {print_of}")

@@ -106,7 +106,7 @@ def _before(driver: MembershipDriver, command: Command) -> str:
             return "before-sync"
         case Leave():
             return "leaving"
-        case Heartbeat() if driver.machine.state is State.STABLE:
+        case Heartbeat() if driver.machine.view.state is State.STABLE:
             return "stable"
     return ""
 

@@ -116,4 +116,4 @@ def test_a_member_that_is_described_is_seen() -> None:
     )
     scenario.run(10)
     scenario.described("Stable", seen("a"))
-    assert scenario.machine.has_members
+    assert scenario.machine.view.has_members

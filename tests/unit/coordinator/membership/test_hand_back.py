@@ -32,15 +32,15 @@ def test_a_hand_back_leaves_the_group_with_an_alert_and_a_reason_of_its_own() ->
     assert play.sent(Leave).reason == HARM.reason
     assert (NoteKind.ALERT, f"handed back: {HARM.reason}") in play.notes()
     play.left()
-    assert play.wake().described("Stable", seen("a")).machine.role.reason is NotLeading.HANDED_BACK
-    assert HARM.reason in play.machine.role.detail
+    assert play.wake().described("Stable", seen("a")).machine.view.role.reason is NotLeading.HANDED_BACK
+    assert HARM.reason in play.machine.view.role.detail
 
 
 def test_members_that_all_ended_leave_an_empty_group_to_the_next_ones() -> None:
     play = Play().stable_alone().send(HARM)
     assert play.state is State.LEAVING
     play.left().wake().described("Empty")
-    assert (play.state, play.machine.role.reason) == (State.WATCHING, NotLeading.HANDED_BACK)
+    assert (play.state, play.machine.view.role.reason) == (State.WATCHING, NotLeading.HANDED_BACK)
     play.wake().described("Stable", seen("a"))
     assert any(isinstance(command, Decide) for command in play.last), "it rehearses whether it may return"
 
@@ -63,11 +63,11 @@ def test_an_empty_group_is_not_joined_before_there_is_a_proof() -> None:
 def test_it_returns_when_its_own_plan_would_differ_no_more() -> None:
     play = rehearsing(handed_back())
     play.send(membership.ComparisonFailed(DRY_RUN, "the application has another changelog"))
-    assert "it stays out because the application has another changelog" in play.machine.role.detail
+    assert "it stays out because the application has another changelog" in play.machine.view.role.detail
     rehearsing(play).send(membership.ComparisonReady(DRY_RUN, worth_moving=True, reason="3 tasks have no owner"))
-    assert play.machine.role.reason is NotLeading.HANDED_BACK
+    assert play.machine.view.role.reason is NotLeading.HANDED_BACK
     rehearsing(play).send(membership.ComparisonReady(DRY_RUN, worth_moving=False))
-    assert play.machine.role.reason is not NotLeading.HANDED_BACK
+    assert play.machine.view.role.reason is not NotLeading.HANDED_BACK
 
 
 def test_a_second_hand_back_within_a_day_is_an_alert_and_one_after_it_is_not() -> None:
@@ -83,7 +83,7 @@ def test_an_earlier_process_is_remembered_and_its_wait_goes_on() -> None:
     play = Play().coordinator_found().send(membership.HandBackRemembered(60.0, "an earlier one", waits=True))
     play.described("Empty")
     assert play.state is State.WATCHING
-    assert play.machine.role.reason is NotLeading.HANDED_BACK
+    assert play.machine.view.role.reason is NotLeading.HANDED_BACK
     other = (
         Play()
         .coordinator_found()
@@ -101,20 +101,20 @@ def test_a_process_that_came_in_before_it_read_the_memory_leaves_again() -> None
         assert play.send(EARLIER).state is State.LEAVING
         play.left().wake().described("Empty")
         assert play.state is State.WATCHING
-        assert play.machine.role.reason is NotLeading.HANDED_BACK
-        assert "an earlier one" in play.machine.role.detail
+        assert play.machine.view.role.reason is NotLeading.HANDED_BACK
+        assert "an earlier one" in play.machine.view.role.detail
 
 
 def test_a_process_that_is_about_to_join_stops_on_the_way() -> None:
     play = Play().joining().send(EARLIER)
-    assert (play.state, play.machine.role.reason) == (State.WATCHING, NotLeading.HANDED_BACK)
+    assert (play.state, play.machine.view.role.reason) == (State.WATCHING, NotLeading.HANDED_BACK)
 
 
 def test_what_was_read_while_leaving_counts_afterwards() -> None:
     play = Play().stable().send(membership.OrdersInForce("an operator says so", "")).send(EARLIER).left()
     assert play.state is State.WATCHING
-    assert play.machine.hands_over is False
-    assert play.machine.handed_back == "an earlier one"
+    assert play.machine.view.hands_over is False
+    assert play.machine.view.handed_back == "an earlier one"
 
 
 def test_an_instance_id_that_is_a_member_still_is_taken_out_of_the_group() -> None:
@@ -124,7 +124,7 @@ def test_an_instance_id_that_is_a_member_still_is_taken_out_of_the_group() -> No
     assert play.state is State.JOINING, "its session would hold up every rebalance"
     play.joined(member(ME), member("a"), generation=4, skip_assignment=True)
     assert play.state is State.LEAVING
-    assert play.left().machine.role.reason is NotLeading.HANDED_BACK
+    assert play.left().machine.view.role.reason is NotLeading.HANDED_BACK
 
 
 def test_of_two_instances_the_other_may_lead_again_when_one_of_them_did() -> None:
@@ -135,8 +135,8 @@ def test_of_two_instances_the_other_may_lead_again_when_one_of_them_did() -> Non
 
 def test_an_older_hand_back_than_the_last_one_says_nothing() -> None:
     play = handed_back().send(membership.HandBackRemembered(3600.0, "a former one", waits=False))
-    assert play.machine.role.reason is NotLeading.HANDED_BACK
-    assert play.machine.handed_back == HARM.reason
+    assert play.machine.view.role.reason is NotLeading.HANDED_BACK
+    assert play.machine.view.handed_back == HARM.reason
 
 
 def test_an_operator_ends_the_wait() -> None:

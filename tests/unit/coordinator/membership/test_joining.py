@@ -202,7 +202,7 @@ def test_a_group_in_which_a_broker_assigns_is_watched_until_a_client_can_lead_it
     for _ in range(3):
         play.described("Dead", error=69, message="Group orders is not a classic group.")
         assert play.kinds() == []
-        assert play.machine.role.reason is NotLeading.CONVERTED
+        assert play.machine.view.role.reason is NotLeading.CONVERTED
         assert play.wake().kinds() == ["Describe"]
     assert sum("its broker assigns by itself" in reason for _, reason in play.notes()) == 1
     assert play.described("Empty", protocol_type="consumer").kinds() == ["Join"]

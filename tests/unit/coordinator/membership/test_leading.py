@@ -124,7 +124,7 @@ def test_a_join_that_the_broker_may_never_have_seen_is_sent_again_on_a_new_conne
     assert not any(isinstance(command, Join | Abandon) for command in early)
     late = [command for command in play.run(2.0, heartbeats=27) if not isinstance(command, Heartbeat)]
     assert [type(command) for command in late] == [Abandon, Join]
-    assert play.joined(member("a"), member(ME), generation=2).machine.state is State.DECIDING
+    assert play.joined(member("a"), member(ME), generation=2).machine.view.state is State.DECIDING
 
 
 def test_a_join_whose_answer_was_lost_is_sent_again() -> None:

@@ -77,7 +77,7 @@ def test_it_stays_for_ever_where_lingering_is_off() -> None:
     play = Play(coalesce_ms=0).stable_alone()
     assert not [command for command in play.run(7_200) if isinstance(command, Leave)]
     play.wake().heartbeat(REBALANCE_IN_PROGRESS).joined(member(ME), member("a"), generation=2).planned(2).synced()
-    assert play.machine.role.leading
+    assert play.machine.view.role.leading
 
 
 def test_company_ends_the_lingering() -> None:

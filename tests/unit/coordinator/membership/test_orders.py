@@ -98,7 +98,7 @@ def test_a_fenced_instance_of_a_set_becomes_an_observer() -> None:
     play.run(1, heartbeats=FENCED)
     assert play.state is State.WATCHING
     assert not any(isinstance(command, (membership.Fatal, membership.Leave)) for command in play.seen)
-    assert not play.machine.has_active_role
+    assert not play.machine.view.has_active_role
 
 
 def test_who_is_fenced_by_nobody_it_knows_waits_ever_longer_before_it_comes_back() -> None:

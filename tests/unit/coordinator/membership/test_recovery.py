@@ -176,7 +176,7 @@ def test_an_unknown_member_watches_instead_of_becoming_a_worker(where: str) -> N
         play.heartbeat(UNKNOWN_MEMBER)
         assert play.kinds() == (["Abandon"] if where == "parked" else [])
     assert play.state is State.WATCHING
-    assert (play.machine.member_id, play.machine.generation) == ("", -1)
+    assert (play.machine.view.member_id, play.machine.view.generation) == ("", -1)
     assert play.wake().kinds() == ["Describe"]
     assert play.described("Stable", seen("a")).kinds() == []
 
@@ -207,8 +207,8 @@ def test_a_fenced_instance_stops_with_a_code_of_its_own_and_leaves_the_other_alo
 def test_a_refused_login_is_tried_again_from_the_start_on() -> None:
     play = Play().failed(FindCoordinator, Failure.AUTHENTICATION, "SASL said no")
     assert play.kinds() == []
-    assert play.machine.role.reason is NotLeading.DENIED
-    assert "SASL said no" in play.machine.role.detail
+    assert play.machine.view.role.reason is NotLeading.DENIED
+    assert "SASL said no" in play.machine.view.role.detail
     assert play.wake().coordinator_found().described().kinds() == ["Join"]
     later = Play().stable().wake().failed(Heartbeat, Failure.AUTHENTICATION)
     assert (later.kinds(), later.state) == ([], State.STABLE)
@@ -228,7 +228,7 @@ def test_a_login_that_is_refused_while_bellwether_leads_is_reported_once_and_aga
 
 def test_a_broker_without_a_request_that_bellwether_needs_may_be_upgraded() -> None:
     play = Play().failed(FindCoordinator, Failure.UNSUPPORTED)
-    assert "Kafka 2.3" in play.machine.role.detail
+    assert "Kafka 2.3" in play.machine.view.role.detail
     assert play.wake().coordinator_found().described().kinds() == ["Join"]
 
 
@@ -324,7 +324,7 @@ def test_watching_bears_everything() -> None:
 
 
 def test_who_is_not_sure_of_its_broker_says_since_when() -> None:
-    assert Play().stable().machine.unclear_since is None
+    assert Play().stable().machine.view.unclear_since is None
 
 
 # ---- leaving ---------------------------------------------------------------------------------------------------------

@@ -42,9 +42,9 @@ def test_no_permission_to_find_the_group_is_asked_about_again_and_named() -> Non
     for _ in range(100):
         assert play.wake().kinds() == ["FindCoordinator"]
         play.coordinator_found(error=DENIED)
-    assert play.machine.role.reason is NotLeading.DENIED
-    assert "ACL READ on Group 'orders'" in play.machine.role.detail
-    assert alerts(play) == [play.machine.role.detail], "it is said once"
+    assert play.machine.view.role.reason is NotLeading.DENIED
+    assert "ACL READ on Group 'orders'" in play.machine.view.role.detail
+    assert alerts(play) == [play.machine.view.role.detail], "it is said once"
     assert play.wake().coordinator_found().described().kinds() == ["Join"]
 
 
@@ -96,7 +96,7 @@ def test_a_refusal_of_a_moment_costs_a_leader_no_rebalance(error: int) -> None:
     assert not [command for command in play.run(6, heartbeats=error) if isinstance(command, Leave | Join)]
     assert play.state is State.STABLE
     play.run(30)
-    assert play.machine.role.leading
+    assert play.machine.view.role.leading
 
 
 @pytest.mark.parametrize("error", REFUSED)
@@ -106,8 +106,8 @@ def test_a_refusal_that_lasts_gives_the_group_back_and_is_named_until_it_is_over
     for _ in range(120):
         all_answered(play, 1, error)
         if play.state is State.WATCHING:
-            details.add(play.machine.role.detail)
-            assert play.machine.role.reason is NotLeading.DENIED
+            details.add(play.machine.view.role.detail)
+            assert play.machine.view.role.reason is NotLeading.DENIED
     assert len(details) == 1
     assert "Group 'orders'" in details.pop()
     while Describe not in map(type, play.wake().last):
@@ -129,5 +129,5 @@ def test_a_group_that_is_full_is_tried_again_ever_more_rarely_and_joined_when_it
     pauses = [after - before for before, after in pairwise(at) if after - before > 4]
     assert pauses == sorted(pauses)
     assert pauses[-1] > 200
-    assert play.machine.role.reason is NotLeading.DENIED
-    assert "group.max.size" in play.machine.role.detail
+    assert play.machine.view.role.reason is NotLeading.DENIED
+    assert "group.max.size" in play.machine.view.role.detail

@@ -24,7 +24,7 @@ NOT_CLASSIC = "Group orders is not a classic group."
 
 
 def reason(play: Play) -> NotLeading | None:
-    return play.machine.role.reason
+    return play.machine.view.role.reason
 
 
 def heartbeat(play: Play, error: int) -> Play:
@@ -119,16 +119,16 @@ def test_a_watcher_that_no_broker_answers_says_so() -> None:
 
 def test_the_role_begins_when_its_reason_changes_and_not_when_its_words_do() -> None:
     play = Play(adopt="when-empty").coordinator_found().described("Stable", seen("a"))
-    since = play.machine.role.since
+    since = play.machine.view.role.since
     play.wake().described("Stable", seen("a"), seen("b"))
-    assert play.machine.role.since == since
+    assert play.machine.view.role.since == since
     play.wake().described("Empty")
-    assert play.machine.role.since > since
+    assert play.machine.view.role.since > since
 
 
 def test_a_group_that_was_given_back_says_why_and_when_the_next_attempt_is_due() -> None:
     play = Play(adopt="when-empty").deciding().send(membership.DecisionFailed(1, "no topology")).left()
-    role = play.machine.role
+    role = play.machine.view.role
     assert role.detail == "no topology"
     assert role.next_attempt is not None
     assert role.next_attempt > play.now
@@ -137,7 +137,7 @@ def test_a_group_that_was_given_back_says_why_and_when_the_next_attempt_is_due()
 @pytest.mark.parametrize("adopt", ["when-empty", "succeed", "take-over"])
 def test_a_group_that_others_lead_says_when_it_is_refreshed_again(adopt: str) -> None:
     play = Play(adopt=adopt, watch_interval_ms=5_000).coordinator_found().described("PreparingRebalance", seen("a"))
-    next_attempt = play.machine.role.next_attempt
+    next_attempt = play.machine.view.role.next_attempt
     assert next_attempt is not None
     assert play.wake().kinds() == ["Describe"]
     assert play.now == next_attempt
@@ -148,7 +148,7 @@ def test_a_group_that_is_watched_after_it_was_given_back_still_says_why() -> Non
     for _ in range(8):
         play.wake().described("Stable", seen("a"))
     assert reason(play) is R.MEMBER_LEADS
-    assert "no topology" in play.machine.role.detail
+    assert "no topology" in play.machine.view.role.detail
 
 
 @pytest.mark.parametrize("settings", [{"adopt": "succeed"}, {"takeover_obstacle": Obstacle(R.MEMBER_LEADS, "once")}])
@@ -157,9 +157,9 @@ def test_a_leader_that_an_answer_has_named_is_named_until_it_goes(settings: dict
     play.left()
     stable(play.wake())
     assert reason(play) is R.MEMBER_LEADS
-    assert play.machine.role.detail.endswith(f"; {OTHER} leads")
+    assert play.machine.view.role.detail.endswith(f"; {OTHER} leads")
     stable(play.wake(), *(member for member in GROUP if member.member_id != OTHER))
-    assert OTHER not in play.machine.role.detail
+    assert OTHER not in play.machine.view.role.detail
 
 
 def test_members_that_have_come_and_gone_leave_an_empty_group_and_no_unknown_one() -> None:

@@ -46,7 +46,7 @@ def test_an_empty_group_in_which_no_member_was_seen_is_not_joined(adopt: str, st
 def test_committed_offsets_are_no_proof_that_members_subscribe() -> None:
     scenario = watched(play().send(membership.OffsetsFound()).coordinator_found(), "Empty", protocol_type="consumer")
     assert scenario.kinds() == []
-    assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
+    assert scenario.machine.view.role.reason is R.NO_SUBSCRIBERS
 
 
 def test_the_setting_says_that_members_subscribe() -> None:
@@ -91,7 +91,7 @@ def test_alone_in_the_answer_to_its_join_it_leaves_at_once() -> None:
     scenario.left()
     for _ in range(50):
         assert watched(scenario, "Empty").kinds() == [], "a member has to come first"
-    assert scenario.machine.role.reason is R.EMPTY
+    assert scenario.machine.view.role.reason is R.EMPTY
 
 
 def test_when_the_last_member_goes_it_leaves_at_once() -> None:
@@ -105,7 +105,7 @@ def test_a_restarted_process_leaves_the_group_in_which_it_is_alone() -> None:
     scenario.joined(member(ME, "bw"), skip_assignment=True)
     assert scenario.synced().kinds()[-1] == "Leave"
     assert watched(scenario.left(), "Empty").kinds() == []
-    assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
+    assert scenario.machine.view.role.reason is R.NO_SUBSCRIBERS
 
 
 def test_after_a_take_over_it_waits_for_the_member_that_it_removed() -> None:
@@ -136,14 +136,14 @@ def test_an_operator_may_have_it_linger_for_members_that_were_seen() -> None:
 
 
 def test_it_says_why_it_stays_out() -> None:
-    role = play().coordinator_found().described("Empty").machine.role
+    role = play().coordinator_found().described("Empty").machine.view.role
     assert role.reason is R.NO_SUBSCRIBERS
     assert "no member that subscribes has been seen" in role.detail
     assert "only such consumers have committed" in role.detail
     assert "subscribes = true" in role.remedy
-    joined_once = play().coordinator_found().described("Empty", protocol_type="consumer").machine.role
+    joined_once = play().coordinator_found().described("Empty", protocol_type="consumer").machine.view.role
     assert "only such consumers" not in joined_once.detail
-    assert play().coordinator_found().described("Dead").machine.role.reason is R.UNKNOWN_GROUP
+    assert play().coordinator_found().described("Dead").machine.view.role.reason is R.UNKNOWN_GROUP
 
 
 KINDS = [{"subscribes": True}, {"subscribes": True, "protocols": ("stream",)}]
@@ -157,10 +157,10 @@ def test_an_empty_group_with_offsets_is_looked_at_before_it_is_joined(adopt: str
     scenario = watched(Play(offsets=None, adopt=adopt, **settings).coordinator_found(), "Empty")
     for rest_s in (0.0, 30.0, 89.0):
         assert scenario.kinds() == []
-        assert scenario.machine.role.reason is R.EMPTY
+        assert scenario.machine.view.role.reason is R.EMPTY
         scenario.send(membership.OffsetsRead(committed=True, rest_s=rest_s))
         assert watched(scenario, "Empty").kinds() == []
-    assert "90 s" in scenario.machine.role.detail
+    assert "90 s" in scenario.machine.view.role.detail
     assert scenario.send(membership.OffsetsRead(committed=True, rest_s=90.0)).kinds() == ["Describe"]
     assert scenario.described("Empty").kinds() == ["Join"]
 
@@ -184,8 +184,8 @@ def test_one_move_begins_the_rest_anew_and_the_second_keeps_bellwether_out() -> 
     for _ in range(100):
         scenario.send(membership.OffsetsRead(committed=True, moves=2, rest_s=3_600.0))
         assert watched(scenario, "Empty").kinds() == []
-    assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
-    assert "a mirror of another cluster" in scenario.machine.role.detail
+    assert scenario.machine.view.role.reason is R.NO_SUBSCRIBERS
+    assert "a mirror of another cluster" in scenario.machine.view.role.detail
 
 
 @pytest.mark.parametrize("every_s", [100.0, 119.0, 180.0, 290.0])
@@ -195,9 +195,9 @@ def test_who_has_written_once_is_given_time_to_write_again(every_s: float) -> No
     for rest_s in (0.0, 90.0, every_s - 10.0):
         scenario.send(membership.OffsetsRead(committed=True, moves=1, rest_s=rest_s))
         assert watched(scenario, "Empty").kinds() == []
-        assert "300 s" in scenario.machine.role.detail
+        assert "300 s" in scenario.machine.view.role.detail
     scenario.send(WRITTEN)
-    assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
+    assert scenario.machine.view.role.reason is R.NO_SUBSCRIBERS
 
 
 def test_offsets_that_were_reset_once_keep_bellwether_out_for_five_minutes() -> None:
@@ -258,8 +258,8 @@ def test_offsets_that_move_without_members_outweigh_the_setting() -> None:
     assert watched(scenario, "Empty").kinds() == ["Join"], "members are there, so that these commits were theirs"
     scenario = watched(Play(adopt="when-empty").send(WRITTEN).coordinator_found(), "Empty")
     assert scenario.kinds() == []
-    assert scenario.machine.role.reason is R.NO_SUBSCRIBERS
-    assert "offsets are committed while no member is there" in scenario.machine.role.detail
+    assert scenario.machine.view.role.reason is R.NO_SUBSCRIBERS
+    assert "offsets are committed while no member is there" in scenario.machine.view.role.detail
 
 
 # ---- release ---------------------------------------------------------------------------------------------------------
@@ -272,8 +272,8 @@ def test_a_group_held_empty_is_released(protocols: tuple[str, ...]) -> None:
     scenario.left()
     for _ in range(100):
         assert watched(scenario, "Empty").kinds() == []
-    assert scenario.machine.role.reason is R.ORDERED_OUT
-    assert RELEASED in scenario.machine.role.detail
+    assert scenario.machine.view.role.reason is R.ORDERED_OUT
+    assert RELEASED in scenario.machine.view.role.detail
 
 
 def test_a_first_join_under_way_is_released() -> None:
@@ -291,8 +291,8 @@ def test_a_plan_under_way_to_itself_alone_is_released_after_it() -> None:
 def test_a_release_leaves_members_alone() -> None:
     scenario = Play().stable().send(RELEASE)
     assert scenario.kinds() == []
-    assert scenario.machine.role.leading
-    assert scenario.machine.has_members
+    assert scenario.machine.view.role.leading
+    assert scenario.machine.view.has_members
 
 
 def test_a_release_without_members_holds_through_a_restart() -> None:
@@ -309,7 +309,7 @@ def test_a_resume_takes_the_group_back() -> None:
 
 def test_members_that_come_after_a_release_are_watched_and_led_as_usual() -> None:
     scenario = watched(Play(adopt="when-empty").send(RELEASE).coordinator_found(), "Empty")
-    assert watched(scenario, "Stable", seen("a")).machine.role.reason is R.MEMBER_LEADS
-    assert scenario.machine.has_members
+    assert watched(scenario, "Stable", seen("a")).machine.view.role.reason is R.MEMBER_LEADS
+    assert scenario.machine.view.has_members
     scenario.send(NONE)
     assert watched(scenario, "Empty").kinds() == ["Join"]

@@ -82,12 +82,12 @@ def test_bellwether_is_in_front_before_a_dead_leader_is_removed_and_leads() -> N
     """Ghosts of an exactly-once application were removed within 0.2 s, and the lead passed to a member each time."""
     play = proven(watching(), LEADER)
     assert play.sent(membership.Join).member_id == ""
-    assert play.machine.in_front == ""
+    assert play.machine.view.in_front == ""
     given(play, GOOD)
-    assert play.machine.in_front == GOOD
+    assert play.machine.view.in_front == GOOD
     answered(play, GOOD)
     assert play.state is State.DECIDING
-    assert play.machine.in_front == ""
+    assert play.machine.view.in_front == ""
     assert not [command for command in play.seen if isinstance(command, membership.Evict)], (
         "the watch over ghosts removes it"
     )
@@ -96,9 +96,9 @@ def test_bellwether_is_in_front_before_a_dead_leader_is_removed_and_leads() -> N
 def test_with_an_instance_id_it_is_in_front_once_the_group_lists_it() -> None:
     play = proven(watching(instance_id="bellwether"), LEADER)
     given(play, "blocker")
-    assert play.machine.in_front == ""
+    assert play.machine.view.in_front == ""
     play.wake().described("PreparingRebalance", *with_bellwether(GOOD))
-    assert play.machine.in_front == GOOD
+    assert play.machine.view.in_front == GOOD
 
 
 @pytest.mark.parametrize("adopt", ["succeed", "take-over"])
@@ -148,7 +148,7 @@ def test_no_id_in_time_leaves_the_removal_to_others() -> None:
     play.later(1.0)
     given(play, ids(15, 1, prefix="bellwether")[0])
     assert play.state is State.WATCHING
-    assert play.machine.in_front == ""
+    assert play.machine.view.in_front == ""
 
 
 def test_a_death_that_is_proven_elsewhere_does_not_disturb_a_leader() -> None:

@@ -142,7 +142,7 @@ def test_attempts_are_bounded_and_the_status_says_when_the_next_is_and_how_to_ha
         fails_in_the_rebalance(play)
     stable(play.wake())
     assert play.kinds() == []
-    role = play.machine.role
+    role = play.machine.view.role
     assert role.reason is NotLeading.SET_BACK
     assert "tried 2 times within an hour" in role.detail
     assert "order leave and resume" in role.detail
@@ -189,8 +189,8 @@ def test_few_groups_of_a_process_search_at_the_same_time() -> None:
     first, second, third = (Play(turns=turns, group_id=f"g{i}").coordinator_found() for i in range(3))
     assert stable(first).kinds() == stable(second).kinds() == ["Decide"]
     assert stable(third).kinds() == []
-    assert third.machine.role.reason is NotLeading.TAKING_OVER
-    assert "other groups of this process" in third.machine.role.detail
+    assert third.machine.view.role.reason is NotLeading.TAKING_OVER
+    assert "other groups of this process" in third.machine.view.role.detail
     first.send(membership.ComparisonReady(DRY_RUN, worth_moving=False))
     assert stable(third.wake()).kinds() == [], "the first one searches"
     given(first, GOOD)
@@ -274,7 +274,7 @@ def test_members_that_an_attempt_has_disturbed_in_vain_are_not_disturbed_again()
     """In a trial two of four groups ended blocked after their members had been disturbed twice."""
     play = refreshes(in_vain(), *GROUP[1:], BACK)
     assert not begins(play)
-    role = play.machine.role
+    role = play.machine.view.role
     assert role.reason is NotLeading.BLOCKED
     assert f"without success ({OTHER} leads the group" in role.detail
     assert "restart one of them, or order leave and resume" in role.detail

@@ -88,4 +88,4 @@ async def test_a_defect_while_a_plan_is_made_ends_in_an_answer_to_the_membership
 def test_the_membership_leaves_rather_than_send_a_plan_for_other_members() -> None:
     play = Play().joining().joined(member(ME), member("a"), member("b"), protocol="range")
     play.send(DecisionReady(1, (("a", b"plan of a"), (ME, b"nothing"))))
-    assert play.machine.state is State.LEAVING
+    assert play.machine.view.state is State.LEAVING

@@ -86,7 +86,7 @@ def test_who_leads_already_when_the_rebalance_ends_goes_on_from_there() -> None:
     came, play.requests[membership.Join] = play.requests[membership.Join], own
     assert answered(play, GOOD).state is State.DECIDING
     play.send(membership.JoinAnswer(came, 0, generation=5, protocol="range", leader=GOOD, member_id="opener"))
-    assert play.machine.member_id == GOOD, "the opener is not us, and leaves by itself"
+    assert play.machine.view.member_id == GOOD, "the opener is not us, and leaves by itself"
     assert play.state is State.DECIDING
 
 

@@ -126,7 +126,7 @@ UNKNOWN_LIMIT = SizeLimit(unknown="2 of 3 brokers are silent", remedy="wait unti
 
 
 def test_an_unknown_limit_is_named_with_its_reason_and_what_helps() -> None:
-    role = seeing(members=FOUR, size_limit=UNKNOWN_LIMIT).machine.role
+    role = seeing(members=FOUR, size_limit=UNKNOWN_LIMIT).machine.view.role
     assert role.reason is NotLeading.BLOCKED
     assert "2 of 3 brokers are silent, so their table is not made to grow" in role.detail
     assert "wait until Bellwether asks again, or restart it" in role.detail
@@ -144,7 +144,7 @@ def test_a_take_over_is_considered_again_when_the_limit_becomes_known() -> None:
 def test_a_limit_that_stays_unknown_has_the_reason_of_the_last_answer() -> None:
     play = seeing(members=FOUR, size_limit=UNKNOWN_LIMIT)
     play.send(membership.SizeLimitRead(SizeLimit(unknown="a right is missing", remedy="grant it")))
-    assert "a right is missing" in stable(play.wake(), *FOUR).machine.role.detail
+    assert "a right is missing" in stable(play.wake(), *FOUR).machine.view.role.detail
 
 
 def test_a_broker_that_refuses_a_temporary_member_is_asked_for_fewer() -> None:
@@ -155,7 +155,7 @@ def test_a_broker_that_refuses_a_temporary_member_is_asked_for_fewer() -> None:
     assert play.state is State.WATCHING, "not fatal: Bellwether itself had room"
     stable(play.run(30) and play, *FOUR)
     assert play.kinds() == [], "no smaller table would do"
-    assert FRONT in play.machine.role.detail
+    assert FRONT in play.machine.view.role.detail
 
 
 def test_after_a_refusal_the_attempt_goes_on_where_the_table_as_it_is_will_do() -> None:
@@ -206,7 +206,7 @@ def test_a_leader_in_front_is_removed_alone() -> None:
 def test_never_half_of_the_group_is_removed_so_nothing_begins(size: int) -> None:
     play = seeing(members=(ALWAYS, *FIVE[: size - 1]), size_limit=SizeLimit(1_000))
     assert play.kinds() == []
-    detail = play.machine.role.detail
+    detail = play.machine.view.role.detail
     assert f"{ALWAYS_FRONT} might lead after the leader, which is not known before Bellwether joins" in detail
     assert f"1 of {size} members may be removed" in detail
     assert "restart it" in detail

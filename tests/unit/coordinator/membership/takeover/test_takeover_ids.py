@@ -189,8 +189,8 @@ def test_the_rebalance_is_held_until_there_is_an_opener() -> None:
 def test_a_group_without_room_for_a_blocker_is_given_up_with_the_brokers_reason() -> None:
     """It was waited for in vain, for ever."""
     play = dry_run_done(instance_id="bellwether").refused(GROUP_MAX_SIZE_REACHED)
-    assert play.machine.role.reason is NotLeading.DENIED
-    assert "group.max.size" in play.machine.role.detail
+    assert play.machine.view.role.reason is NotLeading.DENIED
+    assert "group.max.size" in play.machine.view.role.detail
 
 
 def test_where_there_is_no_room_for_an_opener_the_blocker_opens_the_second_rebalance() -> None:

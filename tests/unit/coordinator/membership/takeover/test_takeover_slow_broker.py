@@ -50,12 +50,12 @@ def test_a_crowd_is_left_alone_where_the_broker_is_slow_and_the_remedy_is_named(
     assert not begins(CONFIG.tries_max(100.0))
     play = watching()
     assert answered_after(play, 0.1) == []
-    assert play.machine.role.detail == "" or "roll_ms_max" not in play.machine.role.detail, (
+    assert play.machine.view.role.detail == "" or "roll_ms_max" not in play.machine.view.role.detail, (
         "it may have been connecting"
     )
     answered_after(play.wake(), 0.1)
     assert "Decide" not in play.kinds()
-    assert "raise roll_ms_max" in play.machine.role.detail
+    assert "raise roll_ms_max" in play.machine.view.role.detail
 
 
 def test_answer_times_that_differ_a_little_change_neither_the_log_nor_the_role() -> None:
@@ -65,11 +65,11 @@ def test_answer_times_that_differ_a_little_change_neither_the_log_nor_the_role()
     details = set()
     for seconds in (0.1, 0.12, 0.09, 0.15, 0.11, 0.14, 0.1):
         answered_after(play.wake(), seconds)
-        details.add(play.machine.role.detail)
+        details.add(play.machine.view.role.detail)
     assert len(details) == len(play.notes()) == 1
     for _ in range(5):
         answered_after(play.wake(), 0.9)
-    assert "answers in 900 ms" in play.machine.role.detail
+    assert "answers in 900 ms" in play.machine.view.role.detail
 
 
 def test_the_time_to_connect_is_not_taken_for_a_slow_broker() -> None:
@@ -118,7 +118,7 @@ def test_a_broker_that_answers_the_search_more_slowly_than_before_disturbs_no_me
     asked = [command for command in play.seen if isinstance(command, membership.Join)]
     assert {command.member_id for command in asked} == {PACE_ID}, "an id that is given back would begin a rebalance"
     assert not [command for command in play.seen if isinstance(command, membership.Evict)]
-    role = play.machine.role
+    role = play.machine.view.role
     assert role.reason is NotLeading.SET_BACK
     assert "no member was disturbed" in role.detail
     assert "run Bellwether beside the brokers" in role.detail
@@ -142,7 +142,7 @@ def test_a_group_that_changes_before_the_search_is_left_alone(change: str) -> No
         stable(play, *CROWD[1:], client("late", "late"))
     assert play.state is State.WATCHING
     assert not joined_static(play)
-    assert "the group has changed" in play.machine.role.detail
+    assert "the group has changed" in play.machine.view.role.detail
 
 
 @pytest.mark.parametrize(("answer_s", "tries"), [(0.001, True), (0.2, False)])
