@@ -1,12 +1,15 @@
 """The membership of one classic consumer group as state machines without I/O: events in, commands out."""
 
-from bellwether_kafka.coordinator.membership.broker_order import tables
+from bellwether_kafka.coordinator.membership.broker_order import first_bucket, tables
 from bellwether_kafka.coordinator.membership.changed_members import (
     Duels,
     MemberChange,
+    NotShownError,
+    ShownGroup,
     changed_members,
     may_change,
     sentence,
+    shown,
 )
 from bellwether_kafka.coordinator.membership.commands import (
     Abandon,
@@ -41,7 +44,6 @@ from bellwether_kafka.coordinator.membership.config import (
     SizeLimit,
     check_timing,
 )
-from bellwether_kafka.coordinator.membership.error_codes import EXIT_CONFIG, Code, name_of
 from bellwether_kafka.coordinator.membership.events import (
     AT_REST,
     FINISHED,
@@ -87,11 +89,17 @@ from bellwether_kafka.coordinator.membership.lead_rules import (
     unfit,
 )
 from bellwether_kafka.coordinator.membership.machine import GroupMembership, MembershipView
-from bellwether_kafka.coordinator.membership.reactions import PROGRESS, UNREAD, Reactions
+from bellwether_kafka.coordinator.membership.rebalances import PROGRESS, UNREAD, Reactions
 from bellwether_kafka.coordinator.membership.requests import Timer
-from bellwether_kafka.coordinator.membership.role import REMEDIES, NotLeading, Obstacle, Role
-from bellwether_kafka.coordinator.membership.shown import NotShownError, ShownGroup, shown
-from bellwether_kafka.coordinator.membership.succession import first_bucket
+from bellwether_kafka.coordinator.membership.role import (
+    EXIT_CONFIG,
+    REMEDIES,
+    Code,
+    NotLeading,
+    Obstacle,
+    Role,
+    name_of,
+)
 from bellwether_kafka.coordinator.membership.table_growth import Forecasts
 from bellwether_kafka.coordinator.membership.takeover_policy import (
     ANSWERS,

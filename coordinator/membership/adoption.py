@@ -4,15 +4,13 @@ member, or to take it from its leader."""
 from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership import events, lead_rules
+from bellwether_kafka.coordinator.membership.broker_order import Deaths
 from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.error_codes import Action, action_for, refusal
-from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
+from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving, Recovery
 from bellwether_kafka.coordinator.membership.leading import Leading
-from bellwether_kafka.coordinator.membership.recovery import Recovery
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
-from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
-from bellwether_kafka.coordinator.membership.succession import Deaths
+from bellwether_kafka.coordinator.membership.role import Action, NotLeading, Obstacle, action_for, refusal
 from bellwether_kafka.coordinator.membership.takeover import Failed, Outcome, TakenOver, Takeover
 from bellwether_kafka.coordinator.membership.takeover_policy import AWAITS_TURN, TakeoverAttempt, offered
 from bellwether_kafka.coordinator.membership.transitions import State

@@ -10,17 +10,23 @@ SCALA  scala.collection.mutable.HashMap, the coordinator of 3.9 and before: by b
 Both begin with 16 buckets, never shrink, and use the low bits of h ^ h >>> 16 as the bucket, h being String.hashCode
 (docs/internals/broker-behaviour.md#leader-succession). DescribeGroups lists members in the same order. So a listing
 shows whether an order is possible, how large the table is, and which member is next.
+
+Whether Bellwether can win the lead by joining a rebalance before dead members are removed from it follows from the same
+order: when the leader is removed, the broker elects the first member of its table, whether it has rejoined or not. A
+member that joins later has to wait until that leader goes. So Bellwether joins with an id that sorts first, waits until
+it is listed in the group, and only then are the dead members removed. The group loses the time of the search for the
+id, while it waits for live members anyway.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 from math import inf
 
-from bellwether_kafka.coordinator.membership.events import DescribedMember
+from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.protocol.primitives import java_string_hash
 
 BUCKETS_MIN = 16
@@ -214,3 +220,44 @@ def _key(value: int, table: MemberTable) -> tuple[int, ...]:
 
 def _signed(value: int) -> int:
     return value - 2 * SIGN if value & SIGN else value
+
+
+# ---- succession -----------------------------------------------------------------------------------------------------
+
+# In other states a rebalance has just ended and its leader plans: joining then would open the next rebalance.
+OPEN_TO_NEWCOMERS = frozenset({GroupState.PREPARING, GroupState.STABLE})
+
+
+@dataclass(frozen=True, slots=True)
+class Deaths:
+    """A described group, and its members that are proven dead and about to be removed."""
+
+    seen: DescribeAnswer
+    dead: tuple[str, ...]
+
+    @property
+    def member_ids(self) -> tuple[str, ...]:
+        """All members, in the order of the broker's table."""
+        return tuple(member.member_id for member in self.seen.members)
+
+    @property
+    def survivors(self) -> tuple[str, ...]:
+        return tuple(member_id for member_id in self.member_ids if member_id not in self.dead)
+
+    def may_pass_the_lead(self, leader: str) -> bool:
+        """Returns whether the leader may be among the dead. `leader` is the member that an answer named, "" if none
+        did; it may have left since."""
+        return bool(self.dead) and self.seen.state in OPEN_TO_NEWCOMERS and leader not in self.survivors
+
+    @property
+    def in_the_way(self) -> tuple[str, ...]:
+        """The survivors that sort before every new id: if the leader is removed, the first of them leads."""
+        return first_bucket(self.member_ids, self.survivors)
+
+
+def first_bucket(member_ids: Sequence[str], among: Collection[str]) -> tuple[str, ...]:
+    """Returns the members of `among`, in the listed order, that every new id sorts behind, in a table that lists these
+    members and Bellwether."""
+    possible = grown(tables(member_ids), len(member_ids) + 1)
+    first = {member_id for table in possible for member_id in unavoidable(member_ids, table)}
+    return tuple(member_id for member_id in member_ids if member_id in first and member_id in among)

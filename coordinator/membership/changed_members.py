@@ -1,21 +1,51 @@
-"""Detects members of a stable group that have changed since the plan was made (KAFKA-12759): a static member may return
-within its session with other topics or another rack, and the broker then keeps the generation and informs no leader.
-Also detects two processes under one instance id, which fence each other. Pure.
+"""What a DescribeGroups answer shows of members, and which have changed since the plan was made. Pure.
 
-Only topics and racks are compared. Partitions, userData and the generation differ after every ordinary restart.
+A static member may return within its session with other topics or another rack, and the broker then keeps the
+generation and informs no leader (KAFKA-12759). Two processes under one instance id fence each other. Only topics and
+racks are compared: partitions, userData and the generation differ after every ordinary restart.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from bellwether_kafka.coordinator.membership.events import DescribedMember, JoinedMember, RebalanceWanted
-from bellwether_kafka.coordinator.membership.shown import ShownGroup
+from bellwether_kafka.coordinator.membership.events import (
+    REBALANCING,
+    DescribeAnswer,
+    DescribedMember,
+    GroupState,
+    JoinedMember,
+    RebalanceWanted,
+)
+from bellwether_kafka.coordinator.membership.role import name_of
 from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 
 NAMES_SHOWN = 3
 SEEN_MAX = 4  # to and fro, twice
+
+
+class NotShownError(Exception):
+    """Raised if the answer does not include subscriptions and assignments; the message gives the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownGroup:
+    """What the members of a group subscribe to and own. Created by `shown` only."""
+
+    state: str
+    protocol: str
+    members: tuple[DescribedMember, ...]
+
+
+def shown(answer: DescribeAnswer) -> ShownGroup:
+    """Returns the group that the answer describes. Raises NotShownError for an error, and for a state in which brokers
+    leave subscriptions and assignments out."""
+    if answer.error:
+        raise NotShownError(f"DescribeGroups was answered with {name_of(answer.error)}")
+    if answer.state in {*REBALANCING, GroupState.DEAD, ""}:
+        raise NotShownError(f"what members have is shown when the group is Stable; it is {answer.state or 'unknown'}")
+    return ShownGroup(answer.state, answer.protocol, answer.members)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 The parts, each above those that it uses:
 
-joining_leaving  JoinGroup and SyncGroup, and every way out: LeaveGroup, expulsion, shutdown
-recovery         errors, lost coordinator nodes, and joining the next generation
-leading          from the JoinGroup answer that names Bellwether to the delivered plan, and rebalances that it begins
-next_rebalance   answers to heartbeats, and holding the announced rebalance open
+joining_leaving  JoinGroup and SyncGroup, every way out, and the way back after errors
+rebalances       rebalances that Bellwether begins; answers to heartbeats, and holding the announced rebalance open
+leading          from the JoinGroup answer that names Bellwether to the delivered plan
 adoption         watching a group, and joining it
 current_role     whether Bellwether leads and, if not, why
 machine          which event goes to which part

@@ -9,9 +9,8 @@ from bellwether_kafka.coordinator.membership.config import (
     STREAMS_PROTOCOL,
     MembershipConfig,
 )
-from bellwether_kafka.coordinator.membership.error_codes import Code
 from bellwether_kafka.coordinator.membership.events import VACANT, DescribeAnswer, DescribedMember, OrdersInForce
-from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
+from bellwether_kafka.coordinator.membership.role import Code, NotLeading, Obstacle
 from bellwether_kafka.protocol.messages import PROTOCOL as STATEFUL_PROTOCOL
 from bellwether_kafka.protocol.messages import (
     AssignmentInfo,

@@ -1,107 +1,20 @@
 """Leading a group: from the answer that names Bellwether as leader to the delivered plan, and the tasks after that."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind, PlanDelivered, RebuildMemory
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.error_codes import Action, action_for
-from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
-from bellwether_kafka.coordinator.membership.lead_rules import backed_off_ms, empty_assignment, was_own
-from bellwether_kafka.coordinator.membership.reactions import Reactions
-from bellwether_kafka.coordinator.membership.recovery import Recovery
+from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving, Recovery
+from bellwether_kafka.coordinator.membership.lead_rules import empty_assignment, was_own
+from bellwether_kafka.coordinator.membership.rebalances import GroupRebalances
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
-from bellwether_kafka.coordinator.membership.role import NotLeading
+from bellwether_kafka.coordinator.membership.role import Action, NotLeading, action_for
 from bellwether_kafka.coordinator.membership.transitions import State
 
 # A leader removed by a take-over notices it at its next heartbeat, and rejoins.
 REMOVED_BACK_MS_MAX = 10_000
-
-
-ORDERED = ""  # the subject of orders that came while a plan was on its way
-
-
-@dataclass(slots=True)
-class GroupRebalances:
-    """The rebalances that Bellwether begins. `Reactions` says when."""
-
-    core: Core
-    recovery: Recovery
-    reactions: Reactions = field(init=False)
-    _damped: set[str] = field(default_factory=set)  # subjects whose wait has been alerted to
-
-    def __post_init__(self) -> None:
-        self.reactions = Reactions(self.core.config.rebalance_interval_ms_min / 1000)
-
-    def pause(self) -> None:
-        self.core.timers.clear(Timer.REBALANCE)
-
-    def want(self, reason: str, subject: str) -> None:
-        """Begins a rebalance now, or when its subject may be followed again. Called in STABLE."""
-        if not self.core.alone:
-            self.core.leadership.wanted[subject] = reason
-            self.want_what_is_wanted()
-
-    def wanted(self, event: events.RebalanceWanted) -> None:
-        if self.core.state is State.STABLE:
-            self.want(event.reason, event.subject)
-        else:
-            self._want_later(event.subject, event.reason)
-
-    def want_what_is_wanted(self) -> None:
-        core, wanted = self.core, self.core.leadership.wanted
-        if not wanted or core.alone or (core.permission.orders.pause and ORDERED not in wanted):
-            return
-        due = min(map(self.reactions.due, wanted))
-        if core.now >= due or ORDERED in wanted:
-            self.begin()
-            return
-        core.timers.set(Timer.REBALANCE, due)
-        for subject, reason in wanted.items():
-            self._report_damping(subject, reason)
-
-    def _report_damping(self, subject: str, reason: str) -> None:
-        """Alerts once to a subject that is to be followed more rarely from now on."""
-        if not self.reactions.is_damped(subject):
-            self._damped.discard(subject)
-        elif subject not in self._damped:
-            self._damped.add(subject)
-            wait_s = self.reactions.due(subject) - self.core.now
-            self.core.alert(f"{reason}: this comes again and again, so the next rebalance for it is in {wait_s:.0f} s")
-
-    def _want_later(self, subject: str, reason: str) -> None:
-        """Keeps the wish until the plan on its way has been delivered."""
-        self.core.leadership.wanted[subject] = reason
-
-    def begin(self) -> None:
-        wanted = self.core.leadership.wanted
-        self.reactions.began(self.core.now, *(subject for subject in wanted if subject != ORDERED))
-        self.recovery.rejoin("; ".join(dict.fromkeys(wanted.values())))
-
-    def ordered(self, event: events.RebalanceOrdered) -> None:
-        if self.core.state is not State.STABLE:
-            self._want_later(ORDERED, event.reason)
-        elif not self.core.alone:
-            self.reactions.began(self.core.now)
-            self.recovery.rejoin(event.reason)
-
-    def plan_followup(self) -> None:
-        """Sets the timer for the rebalance that hands out pending partitions: no member starts it if the member that
-        has to revoke them is absent. The wait doubles for each such rebalance in a row, because that member may never
-        come back (docs/internals/assignors.md#cooperative-rebalancing)."""
-        core, config, leadership = self.core, self.core.config, self.core.leadership
-        if not leadership.pending:
-            leadership.followups = 0
-            if leadership.called_at < math.inf:
-                core.heartbeat()
-            return
-        core.set_timer(Timer.FOLLOWUP, backed_off_ms(config.followup_ms, leadership.followups, config.followup_ms_max))
-        core.heartbeat()
-
-    def begin_followup(self) -> None:
-        self.core.leadership.followups += 1
-        self.recovery.rejoin("hand out pending partitions")
 
 
 @dataclass(slots=True)

@@ -18,10 +18,9 @@ from bellwether_kafka.coordinator.membership.commands import Command, Leave
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.current_role import CurrentRole
-from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving
+from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving, Recovery
 from bellwether_kafka.coordinator.membership.leading import GroupRebalances, Leading
-from bellwether_kafka.coordinator.membership.next_rebalance import NextRebalance
-from bellwether_kafka.coordinator.membership.recovery import Recovery
+from bellwether_kafka.coordinator.membership.rebalances import NextRebalance
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import Role
 from bellwether_kafka.coordinator.membership.takeover_policy import SearchTurns

@@ -13,12 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_low
 
-from bellwether_kafka.coordinator.membership.broker_order import MemberTable, client_of, tables
+from bellwether_kafka.coordinator.membership.broker_order import Deaths, MemberTable, client_of, tables
 from bellwether_kafka.coordinator.membership.config import NOT_READ, MembershipConfig, SizeLimit
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState
 from bellwether_kafka.coordinator.membership.lead_rules import holds_instance, is_bellwether, subscription
 from bellwether_kafka.coordinator.membership.role import NotLeading, Obstacle
-from bellwether_kafka.coordinator.membership.succession import Deaths
 from bellwether_kafka.coordinator.membership.table_growth import Forecast, Forecasts
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import RemoteProtocolError

@@ -9,7 +9,7 @@ import pytest
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.coordinator.ghosts import GhostFinder, GhostOptions
-from bellwether_kafka.coordinator.membership import Code, MembershipConfig, core, error_codes
+from bellwether_kafka.coordinator.membership import Code, MembershipConfig, core, role
 from bellwether_kafka.coordinator.planning import Planner
 from bellwether_kafka.coordinator.triggers import TRIGGERS, Picture
 from tests.simulation.checks import ViolationError
@@ -152,9 +152,9 @@ def test_a_dead_partition_that_hides_the_others_is_noticed(monkeypatch: pytest.M
 
 
 def test_a_denied_answer_that_ends_the_membership_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    explained = error_codes._REFUSALS[Code.GROUP_AUTHORIZATION_FAILED]
-    ends = explained._replace(action=error_codes.Action.END)
-    monkeypatch.setitem(error_codes._REFUSALS, Code.GROUP_AUTHORIZATION_FAILED, ends)
+    explained = role._REFUSALS[Code.GROUP_AUTHORIZATION_FAILED]
+    ends = explained._replace(action=role.Action.END)
+    monkeypatch.setitem(role._REFUSALS, Code.GROUP_AUTHORIZATION_FAILED, ends)
     with pytest.raises(ViolationError, match="has ended by itself"):
         after("an ACL flickers", streams=False)
 

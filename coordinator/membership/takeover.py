@@ -31,25 +31,31 @@ When a group's leader leaves, the broker elects the first member in the order of
      longer than both: librdkafka joins at most once a second.)
 4. Checks the answer. If it names another leader, removes that too if the limit allows it; otherwise the attempt failed.
 
-`pace` implements the measurement, `growth` step 0, `own_id` step 1, `removal` the others. `transitions` declares the
+`takeover_search` implements the measurement and steps 0 and 1, this module the others. `transitions` declares the
 steps and edges. The caller must give back the pending ids in `ids_to_give_back` as soon as a rebalance waits for them,
 but not in a stable group, where that begins one (4.3).
 """
 
+from dataclasses import dataclass
+
 from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.broker_order import Listing, grown
-from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.error_codes import Code
+from bellwether_kafka.coordinator.membership.config import STREAMS_PROTOCOL, MembershipConfig
 from bellwether_kafka.coordinator.membership.requests import Kind, Requests, Timer
-from bellwether_kafka.coordinator.membership.takeover.growth import TableGrowing
-from bellwether_kafka.coordinator.membership.takeover.own_id import OwnId
-from bellwether_kafka.coordinator.membership.takeover.own_joins import OwnJoins, PendingIds, TemporaryMembers
-from bellwether_kafka.coordinator.membership.takeover.pace import PaceMeasuring
-from bellwether_kafka.coordinator.membership.takeover.removal import LeaderRemoval
-from bellwether_kafka.coordinator.membership.takeover.state import Failed, Outcome, TakeoverState, refused
+from bellwether_kafka.coordinator.membership.role import Code
+from bellwether_kafka.coordinator.membership.takeover_attempt import (
+    COOPERATIVE,
+    Attempt,
+    Failed,
+    Outcome,
+    TakenOver,
+    refused,
+)
 from bellwether_kafka.coordinator.membership.takeover_policy import TakeoverAttempt
+from bellwether_kafka.coordinator.membership.takeover_search import OwnId, PaceMeasuring, TableGrowing
 from bellwether_kafka.coordinator.membership.transitions import TAKEOVER, OnEdge, Position, Step
 
+EVICTED = "another member takes the lead"
 AT_REST = (Step.PACING, Step.GATHERING, Step.ROLLING, Step.CLEARING, Step.BARRING)  # no member notices these steps
 # Steps in which Bellwether has no members in the group, except temporary ones.
 NOT_IN_YET = (*AT_REST, Step.GROWING, Step.SHRINKING)
@@ -68,17 +74,16 @@ class Takeover:
         first = Step.ROLLING if config.instance_id is None else Step.BARRING
         self._after_pacing = Step.GATHERING if attempt.temporary else first
         paced = config.instance_id is not None and attempt.foreseen is not None
-        self._state = TakeoverState(
+        self._state = Attempt(
             requests=requests,
             config=config,
             position=Position[Step](TAKEOVER, Step.PACING if paced else self._after_pacing, on_edge),
             listing=Listing(attempt.listing, after, config.instance_id),
-            joins=OwnJoins(requests, metadata),
-            pending=PendingIds(),
+            metadata=metadata,
             evictions=attempt.evictions,
+            temporary=attempt.temporary,
         )
-        temporary = TemporaryMembers(requests, metadata, attempt.temporary)
-        self._growth = TableGrowing(self._state, temporary, attempt.tables)
+        self._growth = TableGrowing(self._state, attempt.tables)
         self._own_id = OwnId(self._state, self._growth, first)
         self._removal = LeaderRemoval(self._state, self._own_id)
         self._pace = PaceMeasuring(self._state, attempt.foreseen) if attempt.foreseen is not None else None
@@ -89,7 +94,7 @@ class Takeover:
 
     @property
     def tries(self) -> int:
-        return self._state.joins.tries
+        return self._state.tries
 
     @property
     def leader(self) -> str:
@@ -108,12 +113,12 @@ class Takeover:
     @property
     def ids_to_give_back(self) -> tuple[str, ...]:
         """Ids of Bellwether's that the broker may still wait for."""
-        return (*self._state.pending.all, *self._growth.temporary.ids)
+        return self._state.ids_to_give_back
 
     @property
     def room(self) -> int | None:
         """A number of members that the broker refused; None if it has refused none."""
-        return self._growth.room
+        return self._state.room
 
     @property
     def disturbs(self) -> bool:
@@ -193,7 +198,7 @@ class Takeover:
         if state.step is not Step.GATHERING:
             return None  # answers to parked JoinGroups of temporary members that leave
         failed = growth.reserved(answer)
-        if failed is None and growth.temporary.reserved:
+        if failed is None and len(state.temporary_ids) == state.temporary:
             state.due = None
             state.go(self._own_id.first_step)
             self._own_id.begin()
@@ -205,7 +210,7 @@ class Takeover:
             return self._paced(self._pace.refused())
         if answer.error == Code.MEMBER_ID_REQUIRED and state.step is Step.ROLLING:
             return self._own_id.given(answer.member_id)
-        if answer.error == Code.FENCED_INSTANCE_ID and not state.joins.is_current(kind):
+        if answer.error == Code.FENCED_INSTANCE_ID and not state.is_current(kind):
             self._own_id.replaced()
             return None
         return refused("JOIN", answer.error) if answer.error else self._removal.named(answer)
@@ -214,11 +219,11 @@ class Takeover:
         state = self._state
         match kind:
             case Kind.OPEN:
-                state.pending.opener = ""
+                state.opener = ""
             case Kind.GIVE_BACK if state.step is Step.CLEARING:
                 self._own_id.cleared()
             case Kind.GIVE_BACK:
-                state.pending.released = ""
+                state.released = ""
             case Kind.SHRINK:
                 failed = self._growth.shrunk()
                 if failed is not None:
@@ -239,3 +244,107 @@ class Takeover:
             case Step.HOLDING:
                 self._removal.described(answer.members)
         return None
+
+
+@dataclass(slots=True)
+class LeaderRemoval:
+    """`leader` is the leader that the last answer named; `evicted` are all members removed so far."""
+
+    state: Attempt
+    own_id: OwnId
+    leader: str = ""
+    evicted: tuple[str, ...] = ()
+    _ahead: tuple[str, ...] = ()  # members to remove with the leader
+    _behind: tuple[str, ...] = ()  # those of them that are removed after the leader
+    _removed: tuple[str, ...] = ()  # removed last; expected back under other ids
+
+    def named(self, answer: events.JoinAnswer) -> Outcome:
+        """Handles the answer that ends a rebalance and names its leader."""
+        state = self.state
+        state.alive_at = state.now
+        state.forget()
+        state.requests.admitted(answer)
+        if answer.leader == answer.member_id and not answer.skip_assignment:
+            return TakenOver(answer)
+        self.leader = answer.leader
+        if not answer.leader or not state.evictions:
+            return Failed(f"{answer.leader or 'no member'} leads the group")
+        ahead = state.listing.ahead(answer.member_id, answer.leader, another_comes=state.opens_next)
+        if len(ahead) >= state.evictions:
+            return Failed(f"{answer.leader} leads the group, and {ahead[0]} would be next")
+        self._ahead = ahead
+        if answer.protocol == STREAMS_PROTOCOL and not ahead:
+            self.evict()
+        elif answer.protocol == COOPERATIVE:
+            self._reopen()
+        else:
+            state.go(Step.WORKING)
+            state.requests.sync(())
+            state.due = state.now + state.config.hold_ms_max / 1000
+        return None
+
+    def _reopen(self) -> None:
+        state = self.state
+        state.go(Step.REOPENING)
+        state.next_is_open, state.opens_next = state.opens_next, False
+        if not state.next_is_open:
+            state.come_back(changed=True)
+            if not state.blocker:
+                state.reserve()
+        state.due = state.now + min(state.now - state.parked_at, state.config.roll_ms_max / 1000)
+
+    def reopening_is_due(self) -> None:
+        """Removes the leader: members have had as long as they needed for the first rebalance."""
+        if self.state.next_is_open or self.state.blocker:
+            self.evict()
+        else:
+            self.state.describe_later()
+
+    def synced(self, answer: events.SyncAnswer) -> Outcome:
+        self.state.alive_at = self.state.now
+        if answer.error not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+            return refused("SYNC", answer.error)
+        self.evict()
+        return None
+
+    def evict_before_it_has_planned(self) -> None:
+        """Removes the leader while it still plans: its SyncGroup will arrive after its removal, while those of others
+        are parked, so those members are removed after it."""
+        self.state.requests.abandon(Kind.SYNC)
+        self._behind = self._ahead
+        self.evict()
+
+    def evict(self) -> None:
+        state = self.state
+        # The session has run since the broker's last request from Bellwether. `check_timing` allows for both waits.
+        state.limit = state.alive_at + (state.config.roll_ms_max + state.config.hold_ms_max) / 1000
+        state.due = None
+        state.go(Step.HOLDING)
+        together = (self.leader, *(member_id for member_id in self._ahead if member_id not in self._behind))
+        self._removed = (self.leader, *self._ahead)
+        state.evictions -= len(self._removed)
+        self.evicted = (*self.evicted, *self._removed)
+        state.requests.evict(together, EVICTED)
+
+    def left(self, answer: events.LeaveAnswer) -> Outcome:
+        if answer.error not in (Code.NONE, Code.UNKNOWN_MEMBER_ID):
+            return refused(f"LEAVE of {self.leader}", answer.error)
+        if self._behind:
+            self.state.requests.evict(self._behind, EVICTED)
+            self._behind = ()
+        else:
+            self.state.requests.describe()
+        return None
+
+    def described(self, members: tuple[events.DescribedMember, ...]) -> None:
+        """Holds the rebalance open until the removed members are back or time is up, then joins it."""
+        state = self.state
+        if not state.listing.are_back(self._removed, members) and state.now <= state.limit:
+            state.describe_later()
+            return
+        state.listing.members = members
+        state.go(Step.RETURNING)
+        if state.blocker:
+            self.own_id.release()
+        else:
+            state.come_back()
