@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from bellwether_kafka.coordinator.membership import events, lead_rules
 from bellwether_kafka.coordinator.membership.broker_order import Deaths
-from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
+from bellwether_kafka.coordinator.membership.events import Decide, NoteKind
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving, Recovery
 from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer

@@ -13,11 +13,10 @@ machine          which event goes to which part
 import math
 from dataclasses import dataclass, field
 
-from bellwether_kafka.coordinator.membership.commands import Command, Note, NoteKind
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
-from bellwether_kafka.coordinator.membership.events import GroupState, JoinedMember, OffsetsRead
-from bellwether_kafka.coordinator.membership.lead_rules import HandBacks, JoinTiming, Permission, backed_off_ms, spread
-from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Requests, Timer, Timers
+from bellwether_kafka.coordinator.membership.events import GroupState, JoinedMember, Note, NoteKind, OffsetsRead
+from bellwether_kafka.coordinator.membership.permission import HandBacks, JoinTiming, Permission, backed_off_ms, spread
+from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Command, Kind, Requests, Timer, Timers
 from bellwether_kafka.coordinator.membership.role import Obstacle
 from bellwether_kafka.coordinator.membership.takeover_policy import SearchTurns, TakeoverPolicy
 from bellwether_kafka.coordinator.membership.transitions import MEMBERSHIP, OnEdge, Position, State
@@ -164,6 +163,15 @@ class Core:
     def alone(self) -> bool:
         """True if Bellwether was the only member of the last generation that it led."""
         return all(m.member_id == self.requests.member_id for m in self.leadership.members)
+
+    @property
+    def waits(self) -> Obstacle | None:
+        """Why an attempt has to wait: a broker assigns, a hand-back lacks its proof, or a setback is not over."""
+        if self.sighting.by_broker is not None:
+            return self.sighting.by_broker
+        if self.hand_backs.waits:
+            return self.hand_backs.obstacle
+        return self.policy.setback if self.policy.may_try_in(self.now) else None
 
     @property
     def lingers_ms(self) -> int | None:

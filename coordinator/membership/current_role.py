@@ -98,15 +98,11 @@ class CurrentRole:
 
     def _watching(self) -> Obstacle:
         core, config, sighting = self.core, self.core.config, self.core.sighting
-        if self.core.permission.orders.leave:
-            return Obstacle(NotLeading.ORDERED_OUT, self.core.permission.orders.leave)
-        if self.core.permission.orders.release and not sighting.others:
-            return Obstacle(NotLeading.ORDERED_OUT, f"{self.core.permission.orders.release}, until members join")
-        if not self.core.permission.active:
-            return Obstacle(NotLeading.STANDBY, "another instance with this instance id is to lead")
+        for hindrance in core.permission.hindrances(others=sighting.others):
+            return hindrance
         if not sighting.state:
             return Obstacle(NotLeading.STARTING, "the group has not been described yet")
-        set_back, waits = core.policy.setback, self._waits()
+        set_back, waits = core.policy.setback, core.waits
         if waits is not None:
             return waits
         if not sighting.others and not config.adopt_empty:
@@ -118,7 +114,7 @@ class CurrentRole:
         if config.adopt != "take-over":
             text = f'a member leads, and adopt = "{config.adopt}" waits {WAITS[config.adopt]}'
             return Obstacle(NotLeading.MEMBER_LEADS, text + self._named_leader() + since)
-        obstacle = self.core.takeovers.obstacle
+        obstacle = core.takeovers.obstacle
         if obstacle is not None and obstacle.reason is NotLeading.MEMBER_LEADS:
             return Obstacle(obstacle.reason, obstacle.sentence + self._named_leader() + since)
         if obstacle is not None:
@@ -127,25 +123,15 @@ class CurrentRole:
             return Obstacle(NotLeading.REBALANCING, "the group rebalances; Bellwether takes it over when it is Stable")
         return Obstacle(NotLeading.TAKING_OVER, "a dry run of the plan comes before the lead is taken" + since)
 
-    def _waits(self) -> Obstacle | None:
-        """Returns why an attempt has to wait: a broker assigns, a hand-back lacks its proof, or a setback is not
-        over."""
-        core = self.core
-        if core.sighting.by_broker is not None:
-            return core.sighting.by_broker
-        if core.hand_backs.waits:
-            return core.hand_backs.obstacle
-        return core.policy.setback if core.policy.may_try_in(core.now) else None
-
     def _named_leader(self) -> str:
         leader = self.core.takeovers.leader_here
         return f"; {leader} leads" if leader else ""
 
     def _next_attempt(self) -> float | None:
         core = self.core
-        if core.state is not State.WATCHING or not self.core.permission.may_lead:
+        if core.state is not State.WATCHING or not core.permission.may_lead:
             return None
-        wait_s = self.core.policy.may_try_in(core.now)
+        wait_s = core.policy.may_try_in(core.now)
         if wait_s:
             return core.now + wait_s
         return core.takeovers.next_attempt(core.now) or core.timers.at(Timer.WATCH)

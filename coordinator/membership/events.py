@@ -1,4 +1,5 @@
-"""Everything that can happen to a `GroupMembership`: a closed union of frozen values.
+"""Everything that can happen to a `GroupMembership`, and what it tells its runtime besides requests: closed unions of
+frozen values.
 
 An answer carries the `request_id` of its request; the machine ignores answers that it no longer expects. `error` is
 Kafka's error code, 0 for none. Bytes are passed on undecoded.
@@ -272,8 +273,78 @@ class StopRequested:
     """The process is shutting down (SIGTERM)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Requests a plan for this generation by `deadline` (seconds, monotonic). If `dry`, the plan is only compared with
+    the current assignment. `removed` are members that a take-over removed: they come back under other ids without a
+    restart. `wanted` is why Bellwether wanted this rebalance, "" if it did not."""
+
+    generation: int
+    protocol: str
+    members: tuple[JoinedMember, ...]
+    own_member_id: str
+    deadline: float
+    dry: bool = False
+    removed: tuple[str, ...] = ()
+    wanted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildMemory:
+    """Requests reading every member's assignment by DescribeGroups: the broker kept the assignment of a returned static
+    leader."""
+
+    generation: int
+    protocol: str
+    members: tuple[JoinedMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDelivered:
+    """The broker has accepted Bellwether's assignments for this generation, which are remembered from now on."""
+
+    generation: int
+
+
+class NoteKind(Enum):
+    LEADING = auto()
+    ADOPTED = auto()  # Bellwether has taken over a group that a member led
+    REFUSED = auto()  # Bellwether led a generation and left without a plan
+    LEFT = auto()
+    REJOINING = auto()
+    WATCHING = auto()
+    ALERT = auto()  # needs an operator's attention
+    GHOST = auto()  # a dead member was removed
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One line for logs and metrics. `reason` is a sentence and may name members. `code` is a NotLeading value in notes
+    of the kinds REFUSED and LEFT, "" in others."""
+
+    kind: NoteKind
+    reason: str
+    generation: int = -1
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """Bellwether can never lead this group. `message` is one sentence that names the group, the setting or ACL, and the
+    remedy."""
+
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipStopped:
+    """The last command of a machine, which ignores all later events."""
+
+
 Decided = DecisionReady | DecisionFailed | ComparisonReady | ComparisonFailed
 Wanted = RebalanceWanted | RebalanceOrdered | StepAsideWanted | OrdersInForce | ActiveRoleChanged | StopRequested
 Remembered = HandBackRemembered | LeadRemembered
 Seen = OffsetsFound | OffsetsRead | DeathsProven | WorkSuspected | Remembered | SizeLimitRead
 Event = Answer | RequestFailed | Wake | Decided | Wanted | Seen
+Told = Decide | RebuildMemory | PlanDelivered | Note | Fatal | MembershipStopped

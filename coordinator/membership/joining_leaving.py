@@ -3,14 +3,16 @@ shutdown; and after errors and lost coordinator nodes a back-off, another node, 
 
 from dataclasses import dataclass, field
 
-from bellwether_kafka.coordinator.membership.commands import Fatal, MembershipStopped, NoteKind
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.events import (
     VACANT,
     CoordinatorAnswer,
     Failure,
+    Fatal,
     JoinAnswer,
     LeaveAnswer,
+    MembershipStopped,
+    NoteKind,
     RequestFailed,
 )
 from bellwether_kafka.coordinator.membership.lead_rules import subscription, with_own

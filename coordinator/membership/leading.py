@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership import events
-from bellwether_kafka.coordinator.membership.commands import Decide, NoteKind, PlanDelivered, RebuildMemory
 from bellwether_kafka.coordinator.membership.core import Core
+from bellwether_kafka.coordinator.membership.events import Decide, NoteKind, PlanDelivered, RebuildMemory
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving, Recovery
 from bellwether_kafka.coordinator.membership.lead_rules import empty_assignment, was_own
 from bellwether_kafka.coordinator.membership.rebalances import GroupRebalances

@@ -14,14 +14,13 @@ from typing import Any
 
 from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.adoption import Adoption, Approach
-from bellwether_kafka.coordinator.membership.commands import Command, Leave
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.current_role import CurrentRole
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving, Recovery
 from bellwether_kafka.coordinator.membership.leading import GroupRebalances, Leading
 from bellwether_kafka.coordinator.membership.rebalances import NextRebalance
-from bellwether_kafka.coordinator.membership.requests import Kind, Timer
+from bellwether_kafka.coordinator.membership.requests import Command, Kind, Request, Timer
 from bellwether_kafka.coordinator.membership.role import Role
 from bellwether_kafka.coordinator.membership.takeover_policy import SearchTurns
 from bellwether_kafka.coordinator.membership.transitions import (
@@ -167,7 +166,7 @@ class GroupMembership:
             unclear_since=core.unclear_since if core.refusal is None else None,
         )
 
-    def final_leave(self, reason: str) -> Leave | None:
+    def final_leave(self, reason: str) -> Request | None:
         """Returns the LeaveGroup for a runtime that cannot go on; None if there is nothing to leave."""
         return self._core.requests.last_leave(reason)
 

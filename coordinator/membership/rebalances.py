@@ -26,7 +26,8 @@ from bellwether_kafka.coordinator.membership.events import (
     RebalanceWanted,
 )
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving, Recovery
-from bellwether_kafka.coordinator.membership.lead_rules import backed_off_ms, is_missing
+from bellwether_kafka.coordinator.membership.lead_rules import is_missing
+from bellwether_kafka.coordinator.membership.permission import backed_off_ms
 from bellwether_kafka.coordinator.membership.requests import NO_GENERATION, Kind, Timer
 from bellwether_kafka.coordinator.membership.role import Action, Code, action_for
 from bellwether_kafka.coordinator.membership.transitions import State

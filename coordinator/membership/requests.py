@@ -1,19 +1,105 @@
-"""The requests and timers of one group: builds requests, and knows which are under way and whose answers are still
-needed.
+"""What a `GroupMembership` asks of its runtime, a closed union of frozen values; and which requests and timers of one
+group are under way, and whose answers are still needed. Nothing here makes a decision.
 
-At most one request of each kind is under way, except JoinGroups of temporary members. Nothing here makes a decision.
+A broker that parks a JoinGroup or SyncGroup also holds up everything queued behind it on the same connection. So these
+two use a connection of the group's own, and short requests share another
+(docs/internals/broker-behaviour.md#parked-requests). At most one request of each kind is under way, except JoinGroups
+of temporary members.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum, auto
-from functools import partial
 
-from bellwether_kafka.coordinator.membership import commands
+from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.events import JoinAnswer, Node
 
 NO_GENERATION = -1
 REASON_LENGTH_MAX = 255  # Java clients send no more
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinator:
+    """FindCoordinator with key type 0 (group). Any broker can answer; `attempt` counts the searches, so that each is
+    sent to another broker."""
+
+    request_id: int
+    group_id: str
+    timeout_ms: int
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRequest:
+    """The fields that all requests to a coordinator node begin with."""
+
+    request_id: int
+    node: Node
+    group_id: str
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRequest(GroupRequest):
+    """The fields that all requests of Bellwether's own member begin with."""
+
+    member_id: str
+    instance_id: str | None
+
+
+class Describe(GroupRequest):
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Join(MemberRequest):
+    protocols: tuple[tuple[str, bytes], ...]
+    reason: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    lane: int = 0  # which connection: a second JoinGroup needs another one while the first is parked
+
+
+@dataclass(frozen=True, slots=True)
+class Sync(MemberRequest):
+    generation: int
+    protocol: str
+    assignments: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat(MemberRequest):
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(MemberRequest):
+    """LeaveGroup for one member. An empty member id with an instance id removes the static member."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict(GroupRequest):
+    """LeaveGroup for other members, by member id; they notice at their next request. With a `lane` it is queued behind
+    the JoinGroup parked on that connection: a broker reads the next request of a connection only after answering the
+    last."""
+
+    member_ids: tuple[str, ...]
+    reason: str
+    lane: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """Drops the connection on which the broker parks this JoinGroup or SyncGroup, whose answer is no longer needed."""
+
+    request_id: int
+
+
+Request = FindCoordinator | Describe | Join | Sync | Heartbeat | Leave | Evict
+Command = Request | Abandon | events.Told
 
 
 class Kind(Enum):
@@ -48,6 +134,22 @@ class Timer(Enum):
 PARKED = (Kind.JOIN, Kind.JOIN_AGAIN, Kind.BLOCKER, Kind.SYNC)
 LANE = {Kind.JOIN: 0, Kind.JOIN_AGAIN: 1, Kind.BLOCKER: 1}
 TEMPORARY_LANE = 2  # the first temporary member's; each has its own
+# What is sent for each kind, and the setting that limits how long its answer may take. A broker that parks a JoinGroup
+# also parks what is queued behind it.
+SENT: dict[Kind, tuple[Callable[..., "Request"], str]] = {
+    Kind.DESCRIBE: (Describe, "request_timeout_ms"),
+    Kind.JOIN: (Join, "join_timeout_ms"),
+    Kind.JOIN_AGAIN: (Join, "join_timeout_ms"),
+    Kind.BLOCKER: (Join, "join_timeout_ms"),
+    Kind.TEMPORARY: (Join, "join_timeout_ms"),
+    Kind.OPEN: (Evict, "join_timeout_ms"),
+    Kind.GIVE_BACK: (Evict, "leave_ms_max"),
+    Kind.SHRINK: (Evict, "leave_ms_max"),
+    Kind.EVICT: (Evict, "leave_ms_max"),
+    Kind.SYNC: (Sync, "session_timeout_ms"),
+    Kind.HEARTBEAT: (Heartbeat, "request_timeout_ms"),
+    Kind.LEAVE: (Leave, "leave_ms_max"),
+}
 
 
 class Timers:
@@ -88,7 +190,7 @@ class Requests:
 
     def __init__(self, config: MembershipConfig) -> None:
         self.config = config
-        self.out: list[commands.Command] = []
+        self.out: list[Command] = []
         self.node: Node | None = None
         self.member_id = ""
         self.generation = NO_GENERATION
@@ -102,7 +204,7 @@ class Requests:
         self._temporary_last = 0  # the last request since their connections were dropped; 0 for none
         self._parked_at: Node | None = None
 
-    def drain(self) -> tuple[commands.Command, ...]:
+    def drain(self) -> tuple[Command, ...]:
         out, self.out = tuple(self.out), []
         return out
 
@@ -126,12 +228,12 @@ class Requests:
         for kind in kinds:
             request_id = self._waiting.pop(kind, None)
             if request_id is not None and kind in PARKED:
-                self.out.append(commands.Abandon(request_id))
+                self.out.append(Abandon(request_id))
 
     def _drop_temporary(self) -> None:
         """Drops the connections of temporary members, even if all are answered: there may be a hundred."""
         if self._temporary_last:
-            self.out.append(commands.Abandon(self._temporary_last))
+            self.out.append(Abandon(self._temporary_last))
         self._temporary.clear()
         self._temporary_last = 0
 
@@ -149,7 +251,7 @@ class Requests:
         parked = Kind.JOIN in self._waiting or Kind.SYNC in self._waiting
         return parked and self._parked_at != self.node
 
-    def _send(self, kind: Kind, timeout_ms: int, build: Callable[[int, Node, str, int], commands.Request]) -> bool:
+    def _send(self, kind: Kind, **fields: object) -> bool:
         """Sends a request unless one of its kind is under way; if the coordinator node is not known, searches for it
         instead. Returns whether it was sent."""
         if kind in self._waiting or self.paused:
@@ -157,10 +259,15 @@ class Requests:
         if self.node is None:
             self.find()
             return False
-        self.out.append(build(self._next_id(kind), self.node, self.config.group_id, timeout_ms))
+        self.out.append(self._request(kind, self._next_id(kind), **fields))
         if kind in (Kind.JOIN, Kind.SYNC):
             self._parked_at = self.node
         return True
+
+    def _request(self, kind: Kind, request_id: int, **fields: object) -> Request:
+        request, timeout = SENT[kind]
+        group, timeout_ms = self.config.group_id, getattr(self.config, timeout)
+        return request(request_id=request_id, node=self.node, group_id=group, timeout_ms=timeout_ms, **fields)
 
     def _next_id(self, kind: Kind) -> int:
         self._last_id += 1
@@ -171,12 +278,12 @@ class Requests:
         if Kind.FIND in self._waiting or self.paused:
             return
         limit_ms, request_id = self.config.request_timeout_ms, self._next_id(Kind.FIND)
-        self.out.append(commands.FindCoordinator(request_id, self.config.group_id, limit_ms, self._searches))
+        self.out.append(FindCoordinator(request_id, self.config.group_id, limit_ms, self._searches))
         # A broker with outdated metadata names a dead node repeatedly: ask another broker next time.
         self._searches += 1
 
     def describe(self) -> bool:
-        return self._send(Kind.DESCRIBE, self.config.request_timeout_ms, commands.Describe)
+        return self._send(Kind.DESCRIBE)
 
     def join(
         self,
@@ -190,76 +297,56 @@ class Requests:
         lane: int | None = None,
     ) -> None:
         """Sends JoinGroup, by default as Bellwether's own member. `besides`: protocol names to offer last."""
-        config = self.config
-        build = partial(
-            commands.Join,
-            member_id=self.member_id if member_id is None else member_id,
-            instance_id=config.instance_id if static else None,
-            protocols=tuple((name, metadata) for name in (*self.protocols, *besides)),
-            reason=reason[:REASON_LENGTH_MAX],
-            session_timeout_ms=config.session_timeout_ms,
-            rebalance_timeout_ms=config.rebalance_timeout_ms,
-            lane=LANE[kind] if lane is None else lane,
-        )
-        self._send(kind, config.join_timeout_ms, build)
+        own = self.member_id if member_id is None else member_id
+        lane = LANE[kind] if lane is None else lane
+        self._send(kind, **self._joining(metadata, reason, own, lane, static=static, besides=besides))
 
     def join_temporary(self, metadata: bytes, reason: str, member_id: str, number: int) -> None:
         """Sends JoinGroup of a temporary member; an empty `member_id` requests an id. `number` selects its connection,
         as each member needs its own."""
         if self.node is None or self.paused:
             return
-        config = self.config
         self._last_id += 1
         self._temporary.add(self._last_id)
         self._temporary_last = self._last_id
-        join = commands.Join(
-            request_id=self._last_id,
-            node=self.node,
-            group_id=config.group_id,
-            timeout_ms=config.join_timeout_ms,
-            member_id=member_id,
-            instance_id=None,
-            protocols=tuple((name, metadata) for name in self.protocols),
-            reason=reason[:REASON_LENGTH_MAX],
-            session_timeout_ms=config.session_timeout_ms,
-            rebalance_timeout_ms=config.rebalance_timeout_ms,
-            lane=TEMPORARY_LANE + number,
-        )
-        self.out.append(join)
+        fields = self._joining(metadata, reason, member_id, TEMPORARY_LANE + number, static=False)
+        self.out.append(self._request(Kind.TEMPORARY, self._last_id, **fields))
+
+    def _joining(
+        self, metadata: bytes, reason: str, member_id: str, lane: int, *, static: bool, besides: tuple[str, ...] = ()
+    ) -> dict[str, object]:
+        config = self.config
+        return {
+            "member_id": member_id,
+            "instance_id": config.instance_id if static else None,
+            "protocols": tuple((name, metadata) for name in (*self.protocols, *besides)),
+            "reason": reason[:REASON_LENGTH_MAX],
+            "session_timeout_ms": config.session_timeout_ms,
+            "rebalance_timeout_ms": config.rebalance_timeout_ms,
+            "lane": lane,
+        }
+
+    def _as_member(self) -> dict[str, object]:
+        return {"member_id": self.member_id, "instance_id": self.config.instance_id}
 
     def sync(self, assignments: tuple[tuple[str, bytes], ...]) -> None:
-        build = partial(
-            commands.Sync,
-            member_id=self.member_id,
-            instance_id=self.config.instance_id,
-            generation=self.generation,
-            protocol=self.protocol,
-            assignments=assignments,
-        )
-        self._send(Kind.SYNC, self.config.session_timeout_ms, build)
+        of = {"generation": self.generation, "protocol": self.protocol, "assignments": assignments}
+        self._send(Kind.SYNC, **self._as_member(), **of)
 
     def heartbeat(self) -> bool:
-        own, instance = self.member_id, self.config.instance_id
-        build = partial(commands.Heartbeat, member_id=own, instance_id=instance, generation=self.generation)
-        return self._send(Kind.HEARTBEAT, self.config.request_timeout_ms, build)
+        return self._send(Kind.HEARTBEAT, **self._as_member(), generation=self.generation)
 
     def evict(
         self, member_ids: tuple[str, ...], reason: str, *, kind: Kind = Kind.EVICT, lane: int | None = None
     ) -> None:
         """Sends LeaveGroup for other members: a leader that Bellwether replaces, or Bellwether's pending ids. With a
         `lane` the broker reads it once it has answered the JoinGroup parked there."""
-        limit_ms = self.config.leave_ms_max if lane is None else self.config.join_timeout_ms
-        build = partial(commands.Evict, member_ids=member_ids, reason=reason[:REASON_LENGTH_MAX], lane=lane)
-        self._send(kind, limit_ms, build)
+        self._send(kind, member_ids=member_ids, reason=reason[:REASON_LENGTH_MAX], lane=lane)
 
     def leave(self, reason: str) -> None:
-        self._send(Kind.LEAVE, self.config.leave_ms_max, self._leave(reason))
+        self._send(Kind.LEAVE, **self._as_member(), reason=reason[:REASON_LENGTH_MAX])
 
-    def last_leave(self, reason: str) -> commands.Leave | None:
+    def last_leave(self, reason: str) -> Request | None:
         if self.node is None or not self.member_id:
             return None
-        return self._leave(reason)(0, self.node, self.config.group_id, self.config.leave_ms_max)
-
-    def _leave(self, reason: str) -> partial[commands.Leave]:
-        own, text = self.member_id, reason[:REASON_LENGTH_MAX]
-        return partial(commands.Leave, member_id=own, instance_id=self.config.instance_id, reason=text)
+        return self._request(Kind.LEAVE, 0, **self._as_member(), reason=reason[:REASON_LENGTH_MAX])

@@ -8,8 +8,8 @@ from bellwether_kafka.coordinator.control.active_role import Instances
 from bellwether_kafka.coordinator.membership import NotLeading, Obstacle, StepAsideWanted
 from bellwether_kafka.coordinator.membership.adoption import Adoption
 from bellwether_kafka.coordinator.membership.current_role import CurrentRole
-from bellwether_kafka.coordinator.membership.lead_rules import HandBacks
 from bellwether_kafka.coordinator.membership.leading import Leading
+from bellwether_kafka.coordinator.membership.permission import HandBacks
 from bellwether_kafka.coordinator.planning import streams_kind
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
 from bellwether_kafka.protocol.primitives import TopicPartition

@@ -197,3 +197,12 @@ def test_the_reference_has_a_row_for_each_reason_with_its_remedy() -> None:
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
     reported = {row[0].strip("`"): row[2] for row in rows if len(row) == 3}
     assert {reason.value: reported.get(reason.value) for reason in R} == {r.value: REMEDIES[r] for r in R}
+
+
+def test_a_hindrance_is_one_row_which_is_reported_and_keeps_bellwether_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play()
+    row = Obstacle(NotLeading.STANDBY, "a new reason")
+    monkeypatch.setattr(type(play.machine._core.permission), "hindrances", lambda _, *, others: iter([row]))
+    play.coordinator_found().described().wake().described("Stable", seen("a"))
+    assert play.state is membership.State.WATCHING
+    assert (play.machine.view.role.reason, play.machine.view.role.detail) == row
