@@ -156,7 +156,8 @@ def _whole(
 
 def _version(*, asked: bool) -> None:
     if asked:
-        typer.echo(f"bellwether {import_module(f'{__package__}.offline').installed_version()}")
+        offline = import_module(f"{__package__}.offline")
+        import_module(f"{__package__}.output").echo(f"bellwether {offline.installed_version()}")
         raise typer.Exit
 
 
