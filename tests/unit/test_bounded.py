@@ -31,7 +31,6 @@ OWN = {
     "coordinator/guard/signals.py": "/proc, which the kernel writes",
     "coordinator/control/local.py": "/proc, and JSON that it has just written",
     "coordinator/cli/lazy.py": "the null device",
-    "coordinator/cli/output.py": "JSON that it has just written",
     "coordinator/web/app.py": "its own page",
     "pipeline/jobs.py": "its own schemas, and by Spark's file systems its own note",
     "coordinator/events/avro.py": "its own schemas; records have their limit in what hands them over",
