@@ -251,7 +251,8 @@ class Controller:
     def review(self, targets: Collection[str] | None = None) -> None:
         """Applies orders, rules, hand-backs and roles to every group, or to those of `targets`. May be called at any
         time."""
-        self._review(self._groups if targets is None else [group for group in targets if group in self._groups])
+        # Sorted: in which order a process does things must not follow from how its strings are hashed.
+        self._review(self._groups if targets is None else sorted(group for group in targets if group in self._groups))
         if self._served_orders is None:
             return
         if targets is None:

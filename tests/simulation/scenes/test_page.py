@@ -2,6 +2,9 @@
 metrics and a page that somebody reads all the time."""
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +17,7 @@ from bellwether_kafka.coordinator.runtime import Observers, Service, ServiceOutc
 from bellwether_kafka.coordinator.settings import load
 from bellwether_kafka.coordinator.web import GroupStatus, Web
 from tests.kit.virtual_time import RUNNING
+from tests.paths import ROOT
 from tests.simulation.checks import ViolationError
 from tests.simulation.faults import Faults
 from tests.simulation.instance import PROPERTIES, Server
@@ -165,6 +169,36 @@ def test_five_groups_keep_every_promise_while_the_page_is_read(monkeypatch: pyte
     assert all(world.injected for world in worlds)
 
 
+TOLD_S = 165.0  # long enough for a process to come back to several groups at once
+
+
+def told(monkeypatch: pytest.MonkeyPatch) -> str:
+    """What happens in the first minutes."""
+    with whole(monkeypatch, SEED) as worlds:
+        come(worlds)
+        for world in worlds:
+            Faults(world, 20.0)
+        worlds[0].run_until(TOLD_S)
+        return "\n".join(line for world in worlds for line in world.reported)
+
+
+@pytest.mark.slow
+def test_how_strings_are_hashed_decides_nothing() -> None:
+    ran = [
+        subprocess.run(
+            [sys.executable, "-m", __name__],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=ROOT,
+            text=True,
+            capture_output=True,
+            check=True,
+        ).stdout.splitlines()
+        for seed in ("1", "2")
+    ]
+    assert float(ran[0][-1].split()[0]) > TOLD_S - 60
+    assert ran[0] == ran[1]
+
+
 def test_a_page_that_says_what_was_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     statuses, led = process.statuses, set[str]()
 
@@ -176,3 +210,7 @@ def test_a_page_that_says_what_was_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(process, "statuses", for_ever)
     with pytest.raises(ViolationError, match="says that it leads"):
         chaotic(monkeypatch)
+
+
+if __name__ == "__main__":
+    print(told(pytest.MonkeyPatch()))
