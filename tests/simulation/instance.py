@@ -34,7 +34,7 @@ from tests.simulation.kafka import Offsets, Reader, SharedReader, Transport
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-DUE_MS = 5_000  # until the process has noticed that a probe is due
+DUE_MS = 11_000  # a probe that is due begins at the next tick, which may be 10 s away
 PROPERTIES = {"bootstrap.servers": "simulation:9092"}
 
 

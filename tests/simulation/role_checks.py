@@ -126,10 +126,11 @@ class RoleChecks:
 
     def _wrong_watching(self, instance: "Instance") -> str:
         group, role = self.world.broker.group, instance.role
-        own = self.world.config.instance_id  # without one, a second instance is a member like any other
-        others = any(own is None or member_entry.instance_id != own for member_entry in group.member_entries.values())
+        others = any(not self.world.is_own(member_id) for member_id in group.member_entries)  # than instances of ours
         if role.reason in NOBODY and others:
             return "watches a group of others"
-        if role.reason in ANOTHER_LEADS and not others:
+        # While a rebalance is under way, brokers do not tell that a member without an instance id is one of ours.
+        told_apart = self.world.config.instance_id is not None or not group.member_entries
+        if role.reason in ANOTHER_LEADS and not others and told_apart:
             return "watches a group without others"
         return "says that it leads while it watches" if role.leading else ""
