@@ -74,16 +74,16 @@ class Approach:
 
     def _abort(self, failed: Failed) -> None:
         takeover = self._takeover
-        self.core.takeovers.failed(takeover.leader, takeover.room)
+        self.core.takeovers.failed(takeover.leader, takeover.state.room)
         if takeover.disturbs and self._attempt.evictions:
             self.core.takeovers.disturbed(self._attempt, self.core.now)
             self.core.takeovers.came_to_nothing(self._attempt, takeover.evicted, failed.reason)
         self.core.timers.clear(Timer.TAKEOVER)
         self.core.requests.abandon(Kind.GIVE_BACK)
         if takeover.disturbs:
-            self._give_back(takeover.ids_to_give_back, failed.reason)
+            self._give_back(takeover.state.ids_to_give_back, failed.reason)
         else:
-            self._pending = (*self._still_pending, *takeover.ids_to_give_back)
+            self._pending = (*self._still_pending, *takeover.state.ids_to_give_back)
             self._pending_until = self.core.now + self.core.config.session_timeout_ms / 1000
         self.core.requests.abandon(Kind.TEMPORARY)
         if failed.code and action_for(failed.code) is Action.END:
@@ -105,8 +105,8 @@ class Approach:
         match outcome:
             case None:
                 self.core.timers.clear(Timer.TAKEOVER)
-                if self._takeover.due is not None:
-                    self.core.timers.set(Timer.TAKEOVER, self._takeover.due)
+                if self._takeover.state.due is not None:
+                    self.core.timers.set(Timer.TAKEOVER, self._takeover.state.due)
             case TakenOver():
                 self._took_over(outcome)
             case Failed():
@@ -120,10 +120,10 @@ class Approach:
         self.joining.listed = core.config.topics
         core.leadership.removed = takeover.evicted
         core.requests.abandon(Kind.DESCRIBE)  # sent for the take-over; its answer is no longer needed
-        self._give_back(takeover.ids_to_give_back, "the lead has been taken")
+        self._give_back(takeover.state.ids_to_give_back, "the lead has been taken")
         removed = ", ".join(takeover.evicted) or "a leader that had gone"
         took_s = core.now - takeover.began
-        core.note(NoteKind.ADOPTED, f"after {removed}, in {took_s:.2f} s, with member id number {takeover.tries}")
+        core.note(NoteKind.ADOPTED, f"after {removed}, in {took_s:.2f} s, with member id number {takeover.state.tries}")
         core.go(State.JOINING)
         self.leading.joined(led.answer)
 

@@ -94,16 +94,15 @@ class Duels:
 
     def shown(self, group: ShownGroup, own_member_id: str) -> tuple[str, ...]:
         """Takes a description; returns a sentence for each duel that has not been named yet."""
-        static = [m for m in group.members if m.instance_id is not None and m.member_id != own_member_id]
-        self._seen = {m.instance_id: self._after(m) for m in static if m.instance_id is not None}
-        fought = [m.instance_id for m in static if m.instance_id is not None and self._is_duel(m.instance_id)]
-        new = [instance for instance in fought if instance not in self._named]
+        static = {m.instance_id: m for m in group.members if m.instance_id and m.member_id != own_member_id}
+        self._seen = {instance: self._after(instance, m) for instance, m in static.items()}
+        new = [instance for instance in static if self._is_duel(instance) and instance not in self._named]
         self._named.update(new)
         return tuple(map(self._sentence, new))
 
-    def _after(self, member: DescribedMember) -> list[tuple[str, str]]:
+    def _after(self, instance_id: str, member: DescribedMember) -> list[tuple[str, str]]:
         who = f"{member.client_id or member.member_id} on {member.client_host}", _subscribed(member.metadata)
-        before = self._seen.get(member.instance_id or "", [])
+        before = self._seen.get(instance_id, [])
         return before if before[-1:] == [who] else [*before, who][-SEEN_MAX:]
 
     def _is_duel(self, instance_id: str) -> bool:
@@ -124,9 +123,8 @@ def _subscribed(metadata: bytes) -> str:
         subscription = ConsumerProtocolSubscription.decode(metadata)
     except RemoteProtocolError:
         return ""
-    return listed(sorted(subscription.topics), NAMES_SHOWN) + (
-        f" in rack '{subscription.rack_id}'" if subscription.rack_id else ""
-    )
+    rack = f" in rack '{subscription.rack_id}'" if subscription.rack_id else ""
+    return listed(sorted(subscription.topics), NAMES_SHOWN) + rack
 
 
 def sentence(changes: Iterable[MemberChange]) -> str:

@@ -32,8 +32,8 @@ When a group's leader leaves, the broker elects the first member in the order of
 4. Checks the answer. If it names another leader, removes that too if the limit allows it; otherwise the attempt failed.
 
 `takeover_search` implements the measurement and steps 0 and 1, this module the others. `transitions` declares the
-steps and edges. The caller must give back the pending ids in `ids_to_give_back` as soon as a rebalance waits for them,
-but not in a stable group, where that begins one (4.3).
+steps and edges. The caller must give back the pending ids in `state.ids_to_give_back` as soon as a rebalance waits for
+them, but not in a stable group, where that begins one (4.3).
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ SEARCH = (*NOT_IN_YET, Step.PARKING, Step.REPLACING)  # steps on the way to a me
 
 
 class Takeover:
-    """One attempt. Call `begin`, then pass it answers, and call `wake` when `due`, until one of them returns an
+    """One attempt. Call `begin`, then pass it answers, and call `wake` when `state.due`, until one of them returns an
     outcome."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Takeover:
         first = Step.ROLLING if config.instance_id is None else Step.BARRING
         self._after_pacing = Step.GATHERING if attempt.temporary else first
         paced = config.instance_id is not None and attempt.foreseen is not None
-        self._state = Attempt(
+        self.state = Attempt(
             requests=requests,
             config=config,
             position=Position[Step](TAKEOVER, Step.PACING if paced else self._after_pacing, on_edge),
@@ -83,18 +83,10 @@ class Takeover:
             evictions=attempt.evictions,
             temporary=attempt.temporary,
         )
-        self._growth = TableGrowing(self._state, attempt.tables)
-        self._own_id = OwnId(self._state, self._growth, first)
-        self._removal = LeaderRemoval(self._state, self._own_id)
-        self._pace = PaceMeasuring(self._state, attempt.foreseen) if attempt.foreseen is not None else None
-
-    @property
-    def due(self) -> float | None:
-        return self._state.due
-
-    @property
-    def tries(self) -> int:
-        return self._state.tries
+        self._growth = TableGrowing(self.state, attempt.tables)
+        self._own_id = OwnId(self.state, self._growth, first)
+        self._removal = LeaderRemoval(self.state, self._own_id)
+        self._pace = PaceMeasuring(self.state, attempt.foreseen) if attempt.foreseen is not None else None
 
     @property
     def leader(self) -> str:
@@ -108,54 +100,44 @@ class Takeover:
     @property
     def in_front(self) -> str:
         """Bellwether's id while it is parked and sorts first; "" otherwise."""
-        return self._state.listing.own if self._state.step is Step.PARKED else ""
-
-    @property
-    def ids_to_give_back(self) -> tuple[str, ...]:
-        """Ids of Bellwether's that the broker may still wait for."""
-        return self._state.ids_to_give_back
-
-    @property
-    def room(self) -> int | None:
-        """A number of members that the broker refused; None if it has refused none."""
-        return self._state.room
+        return self.state.listing.own if self.state.step is Step.PARKED else ""
 
     @property
     def disturbs(self) -> bool:
         """True if members have noticed the attempt or are about to."""
-        return self._state.step not in AT_REST
+        return self.state.step not in AT_REST
 
     @property
     def searches(self) -> bool:
         """True until Bellwether has the member id under which it waits for the lead."""
-        return self._state.step in SEARCH
+        return self.state.step in SEARCH
 
     @property
     def joined(self) -> bool:
         """True if the broker may have a member of Bellwether's, even one whose id Bellwether does not know."""
-        return self._state.step not in NOT_IN_YET
+        return self.state.step not in NOT_IN_YET
 
     def begin(self, now: float) -> None:
-        self._state.now = self.began = now
-        if self._state.step is Step.PACING and self._pace is not None:
+        self.state.now = self.began = now
+        if self.state.step is Step.PACING and self._pace is not None:
             self._pace.begin()
         else:
             self._begin_search()
 
     def _begin_search(self) -> None:
-        if self._state.step is Step.GATHERING:
+        if self.state.step is Step.GATHERING:
             self._growth.reserve()
         else:
             self._own_id.begin()
 
     def _paced(self, outcome: Outcome) -> Outcome:
         if self._pace is not None and self._pace.done:
-            self._state.go(self._after_pacing)
+            self.state.go(self._after_pacing)
             self._begin_search()
         return outcome
 
     def answered(self, kind: Kind, event: events.Answer, now: float) -> Outcome:
-        state = self._state
+        state = self.state
         state.now = now
         state.position.trigger = type(event)
         match event:
@@ -176,7 +158,7 @@ class Takeover:
         return None
 
     def wake(self, now: float) -> Outcome:
-        state = self._state
+        state = self.state
         state.now = now
         state.position.trigger = Timer.TAKEOVER
         state.due = None
@@ -192,7 +174,7 @@ class Takeover:
         return None
 
     def _temporary_answered(self, answer: events.JoinAnswer) -> Outcome:
-        growth, state = self._growth, self._state
+        growth, state = self._growth, self.state
         if state.step is Step.GROWING:
             growth.came(answer)
         if state.step is not Step.GATHERING:
@@ -205,7 +187,7 @@ class Takeover:
         return failed
 
     def _join_answered(self, kind: Kind, answer: events.JoinAnswer) -> Outcome:
-        state = self._state
+        state = self.state
         if answer.error == Code.UNKNOWN_MEMBER_ID and state.step is Step.PACING and self._pace is not None:
             return self._paced(self._pace.refused())
         if answer.error == Code.MEMBER_ID_REQUIRED and state.step is Step.ROLLING:
@@ -216,7 +198,7 @@ class Takeover:
         return refused("JOIN", answer.error) if answer.error else self._removal.named(answer)
 
     def _leave_answered(self, kind: Kind, answer: events.LeaveAnswer) -> Outcome:
-        state = self._state
+        state = self.state
         match kind:
             case Kind.OPEN:
                 state.opener = ""
@@ -234,7 +216,7 @@ class Takeover:
         return None
 
     def _described(self, answer: events.DescribeAnswer) -> Outcome:
-        match self._state.step:
+        match self.state.step:
             case Step.PACING if self._pace is not None:
                 return self._paced(self._pace.described(answer))
             case Step.GROWING:

@@ -139,8 +139,11 @@ def _members(previous: Decision[GroupPlan], decision: Decision[GroupPlan], name:
     if not came and not went:
         return None
     words = decision.plan.words
-    entries = [f"{_named(words, (owner for _, owner in came.values()), name)} joined"] * bool(came)
-    entries += [f"{_named(words, (owner for _, owner in went.values()), name)} left or died"] * bool(went)
+    entries = []
+    if came:
+        entries.append(f"{_named(words, (owner for _, owner in came.values()), name)} joined")
+    if went:
+        entries.append(f"{_named(words, (owner for _, owner in went.values()), name)} left or died")
     ids = *sorted(member for member, _ in came.values()), *sorted(member for member, _ in went.values())
     return Cause(_came_or_went(came, went), ", ".join(entries), ids)
 
@@ -157,8 +160,11 @@ def _unplaced(previous: Decision[GroupPlan], decision: Decision[GroupPlan]) -> C
     if not came and not went:
         return None
     without = f"without {decision.plan.words.item}s"
-    entries = [f"{_counted(len(came), 'member', 'members')} {without} joined"] * bool(came)
-    entries += [f"{_counted(len(went), 'member', 'members')} {without} left"] * bool(went)
+    entries = []
+    if came:
+        entries.append(f"{_counted(len(came), 'member', 'members')} {without} joined")
+    if went:
+        entries.append(f"{_counted(len(went), 'member', 'members')} {without} left")
     return Cause(_came_or_went(came, went), ", ".join(entries))
 
 
