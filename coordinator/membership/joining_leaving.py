@@ -291,7 +291,7 @@ class Recovery:
             self.leaving.left()
 
     def failed(self, kind: Kind, code: int) -> None:
-        """Handles an answer with an error code (table: docs/internals/broker-behaviour.md#error-codes)."""
+        """Handles an answer with an error code (docs/internals/broker-behaviour.md#error-codes)."""
         match action_for(code):
             case Action.RETRY:
                 self._again(kind)
