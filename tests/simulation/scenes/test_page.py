@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from typing import Any
 
@@ -75,10 +75,18 @@ def whole(monkeypatch: pytest.MonkeyPatch, seed: int) -> Iterator[list[World]]:
     class Seen(Service):
         """The service that `serve` makes, as the checks see it."""
 
-        def __init__(self, *given: Any, observers: Observers, **named: Any) -> None:
-            server = next(server for server in first.servers if server.running is RUNNING.get())
-            super().__init__(*given, observers=Observers.of(observers, server.observers), **named)
-            server.service = self
+        def __init__(self, *given: Any, **named: Any) -> None:
+            self._server = next(server for server in first.servers if server.running is RUNNING.get())
+            super().__init__(*given, **named)
+            self._server.service = self
+
+        @property
+        def observers(self) -> Observers:
+            return self._observers
+
+        @observers.setter
+        def observers(self, observers: Observers) -> None:
+            self._observers = Observers.of(observers, self._server.observers)
 
     async def run(server: Server) -> ServiceOutcome:
         return await serve(settings_of(server), "0", outside=server.outside(page=page_of))
@@ -213,4 +221,6 @@ def test_a_page_that_says_what_was_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
 
 if __name__ == "__main__":
-    print(told(pytest.MonkeyPatch()))
+    with redirect_stdout(sys.stderr):  # what the service logs has the time of this machine
+        story = told(pytest.MonkeyPatch())
+    print(story)
