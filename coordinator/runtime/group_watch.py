@@ -23,6 +23,7 @@ from bellwether_kafka.coordinator.triggers import TRIGGERS, Finding, Picture, Re
 from bellwether_kafka.coordinator.watching import Troubles, every
 
 TICK_S = 0.5
+CONSUMERS_S = 0.9  # least time between two turns of plain consumers, of which nothing has to be known sooner
 COMMITS_S = 10.0
 COMMITS_AT_ONCE = 10  # groups in a turn; with more groups, each is read less often
 HELD_BACK_S = 30.0  # how long a request that would stop an application is held back
@@ -59,6 +60,12 @@ class GroupWatch:
         self.group_id = reader.group_id
         self.tasks: set[asyncio.Task[None]] = set()
         self._reader = reader
+        of_application = reader.application is not None
+        self._triggers = {
+            name: each for name, each in TRIGGERS.items() if each.of_application in (None, of_application)
+        }
+        self._rests_s = 0.0 if of_application else CONSUMERS_S
+        self._turned_at = float("-inf")
         self._delivered: list[tuple[Planned[Any], float]] = []  # and not judged yet
         self._states: dict[str, Any] = {}
         self._read_at: dict[Reading, float] = {}
@@ -73,16 +80,22 @@ class GroupWatch:
     def turn(self, led: LedGroup) -> None:
         """Judges every plan that was delivered, once the group is stable, and what else is due. Starts the readings
         that are wanted, but for COMMITS."""
+        self._turned_at = self._reader.clock()
         if led.membership.state in (State.WATCHING, State.STOPPED):
             self._leave()
         if led.membership.state is State.STABLE:
             delivered, self._delivered = self._delivered, []
             for planned, at in delivered:
                 self._plan(led, planned, at)
-        self._judge(led)
-        for reading, every_s in self._wanted(led).items():
+        picture = self._picture(led)
+        self._judge(led, picture)
+        for reading, every_s in self._wanted(picture).items():
             if self._is_due(reading, every_s):
                 self._start(reading, led)
+
+    @property
+    def due(self) -> bool:
+        return self._reader.clock() - self._turned_at >= self._rests_s
 
     def commits_unread_s(self, led: LedGroup) -> float:
         """Returns the seconds since the offsets were read of a group that is watched while it has no members; 0 for
@@ -107,7 +120,7 @@ class GroupWatch:
             self._leave()
         else:
             self._reader.planned = planned
-            self._judge(led, at)
+            self._judge(led, self._picture(led, at))
 
     def _leave(self) -> None:
         self._reader.planned = None
@@ -131,11 +144,11 @@ class GroupWatch:
             **fresh,
         )
 
-    def _judge(self, led: LedGroup, now: float | None = None, reading: Reading | None = None, **fresh: Any) -> None:
+    def _judge(self, led: LedGroup, picture: Picture, reading: Reading | None = None) -> None:
         """Posts what triggers find, requests for a rebalance last: a membership that rejoins takes nothing else. A
         trigger with a defect keeps no other from being judged."""
-        picture, findings = self._picture(led, now, **fresh), list[Finding]()
-        for name, trigger in TRIGGERS.items():
+        findings = list[Finding]()
+        for name, trigger in self._triggers.items():
             if not trigger.judges(picture.member.state, reading):
                 continue
             try:
@@ -168,11 +181,11 @@ class GroupWatch:
 
     # ---- readings ----------------------------------------------------------------------------------------------------
 
-    def _wanted(self, led: LedGroup) -> dict[Reading, float]:
+    def _wanted(self, picture: Picture) -> dict[Reading, float]:
         """Returns the readings that triggers want now, each with the least seconds between two."""
-        picture, wanted = self._picture(led), dict[Reading, float]()
-        for name, trigger in TRIGGERS.items():
-            if trigger.judges(picture.member.state, None):
+        wanted = dict[Reading, float]()
+        for name, trigger in self._triggers.items():
+            if trigger.wants is not None and trigger.judges(picture.member.state, None):
                 for reading, every_s in trigger.wants(picture, self._states.get(name)).items():
                     wanted[reading] = min(every_s, wanted.get(reading, every_s))
         return wanted
@@ -214,7 +227,7 @@ class GroupWatch:
         finally:
             self._reading.discard(reading)
         if fresh:
-            self._judge(led, reading=reading, **fresh)
+            self._judge(led, self._picture(led, **fresh), reading)
 
     def _failed(self, what: str, error: Exception) -> None:
         for kind, event, write in EXPECTED:
@@ -242,8 +255,9 @@ class GroupWatches:
 
     async def turn(self) -> None:
         """Takes a turn of every group. Reads the offsets of those without members that have waited longest."""
-        for group in self._watches:
-            self.look(group)
+        for group, watch in self._watches.items():
+            if watch.due:
+                self.look(group)
         unread_s = {group: watch.commits_unread_s(self._led[group]) for group, watch in self._watches.items()}
         due = sorted((group for group, s in unread_s.items() if s >= COMMITS_S), key=lambda g: -unread_s[g])
         for group in due[:COMMITS_AT_ONCE]:

@@ -96,7 +96,7 @@ class LoadState:
 def load(picture: Picture, state: LoadState | None) -> tuple[LoadState | None, Findings]:
     decision = picture.decision
     if decision is None or picture.policy != LOAD_AWARE:
-        return None, ()
+        return state, ()
     state = state or LoadState()
     if picture.planned is not state.plan:
         settled = not decision.followup and decision.probing_at_ms is None  # otherwise items are on their way

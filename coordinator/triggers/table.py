@@ -30,10 +30,6 @@ Judge = Callable[[Picture, Any], tuple[Any, Findings]]
 Wants = Callable[[Picture, Any], Mapping[Reading, float]]
 
 
-def _nothing(_picture: Picture, _state: object) -> Mapping[Reading, float]:
-    return {}
-
-
 def _forgets(_state: object) -> None:
     return None
 
@@ -61,13 +57,15 @@ def _topics_wants(picture: Picture, _state: object) -> Mapping[Reading, float]:
 class Trigger:
     """`judge` gets a picture in one of `states`: each turn, after each plan, and when there is one of the readings that
     it `reads`. `wants` returns which readings are to be made, with the seconds between two. `keeps` returns what is
-    kept of the state after Bellwether has left the group."""
+    kept of the state after Bellwether has left the group. `of_application`: it is of applications only, or of plain
+    consumers only; None for both."""
 
     judge: Judge = _quiet
-    wants: Wants = _nothing
+    wants: Wants | None = None
     keeps: Callable[[Any], object] = _forgets
     states: frozenset[State] = frozenset({State.STABLE})
     reads: frozenset[Reading] = frozenset()
+    of_application: bool | None = None
 
     def judges(self, state: State, reading: Reading | None) -> bool:
         return state in self.states and (reading is None or reading in self.reads)
@@ -76,10 +74,16 @@ class Trigger:
 DESCRIBED = frozenset({Reading.DESCRIPTION})
 
 TRIGGERS: dict[str, Trigger] = {
-    "work": Trigger(judge=work, wants=work_wants, reads=frozenset({Reading.OFFSETS})),
-    "probing": Trigger(judge=probing, wants=probing_wants, keeps=probing_keeps, reads=frozenset({Reading.END_SUMS})),
-    "load": Trigger(judge=load, wants=load_wants, reads=frozenset({Reading.MOVED})),
-    "owners": Trigger(judge=owners, reads=DESCRIBED),
+    "work": Trigger(judge=work, wants=work_wants, reads=frozenset({Reading.OFFSETS}), of_application=True),
+    "probing": Trigger(
+        judge=probing,
+        wants=probing_wants,
+        keeps=probing_keeps,
+        reads=frozenset({Reading.END_SUMS}),
+        of_application=True,
+    ),
+    "load": Trigger(judge=load, wants=load_wants, keeps=_keeps, reads=frozenset({Reading.MOVED})),
+    "owners": Trigger(judge=owners, reads=DESCRIBED, of_application=False),
     "duels": Trigger(judge=duels, keeps=_keeps, reads=DESCRIBED),
     "members": Trigger(judge=members, wants=members_wants, keeps=_keeps, reads=DESCRIBED),
     "racks": Trigger(
@@ -89,5 +93,5 @@ TRIGGERS: dict[str, Trigger] = {
         states=frozenset({State.STABLE, State.JOINING}),
     ),
     "commits": Trigger(judge=_commits, reads=frozenset({Reading.COMMITS}), states=frozenset({State.WATCHING})),
-    "topics": Trigger(wants=_topics_wants),
+    "topics": Trigger(wants=_topics_wants, of_application=True),
 }
