@@ -88,7 +88,7 @@ def _new_topology(path: Path, settings: Settings, group: str) -> Topology:
 
 async def _facts(settings: Settings, configured: bool, group: str) -> DoctorFacts:
     async with connected(settings) as sources:
-        given = await asyncio.to_thread(leader.given_orders, settings, group)
+        given = await asyncio.to_thread(leader.given_orders, settings)
         rules = leader.rules_of(given.records, group, given.now_ms) if given is not None else ()
         leading = leader.configured(settings, group, rules=rules)
         seen = await observe_twice(observer_for(settings, group, sources, leading), caught_up=True)

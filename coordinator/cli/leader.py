@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from bellwether_kafka.assignors.consumer import LOAD_AWARE
 from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.coordinator.cli.cost import group_weights
-from bellwether_kafka.coordinator.cli.options import DEFAULT_TOPIC, group_settings
+from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import echo
 from bellwether_kafka.coordinator.control import (
     ControlTopicError,
@@ -15,7 +15,6 @@ from bellwether_kafka.coordinator.control import (
     Orders,
     Record,
     TopicChannel,
-    local_processes,
 )
 from bellwether_kafka.coordinator.membership import MembershipConfig
 from bellwether_kafka.coordinator.observation import GivenOrders
@@ -66,33 +65,36 @@ def rules_of(records: Mapping[str, Record], group: str, now_ms: int) -> tuple[Ru
 def rules_in_force(
     settings: Settings, group: str, channel: Callable[..., TopicChannel] = TopicChannel
 ) -> tuple[Rule, ...]:
-    """Returns the placement orders in force, from the configured control topic or else from the default one."""
+    """Returns the placement orders in force, from the control topic."""
+    if not settings.control_topic:
+        return ()
     try:
-        records = channel(settings.properties, settings.control_topic or DEFAULT_TOPIC).read()
+        records = channel(settings.properties, settings.control_topic).read()
     except ControlTopicError as error:
-        if isinstance(error, NoControlTopicError) and not settings.control_topic:
+        if isinstance(error, NoControlTopicError) and not settings.names_control_topic:
             return ()  # no order was ever given
         echo(f"Pins, bans, evacuations and applied plans are left out: {error}", err=True)
         return ()
     return rules_of(records, group, int(time.time() * 1000))
 
 
-def given_orders(
-    settings: Settings, group: str, channel: Callable[..., TopicChannel] = TopicChannel
-) -> GivenOrders | None:
-    """Returns what operators have ordered: in the configured control topic, else from processes on this machine with
-    the group, or in the topic of the default name. None if there is no such topic, or if it is not configured and may
-    not be read."""
-    processes = [] if settings.control_topic else local_processes(settings.properties["bootstrap.servers"])
-    records: Mapping[str, Record] = {
-        key: record for process in processes if process.serves(group) for key, record in process.records.items()
-    }
+def given_orders(settings: Settings, channel: Callable[..., TopicChannel] = TopicChannel) -> GivenOrders | None:
+    """Returns what operators have ordered, or why a process with these settings could not take orders. None if there is
+    no control topic and it could make one, or if it takes none and the topic may not be read."""
+    if not settings.control_topic:
+        return None
+    records: Mapping[str, Record] = {}
     unread = ""
-    if not records:
-        try:
-            records = channel(settings.properties, settings.control_topic or DEFAULT_TOPIC).read()
-        except ControlTopicError as error:
-            if not settings.control_topic:
-                return None
-            unread = str(error)
+    to = channel(settings.properties, settings.control_topic)
+    try:
+        records = to.read()
+    except NoControlTopicError as error:
+        unread = to.unmakable() if settings.takes_orders else ""
+        unread = unread or (str(error) if settings.names_control_topic else "")
+        if not unread:
+            return None
+    except ControlTopicError as error:
+        if not settings.takes_orders:
+            return None
+        unread = str(error)
     return GivenOrders(records=records, now_ms=int(time.time() * 1000), unread=unread)

@@ -18,7 +18,6 @@ Config = Annotated[Path | None, typer.Option(help="A TOML file.", envvar="BELLWE
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again until Ctrl-C.")]
 WAIT_S_MAX = 604_800.0  # a week; nothing can be waited for "inf" seconds
 Interval = Annotated[float, typer.Option(help="Seconds between refreshes.", min=1.0, max=WAIT_S_MAX)]
-DEFAULT_TOPIC = "bellwether-control"  # for operators' orders, if no topic is named
 ANY_NAME = "*"  # for the group without a name, which brokers list if a consumer commits without group.id
 ANY_GROUP = "any"  # settings require a group, and most commands lead none
 

@@ -1,4 +1,4 @@
-"""Operators' orders, given through the control topic or on the same machine, and the choice of the active instance."""
+"""Operators' orders, given through the control topic, and the choice of the active instance."""
 
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from bellwether_kafka.coordinator.control.orders import NO_ORDERS, GroupOrders, 
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import (
     ABSENCE,
+    CONTROL_TOPIC,
     EVERYBODY,
     HEARTBEAT,
     HEARTBEAT_AGE_MS_MAX,
@@ -39,8 +40,9 @@ from bellwether_kafka.coordinator.on_demand import on_demand
 _HEAVY = {
     "absence_watch": ("AbsenceWatch",),
     "feasibility": ("contradicting", "objection", "policy_of", "unfollowed"),
-    "controller": ("Controller", "ControlReport", "OnControl", "OrderSource"),
-    "local": ("LocalChannel", "LocalOrders", "local_processes", "state_file", "write_state"),
+    "controller": ("Controller", "ControlReport", "OnControl"),
+    "order_source": ("LastRecords", "NoTopic", "OnCaughtUp", "OnRecord", "OnRefused", "OrderSource"),
+    "state_files": ("HandBackFile", "state_file", "write_state"),
     "served_orders": ("ServedGroups",),
     "topic": (
         "ControlTopic",
@@ -53,21 +55,23 @@ _HEAVY = {
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
-    from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl, OrderSource
+    from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
     from bellwether_kafka.coordinator.control.feasibility import (
         contradicting,
         objection,
         policy_of,
         unfollowed,
     )
-    from bellwether_kafka.coordinator.control.local import (
-        LocalChannel,
-        LocalOrders,
-        local_processes,
-        state_file,
-        write_state,
+    from bellwether_kafka.coordinator.control.order_source import (
+        LastRecords,
+        NoTopic,
+        OnCaughtUp,
+        OnRecord,
+        OnRefused,
+        OrderSource,
     )
     from bellwether_kafka.coordinator.control.served_orders import ServedGroups
+    from bellwether_kafka.coordinator.control.state_files import HandBackFile, state_file, write_state
     from bellwether_kafka.coordinator.control.topic import (
         ControlTopic,
         ControlTopicError,

@@ -9,9 +9,8 @@ again.
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 import structlog
 
@@ -24,9 +23,10 @@ from bellwether_kafka.coordinator.control.controlled_groups import ControlledGro
 from bellwether_kafka.coordinator.control.group_roles import GroupRoles
 from bellwether_kafka.coordinator.control.handed_back import renewed
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind
+from bellwether_kafka.coordinator.control.order_source import OrderSource
 from bellwether_kafka.coordinator.control.orders import NO_ORDERS, GroupOrders, Orders, order_news
 from bellwether_kafka.coordinator.control.served_orders import ServedGroups, ServedOrders
-from bellwether_kafka.coordinator.control.topic import OnRecord
+from bellwether_kafka.coordinator.control.state_files import HandBackFile
 from bellwether_kafka.coordinator.membership import HandBackRemembered, Note
 
 HEARTBEAT_S = 1.0
@@ -40,7 +40,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ControlReport:
-    """A report for metrics. `silence_s` is the time since this process last read its own heartbeat from the topic."""
+    """A report for metrics. `silence_s` is the time since this process last read its own heartbeat from the topic,
+    0 if there is none or brokers have refused it."""
 
     orders: tuple[records.AnyOrder, ...]
     living: int  # other live instances
@@ -49,17 +50,6 @@ class ControlReport:
 
 OnControl = Callable[[ControlReport], None]
 OnStopped = Callable[[records.Stopped, Callable[[], None]], None]  # the second is to be called when it is done
-
-
-class OrderSource(Protocol):
-    """The source and destination of records: `ControlTopic`, or `LocalOrders` if there is no topic."""
-
-    topic: str
-
-    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None: ...
-    def write(self, record: records.Record) -> None: ...
-    def withdraw(self, key: str) -> None: ...
-    async def close(self) -> None: ...
 
 
 class Controller:
@@ -75,6 +65,7 @@ class Controller:
         on_control: Sequence[OnControl] = (),
         on_stopped: OnStopped = lambda _, done: done(),  # of a process that removes no stopped members
         served: ServedGroups | None = None,
+        hand_backs: HandBackFile | None = None,
         heartbeat_s: float = HEARTBEAT_S,
         clock: Callable[[], float] = clocks.monotonic,
         wall_clock: Callable[[], float] = clocks.wall,
@@ -85,6 +76,7 @@ class Controller:
         self._on_control = on_control
         self._on_stopped = on_stopped
         self._served = served
+        self._hand_backs = hand_backs
         self._heartbeat_s = heartbeat_s
         self._began = self._own_heartbeat_at = clock()
         self._clock = clock
@@ -95,7 +87,9 @@ class Controller:
             group: ControlledGroup(runner, active=not settings.standby) for group, runner in runners.items()
         }
         self._roles = GroupRoles(self._groups, self._instances, heartbeat=self._heartbeat, clock=clock)
+        self._left: records.Order | None = None  # what a signal has ordered of every group
         self._caught_up = asyncio.Event()
+        self._answered = asyncio.Event()  # caught up, or brokers have refused the topic
         self._ended: dict[str, str] = {}  # why an order has ended, by its key
         self._stopped: dict[str, records.Stopped] = {}  # by key: those on which nobody has acted yet
         self._served_orders = (
@@ -104,7 +98,7 @@ class Controller:
         self.absences = AbsenceOrders(
             self._groups,
             self._orders,
-            read=self._caught_up.is_set,
+            read=self._answered.is_set,
             write=self._write,
             end=self._end_absence,
             now_ms=self._now_ms,
@@ -113,12 +107,14 @@ class Controller:
 
     async def run(self) -> None:
         """Reports, sends heartbeats and reviews all groups once per interval, until cancelled."""
-        self._topic.start(self._on_record, self._all_read)
-        while not self._caught_up.is_set():
+        for record in self._hand_backs.read() if self._hand_backs is not None else ():
+            self._orders.apply(record.key, record)  # those of the topic come later, and count
+        self._topic.start(self._on_record, self._all_read, self._refused)
+        while not self._answered.is_set():
             self._attempt(self._report)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._heartbeat_s):
-                    await self._caught_up.wait()
+                    await self._answered.wait()
         while True:
             self._attempt(self._report, self._housekeeping, self.review, partial(self._heartbeat, between=False))
             await asyncio.sleep(self._heartbeat_s)
@@ -137,9 +133,22 @@ class Controller:
         read within `UNREAD_S`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(UNREAD_S - (self._clock() - self._began)):
-                await self._caught_up.wait()
+                await self._answered.wait()
                 self._review((group,))
-        return self._orders.of(group, self._now_ms()) if self._caught_up.is_set() else NO_ORDERS
+        return self._in_force(group, self._now_ms())
+
+    def _in_force(self, group: str, now_ms: int) -> GroupOrders:
+        """Returns the orders that a group of this process follows. Before all of the topic has been read, what has been
+        read may have been withdrawn."""
+        orders = self._orders.of(group, now_ms) if self._answered.is_set() else NO_ORDERS
+        return orders if self._left is None else replace(orders, leave=replace(self._left, target=group))
+
+    def leave_all(self) -> None:
+        """Has every group of this process left, and keeps out of them until the process ends; with or without a control
+        topic, and whether or not it can be reached. It orders nothing of other processes."""
+        now_ms = self._now_ms()
+        self._left = records.Order(OrderKind.LEAVE, "", "a signal", now_ms, records.NO_END_MS)
+        self._review(self._groups)
 
     async def hand_all_over(self) -> None:
         """Hands all groups over to standbys before an orderly stop. Returns when they are taken, or after
@@ -168,6 +177,8 @@ class Controller:
         return int(self._wall_clock() * 1000)
 
     async def close(self) -> None:
+        if self._hand_backs is not None:
+            await self._hand_backs.close()
         self._topic.withdraw(records.heartbeat_key(self.instance_name))
         await self._topic.close()
 
@@ -182,7 +193,7 @@ class Controller:
         cannot be read the rules are none after `UNREAD_S`. For a group that is not known, "", they are None just after
         the start if any are in force: they may be this group's. Any thread may call it."""
         running_s, now_ms = self._clock() - self._began, self._now_ms()
-        if not self._caught_up.is_set() and running_s < UNREAD_S:
+        if not self._answered.is_set() and running_s < UNREAD_S:
             return None
         if not group and running_s < UNOBSERVED_S and self._orders.all_placements(now_ms):
             return None
@@ -193,7 +204,8 @@ class Controller:
         own_targets = {*self._groups, self.instance_name, records.EVERYBODY}
         given = [order for order in orders if isinstance(order, records.AnyOrder)]
         own_orders = tuple(order for order in given if order.target in own_targets)
-        report = ControlReport(own_orders, len(self._instances.living()), self._clock() - self._own_heartbeat_at)
+        silence_s = self._clock() - self._own_heartbeat_at if self._is_kept or not self._answered.is_set() else 0.0
+        report = ControlReport(own_orders, len(self._instances.living()), silence_s)
         for observer in self._on_control:
             observer(report)
 
@@ -202,7 +214,7 @@ class Controller:
     def _on_record(self, key: str, record: records.Record | None) -> None:
         """Takes a record and reviews the groups that it concerns: there may be a thousand others."""
         concerned = self._take(key, record)
-        if concerned and self._caught_up.is_set():
+        if concerned and self._answered.is_set():
             self.review(concerned)
 
     def _take(self, key: str, record: records.Record | None) -> Collection[str]:
@@ -238,14 +250,21 @@ class Controller:
     def _all_read(self) -> None:
         self._instances.started()
         self._caught_up.set()
-        log.info("control_topic_read", topic=self._topic.topic, instance=self.instance_name, standby=self._standby)
+        self._answered.set()
+        if self._topic.topic:
+            log.info("control_topic_read", topic=self._topic.topic, instance=self.instance_name, standby=self._standby)
+
+    def _refused(self) -> None:
+        """Leads without orders, unless others may lead: a topic to which there is no right makes no plan late."""
+        if not self._standby:
+            self._answered.set()
 
     # ---- what follows from it ------------------------------------------------------------------------------------
 
     def on_note(self, group: str, _note: Note) -> None:
         """Reviews a group after its membership has changed: a review of all groups for each of hundreds of notes would
         make their plans late. An observer of notes for the runtime."""
-        if self._caught_up.is_set():
+        if self._answered.is_set() or self._left is not None:
             self._review((group,))
 
     def review(self, targets: Collection[str] | None = None) -> None:
@@ -273,12 +292,12 @@ class Controller:
 
     def _follow_orders(self, group: str, state: ControlledGroup, now_ms: int) -> None:
         """Passes the orders in force to the group; withdraws those that its members have ended, or that is begun."""
-        orders = self._orders.of(group, now_ms)
+        orders = self._in_force(group, now_ms)
         for event, order, change in self._ended_by_members(orders, state, now_ms):
             log.info(event, group=group, order=order.sentence, reason=change)
             self._ended[order.key] = f"ended, because {change}"
             self._withdraw(order.key)
-            orders = self._orders.of(group, now_ms)
+            orders = self._in_force(group, now_ms)
         before = state.runner.orders
         if orders != before:
             news = order_news(before.on_places, orders.on_places, now_ms, self._ended)
@@ -324,9 +343,17 @@ class Controller:
             return
         reason = state.runner.membership.handed_back
         record = renewed(last, group, reason, state.runner.digest, now_ms, waits=waits)
-        if record is not None:
-            state.handed_back = record
-            self._write(record)
+        if record is None:
+            return
+        state.handed_back = record
+        self._write(record)
+        if self._hand_backs is not None and not self._is_kept:
+            self._hand_backs.keep(record)
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether there is a control topic that keeps what is written to it."""
+        return bool(self._topic.topic) and self._caught_up.is_set()
 
     def _done(self, order: records.Order) -> None:
         """Withdraws an order that has been carried out, so that no successor carries it out again."""

@@ -31,16 +31,14 @@ class OrderTraits:
     """What commands and processes have to know of a kind of order. `lasts`: it is in force until it ends by itself, or
     `resume` or `unpin` withdraws it; otherwise it is carried out once, and the instance that did so withdraws it.
     `leaves`: Bellwether is not in the group while it is in force. `places`: plans carry it out, and `unpin` withdraws
-    it. `needs_lead`: it needs an instance that leads the group. `needs_topic`: it cannot be given to a process on the
-    same machine without a control topic. `served`: it also works in a group whose broker assigns by Bellwether's plans.
-    `of_instance`: its target is an instance, not a group. `forcible`: it may be given although it has no effect now.
-    `end`: what ends it if no time does, in words."""
+    it. `needs_lead`: it needs an instance that leads the group. `served`: it also works in a group whose broker assigns
+    by Bellwether's plans. `of_instance`: its target is an instance, not a group. `forcible`: it may be given although
+    it has no effect now. `end`: what ends it if no time does, in words."""
 
     lasts: bool
     leaves: bool = False
     places: bool = False
     needs_lead: bool = False
-    needs_topic: bool = False
     served: bool = False
     of_instance: bool = False
     forcible: bool = True
@@ -51,13 +49,11 @@ ORDER_TRAITS: Mapping[OrderKind, OrderTraits] = {
     OrderKind.LEAVE: OrderTraits(lasts=True, leaves=True),
     OrderKind.RELEASE: OrderTraits(lasts=True, leaves=True, end="until members join"),
     OrderKind.PAUSE: OrderTraits(lasts=True),
-    OrderKind.APPLY: OrderTraits(
-        lasts=True, places=True, needs_lead=True, needs_topic=True, forcible=False, end="until members change"
-    ),
+    OrderKind.APPLY: OrderTraits(lasts=True, places=True, needs_lead=True, forcible=False, end="until members change"),
     OrderKind.REBALANCE: OrderTraits(lasts=False, needs_lead=True, served=True),
-    OrderKind.DRAIN: OrderTraits(lasts=False, needs_topic=True, of_instance=True),  # no topic, no standby
+    OrderKind.DRAIN: OrderTraits(lasts=False, of_instance=True),
 }
-PLACEMENT_TRAITS = OrderTraits(lasts=True, places=True, needs_lead=True, needs_topic=True, served=True)
+PLACEMENT_TRAITS = OrderTraits(lasts=True, places=True, needs_lead=True, served=True)
 
 
 def order_key(kind: OrderKind, target: str) -> str:

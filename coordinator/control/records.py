@@ -29,6 +29,7 @@ from bellwether_kafka.coordinator.control.order_kinds import (
 if TYPE_CHECKING:
     from bellwether_kafka.assignors.shared import Rule
 
+CONTROL_TOPIC = "bellwether-control"  # the name of the control topic, unless settings say another
 EVERYBODY = "*"  # the target of a drain of any instance that leads
 HEARTBEAT = "beat"
 ABSENCE = "absence"
@@ -39,7 +40,7 @@ HEARTBEAT_AGE_MS_MAX = 10_000  # an instance whose last heartbeat is older has e
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """`topic` is the control topic, "" if orders come from this machine only. `instance_name` is this instance's name
+    """`topic` is the control topic, "" for none. `instance_name` is this instance's name
     in it. `standby` is true if other instances share its instance id, which requires a topic."""
 
     topic: str

@@ -8,6 +8,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -15,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.control.fields import RecordError
-from bellwether_kafka.coordinator.control.last_records import LastRecords
+from bellwether_kafka.coordinator.control.order_source import LastRecords, OnCaughtUp, OnRecord, OnRefused
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import Record
 from bellwether_kafka.coordinator.control.topic_faults import forbidden, forgetful
@@ -42,6 +43,7 @@ from bellwether_kafka.coordinator.kafka.wire import (
 
 WAIT_MS = 200  # how long a broker waits for new records
 RETRY_S = 1.0
+REFUSED_S = 30.0  # between two attempts at most, where brokers refuse the topic
 METADATA_TIMEOUT_S = 5.0
 REPLICAS_MAX = 3
 # Short, because a heartbeat that arrives late would be false.
@@ -59,9 +61,11 @@ log = structlog.get_logger(__name__)
 # Checking whether a topic exists must not create it, as librdkafka does by default if brokers allow it.
 QUIET = {"allow.auto.create.topics": False, "log_level": "0"}
 
-OnRecord = Callable[[str, Record | None], None]
-OnCaughtUp = Callable[[], None]
 CallBack = Callable[..., None]  # in the loop that has started the topic
+
+
+def nothing() -> None:
+    """Ignores that brokers refuse the topic."""
 
 
 class ControlTopicError(Exception):
@@ -76,12 +80,13 @@ class SilentTopicError(ControlTopicError):
     """No broker has answered, which may be temporary."""
 
 
-def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
-    """Creates the topic, compacted and with one partition, unless it exists. Raises ControlTopicError."""
+def ensure_topic(properties: Mapping[str, str], topic: str, *, only_ask: bool = False) -> None:
+    """Creates the topic, compacted and with one partition, unless it exists; with `only_ask` it asks whether brokers
+    would. Raises ControlTopicError."""
     try:
         admin = librdkafka_client(AdminClient, {**properties, **QUIET})
         if not _exists(admin, topic):
-            _create(admin, topic)
+            _create(admin, topic, only_ask=only_ask)
         elif fault := forgetful(admin, topic, METADATA_TIMEOUT_S):
             log.warning("control_topic", topic=topic, reason=fault)
     except KafkaException as failed:
@@ -91,9 +96,10 @@ def ensure_topic(properties: Mapping[str, str], topic: str) -> None:
         if code in DENIED:
             raise ControlTopicError(
                 f"The control topic '{topic}' does not exist and Bellwether's principal may not create it; create it"
-                f" with one partition and cleanup.policy=compact, or {grant('CREATE', 'Topic', topic)}."
+                f" with one partition and cleanup.policy=compact, or {grant('CREATE', 'Topic', topic)}; or set"
+                ' control_topic = "" where nobody is to give orders.'
             ) from None
-        raise ControlTopicError(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
+        raise _unreachable(failed, topic) from None
 
 
 def require_topic(properties: Mapping[str, str], topic: str) -> None:
@@ -103,13 +109,18 @@ def require_topic(properties: Mapping[str, str], topic: str) -> None:
         if _exists(admin, topic):
             return
     except KafkaException as failed:
-        silent = isinstance(failed, LoginError) or failed.args[0].code() in SILENCE
-        kind = SilentTopicError if silent else ControlTopicError
-        raise kind(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.") from None
+        raise _unreachable(failed, topic) from None
     raise NoControlTopicError(
         f"There is no control topic '{topic}' on this cluster, so no Bellwether reads it; check --topic, or start"
-        f' one whose settings have control_topic = "{topic}", which creates it.'
+        f' one that leads or serves groups and has control_topic = "{topic}", which creates it if it has the right:'
+        f" {grant('CREATE', 'Topic', topic)}."
     )
+
+
+def _unreachable(failed: KafkaException, topic: str) -> ControlTopicError:
+    silent = isinstance(failed, LoginError) or failed.args[0].code() in SILENCE
+    kind = SilentTopicError if silent else ControlTopicError
+    return kind(f"The control topic '{topic}' cannot be reached: {failed.args[0].str()}.")
 
 
 def _exists(admin: AdminClient, topic: str) -> bool:
@@ -128,12 +139,12 @@ def _exists(admin: AdminClient, topic: str) -> bool:
     return True
 
 
-def _create(admin: AdminClient, topic: str) -> None:
+def _create(admin: AdminClient, topic: str, *, only_ask: bool) -> None:
     replicas = min(REPLICAS_MAX, len(admin.list_topics(timeout=METADATA_TIMEOUT_S).brokers))
     new = NewTopic(topic, num_partitions=1, replication_factor=replicas, config=TOPIC_CONFIG)
     limits_s = {"operation_timeout": METADATA_TIMEOUT_S, "request_timeout": 2 * METADATA_TIMEOUT_S}
     # A limit of `result` would raise TimeoutError, which nothing here takes for an answer of brokers.
-    admin.create_topics([new], **limits_s)[topic].result()
+    admin.create_topics([new], validate_only=only_ask, **limits_s)[topic].result()
 
 
 class ControlTopic:
@@ -152,10 +163,12 @@ class ControlTopic:
         self._at = 0
         self._caught_up = False
         self._failed = False
+        self._refusals = 0
+        self._refuse: Callable[[], None] = nothing
         self._last = LastRecords()
 
-    def start(self, on_record: OnRecord, on_caught_up: OnCaughtUp) -> None:
-        """Starts the thread. `on_caught_up` is called once, after the callbacks for all records found at the start."""
+    def start(self, on_record: OnRecord, on_caught_up: OnCaughtUp, on_refused: OnRefused = nothing) -> None:
+        """Starts the thread. A topic that brokers refuse is asked for again, more and more rarely."""
         loop = asyncio.get_running_loop()
 
         def call_back(callback: Callable[..., None], *values: object) -> None:
@@ -163,7 +176,7 @@ class ControlTopic:
                 loop.call_soon_threadsafe(callback, *values)
 
         self._writer = Renewed(lambda: _producer(self._properties, DELIVERY_TIMEOUT_MS), self._properties)
-        args = (call_back, on_record, on_caught_up)
+        args = (call_back, on_record, on_caught_up, on_refused)
         self._thread = threading.Thread(target=self._read, args=args, name="control-topic", daemon=True)
         self._thread.start()
 
@@ -205,9 +218,10 @@ class ControlTopic:
 
     # ---- in the thread -------------------------------------------------------------------------------------------
 
-    def _read(self, call_back: CallBack, on_record: OnRecord, on_caught_up: OnCaughtUp) -> None:
+    def _read(self, call_back: CallBack, on_record: OnRecord, on_caught_up: OnCaughtUp, on_refused: OnRefused) -> None:
+        self._refuse = partial(call_back, on_refused)
         while not self._stopping.is_set() and not self._is_ensured():
-            self._stopping.wait(RETRY_S)
+            self._stopping.wait(min(RETRY_S * 2**self._refusals, REFUSED_S))
         asyncio.run(self._follow(call_back, on_record, on_caught_up))
 
     def _is_ensured(self) -> bool:
@@ -216,6 +230,9 @@ class ControlTopic:
             ensure_topic(self._properties, self.topic)
         except ControlTopicError as error:
             self._troubled(READING, str(error))
+            if not isinstance(error, SilentTopicError):
+                self._refusals += 1
+                self._refuse()
             return False
         return True
 
@@ -230,8 +247,11 @@ class ControlTopic:
             except (ClientConfigError, TransportError, TopicLogError) as trouble:
                 if self._failed:
                     self._troubled(READING, f"cannot be read: {_why(trouble, self.topic)}")
-                    if getattr(trouble, "code", None) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    code = getattr(trouble, "code", None)
+                    if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         self._is_ensured()
+                    elif code in DENIED:
+                        self._refuse()
                 self._failed = True
             except Exception:
                 log.exception("control_topic_failed", topic=self.topic)
@@ -357,6 +377,14 @@ class TopicChannel:
 
     def write(self, *records: tuple[bytes, bytes | None]) -> None:
         write_now(self.properties, self.topic, *records)
+
+    def unmakable(self) -> str:
+        """Returns why brokers would not create the topic, as a sentence with the missing right; "" if they would."""
+        try:
+            ensure_topic(librdkafka_properties(self.properties), self.topic, only_ask=True)
+        except ControlTopicError as error:
+            return str(error)
+        return ""
 
 
 def _keep(records: dict[str, Record], part: ReadRecords, topic: str, echo: Callable[[str], object]) -> None:

@@ -12,7 +12,8 @@ def forbidden(topic: str) -> str:
     """Returns a sentence with all rights that may be missing. Brokers hide whether a topic exists without DESCRIBE."""
     return (
         f"Bellwether's principal may not use the control topic '{topic}'; {grant('READ', 'Topic', topic)}, WRITE on"
-        f" Topic '{topic}', and CREATE on Topic '{topic}' if it does not exist."
+        f" Topic '{topic}', and CREATE on Topic '{topic}' if it does not exist; or set"
+        ' control_topic = "" where nobody is to give orders.'
     )
 
 

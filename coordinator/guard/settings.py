@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bellwether_kafka.bounded import CONFIG_BYTES_MAX, OutsideTextError, read_file, toml_of
+from bellwether_kafka.coordinator.control import CONTROL_TOPIC
 from bellwether_kafka.coordinator.properties import process_properties
 
 BOOTSTRAP = "bootstrap.servers"
-CONTROL_TOPIC = "bellwether-control"
 CONTROL_VARIABLE = "BELLWETHER_CONTROL_TOPIC"
 
 

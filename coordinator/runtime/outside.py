@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bellwether_kafka.coordinator.control import ControlTopic, LocalOrders, OrderSource, state_file
+from bellwether_kafka.coordinator.control import ControlTopic, NoTopic, OrderSource, state_file
 from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets
 from bellwether_kafka.coordinator.runtime.loop_watch import spare_collections
@@ -19,7 +19,7 @@ Properties = Mapping[str, str]
 
 def orders(properties: Properties, topic: str) -> OrderSource:
     """Returns the control topic, or what takes its place without one."""
-    return ControlTopic(properties, topic) if topic else LocalOrders(properties["bootstrap.servers"])
+    return ControlTopic(properties, topic) if topic else NoTopic()
 
 
 def offsets(reader: client.ClusterReader, transport: wire.Transport) -> client.OffsetReader:

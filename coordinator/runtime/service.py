@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import structlog
+
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.coordinator import clocks, membership, planning
@@ -19,6 +21,7 @@ from bellwether_kafka.coordinator.control import (
     AbsenceWatch,
     Controller,
     ControlSettings,
+    HandBackFile,
     PlacementOrder,
     ServedGroups,
     Stopped,
@@ -49,6 +52,8 @@ from bellwether_kafka.coordinator.runtime.selection import Named, Selected, Sele
 from bellwether_kafka.coordinator.runtime.until_answered import Connecting, SizeLimitWatch
 
 SIZE_LIMIT_S = 3.0  # how long to wait for the brokers' group.max.size; the start waits for it once
+
+log = structlog.get_logger(__name__)
 
 NewDriver = Callable[[membership.MembershipConfig], MembershipDriver]
 
@@ -120,6 +125,7 @@ class Service:
         self._controller: Controller | None = None
         self._absences: AbsenceWatch | None = None
         self._stop_task: asyncio.Task[None] | None = None
+        self._leaving = False
         self._watch_interval_ms = watch_interval_ms
         self._racks = racks
         self._outside = outside or Outside()
@@ -172,6 +178,14 @@ class Service:
         else:
             self._stop_now()
 
+    def leave_all(self) -> None:
+        """Leaves every group and keeps out of them until the process ends, as SIGUSR1 asks for; without a broker's help
+        or a control topic."""
+        self._leaving = True
+        log.warning("leaving_all_groups", groups=len(self.runners), remedy="start the process again to lead them again")
+        if self._controller is not None:
+            self._controller.leave_all()
+
     async def _hand_over_and_stop(self, controller: Controller) -> None:
         try:
             await controller.hand_all_over()
@@ -212,6 +226,7 @@ class Service:
         self._watches = ghost_watches(self._ghosts, transport, self.runners, self.observers, before)
         watching += [in_background(ghost_watch.run) for ghost_watch in self._watches.values()]
         if self._control is not None and (self._control.topic or self.runners):
+            kept = self._outside.state_file("handed-back", self._properties.get("bootstrap.servers", ""))
             self._controller = Controller(
                 self._outside.orders(self._properties, self._control.topic),
                 self._control,
@@ -219,7 +234,10 @@ class Service:
                 on_control=self.observers.on_control,
                 on_stopped=self._members_stopped,
                 served=self.served,
+                hand_backs=HandBackFile(kept) if kept is not None else None,
             )
+            if self._leaving:
+                self._controller.leave_all()
             watching.append(in_background(self._controller.run))
             self._absences = AbsenceWatch(self._controller.absences, transport, served=partial(as_if_led, transport))
             watching.append(in_background(self._absences.run))
@@ -387,3 +405,4 @@ class Service:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGUSR1, self.leave_all)

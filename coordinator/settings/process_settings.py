@@ -1,7 +1,7 @@
 """Settings: a TOML file, the environment (BELLWETHER_*), and what the command line adds. Errors are sentences.
 
     instance_id = "bellwether"                 # group.instance.id in every group
-    control_topic = "bellwether-control"       # operators' orders and heartbeats of instances; "" for none
+    control_topic = "bellwether-control"       # operators' orders, heartbeats of instances; "" for none
     standby = true                             # other instances run with this instance_id: one leads, the others wait
     http_address = "127.0.0.1:9790"            # metrics and probes; "" for none
     [kafka]                                    # librdkafka's property names; <name>.file reads the value from a file
@@ -32,7 +32,7 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_v
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bellwether_kafka.bounded import OutsideTextError, json_of
-from bellwether_kafka.coordinator.control import ControlSettings
+from bellwether_kafka.coordinator.control import CONTROL_TOPIC, ControlSettings
 from bellwether_kafka.coordinator.membership import CLIENT_ID, MembershipConfig
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings, PositiveMilliseconds
 from bellwether_kafka.coordinator.settings.patterns import is_pattern, pattern
@@ -96,7 +96,9 @@ class Settings(BaseSettings):
         description="Bellwether's `group.instance.id` in every group",
     )
     control_topic: TopicNameOrNone = Field(
-        default="", description="the compacted topic of operators' orders and instances' heartbeats"
+        default=CONTROL_TOPIC,
+        description="the compacted topic of operators' orders and instances' heartbeats, which processes that lead or"
+        " serve create; empty for none",
     )
     standby: bool = Field(
         default=False, description="other instances share the instance id: one of them joins, the others stand by"
@@ -239,7 +241,18 @@ class Settings(BaseSettings):
     def control(self) -> ControlSettings:
         """How orders reach this process. An instance id that is not configured lasts as long as the process."""
         own = self.instance_name or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
-        return ControlSettings(self.control_topic, own, self.standby)
+        return ControlSettings(self.control_topic if self.takes_orders else "", own, self.standby)
+
+    @property
+    def names_control_topic(self) -> bool:
+        """Whether somebody has named a control topic, rather than left it at its default."""
+        return bool(self.control_topic) and "control_topic" in self.model_fields_set
+
+    @property
+    def takes_orders(self) -> bool:
+        """Whether a process uses the control topic: one that only observes makes no topic that nobody has named."""
+        acts = bool(self.assignor_address) or any(group.mode == "lead" for group in self.groups)
+        return self.names_control_topic or (acts and bool(self.control_topic))
 
 
 def load(

@@ -15,7 +15,6 @@ import pytest
 from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.membership import Heartbeat, MembershipConfig, NoteKind, Request, State
 from bellwether_kafka.coordinator.runtime import Outside, ServiceOutcome
-from tests.interop.support.bellwether import run_to_end
 from tests.interop.support.instance import InstanceHarness
 from tests.kit.brokers import EmbeddedCluster, EmbeddedTransport
 
@@ -115,27 +114,19 @@ def test_leads_real_consumers_through_join_and_leave(strategy: str) -> None:
     assert led.message(NoteKind.REFUSED, NoteKind.ALERT) == []
 
 
-def test_an_operator_beside_a_process_without_a_control_topic_has_it_leave_and_come_back() -> None:
+def test_a_signal_has_a_process_without_a_control_topic_leave_and_stay_out() -> None:
     group = "group-left"
     with EmbeddedCluster(initial_rebalance_delay_ms=100) as cluster:
         cluster.create_topic("orders", PARTITIONS, 3)
         properties = {"bootstrap.servers": cluster.bootstrap, "log_level": "0"}
         alone = {"outside": Outside(transport=EmbeddedTransport), "control": ControlSettings("", "pod-1")}
-
-        def reported(*arguments: str) -> str:
-            ended = run_to_end([*arguments, "--bootstrap", cluster.bootstrap])
-            assert ended.code == 0, ended.text
-            return ended.text
-
         with InstanceHarness(properties, membership(group, "range"), **alone) as led:
             led.wait_for(State.STABLE)
-            assert "It is in effect." in reported("leave", group, "--reason", "reset", "--wait", "40")
+            led.leave_all()
             led.wait_for(State.WATCHING)
-            (left,) = led.message(NoteKind.LEFT)
-            assert left.endswith(f"has ordered leave of '{group}' (reset)")
-            assert f"ordered leave of '{group}' (reset), until" in reported("orders")
-            reported("resume", group)
-            led.wait_for(State.STABLE)
+            assert led.message(NoteKind.LEFT) == [f"a signal has ordered leave of '{group}'"]
+            time.sleep(BLOCKED_S)
+            led.wait_for(State.WATCHING)
             assert led.stop() == ServiceOutcome(0)
 
 

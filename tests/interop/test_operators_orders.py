@@ -3,7 +3,9 @@ and the evacuation of a rack of a Streams application."""
 
 import itertools
 import json
+import os
 import re
+import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +39,25 @@ def moves_planned(kafka: KafkaCluster, folder: Path, group: str, **settings: Any
     ended = run_to_end(["plan", group, "--config", str(config), "--output", "json"])
     assert ended.code == 0, ended.text
     return int(json.loads(ended.stdout)["moved"])
+
+
+@pytest.mark.timeout(300)
+def test_a_process_creates_its_control_topic_follows_orders_there_and_leaves_at_a_signal(kafka: KafkaCluster) -> None:
+    group = "ordered-by-default"
+    kafka.create_topic(group, PARTITIONS)
+    to = ("--bootstrap", kafka.bootstrap)
+    with Bellwether(kafka, [group]) as lead:
+        lead.logged("control_topic_read", topic="bellwether-control")
+        left = run_to_end(["leave", group, "--reason", "reset", "--wait", "40", *to])
+        assert left.code == 0, left.text
+        assert not lead.is_member(group)
+        assert run_to_end(["resume", group, *to]).code == 0
+        wait_until(lambda: lead.is_member(group), 60, lead.tail)
+        os.kill(lead.pid, signal.SIGUSR1)
+        lead.logged("leaving_all_groups")
+        wait_until(lambda: not lead.is_member(group), 60, lead.tail)
+        assert lead.running
+        assert lead.stop() == 0
 
 
 @pytest.mark.proof

@@ -13,13 +13,14 @@ from bellwether_kafka.coordinator.control import (
     NO_END_MS,
     NO_ORDERS,
     GroupOrders,
+    OnRecord,
+    OnRefused,
     Order,
     OrderKind,
     PlacementKind,
     PlacementOrder,
     Record,
 )
-from bellwether_kafka.coordinator.control.topic import OnRecord
 from bellwether_kafka.coordinator.membership import (
     ActiveRoleChanged,
     Decide,
@@ -131,7 +132,7 @@ class KeptRecords:
     records: dict[str, Record] = field(default_factory=dict)
     topic: str = "control"
 
-    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
+    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None], _on_refused: OnRefused) -> None:
         for key, record in self.records.items():
             on_record(key, record)
         on_caught_up()

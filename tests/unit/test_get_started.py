@@ -201,15 +201,13 @@ def test_the_topology_of_the_page_is_the_one_of_the_reference(tmp_path: Path) ->
 class Topic:
     """Orders are written to it, and it has nobody who listens."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, local: bool) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(OrderService, "read", lambda _: {})
         monkeypatch.setattr(TopicChannel, "write", lambda *_: None)
         monkeypatch.setattr(OrderService, "_placed", lambda *_: SimpleNamespace(objection=""))
         monkeypatch.setattr(OrderService, "in_full", lambda _self, _group, where: where)
         monkeypatch.setattr(restart, "_until_ready", lambda *_: "")
-        self.to = OrderService(
-            TopicChannel({}, "control"), "control", False, "broker-1:9092", Output.TABLE, local=local
-        )
+        self.to = OrderService(TopicChannel({}, "control"), Output.TABLE)
 
 
 @pytest.mark.parametrize("page", ["lead-a-consumer-group", "lead-a-streams-application"])
@@ -217,7 +215,7 @@ def test_the_end_of_leading_is_reported_as_the_page_says_it(
     page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (group,) = re.findall(r"^export GROUP=(\S+)$", "".join(blocks(page, "sh")), re.MULTILINE)
-    group_orders.leave.__wrapped__.__wrapped__(to=Topic(monkeypatch, local=True).to, group=group, force=True)  # type: ignore[attr-defined]  # past its options
+    group_orders.leave.__wrapped__.__wrapped__(to=Topic(monkeypatch).to, group=group, force=True)  # type: ignore[attr-defined]  # past its options
     assert capsys.readouterr().out.split() == blocks(page, "text")[-1].split(), "the page breaks the line"
 
 
@@ -225,7 +223,7 @@ def test_a_planned_restart_is_reported_as_the_page_says_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     evacuated, back = blocks("restart-without-a-pause", "text")
-    to, where = Topic(monkeypatch, local=False).to, "member:orders-7"
+    to, where = Topic(monkeypatch).to, "member:orders-7"
     terms = OrderTerms("1h", "", 0.0, force=True, dry_run=False)
     evacuate = placement_orders.evacuate.__wrapped__.__wrapped__.__wrapped__  # type: ignore[attr-defined]  # past its options
     evacuate(to=to, terms=terms, group="orders", where=where)

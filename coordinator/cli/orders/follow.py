@@ -25,12 +25,11 @@ def follow(missing: Callable[[float], str], wait_s: float, pause_s: float) -> bo
         time.sleep(pause_s)
 
 
-def unread(order: control.AnyOrder, records: Mapping[str, control.Record], now_ms: int, channel: str) -> str:
-    """Returns what is missing until an order on a group or an instance has been carried out, "" for nothing. `channel`
-    says where instances read orders."""
+def unread(order: control.AnyOrder, records: Mapping[str, control.Record], now_ms: int) -> str:
+    """Returns what is missing until an order on a group or an instance has been carried out, "" for nothing."""
     traits = control.traits_of(order)
     if not traits.lasts:
-        listen = f"see 'bellwether orders' for the instances of Bellwether that read orders {channel}"
+        listen = "see 'bellwether orders' for the instances of Bellwether that read this control topic"
         return f"no instance of Bellwether has taken the order; {listen}." if order.key in records else ""
     heartbeats = [
         heartbeat for heartbeat in control.recent_heartbeats(records, now_ms) if order.target in heartbeat.groups

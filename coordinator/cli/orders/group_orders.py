@@ -22,7 +22,6 @@ from bellwether_kafka.coordinator.cli.orders.order_options import (
     Wait,
     duration_ms,
     with_topic,
-    with_topic_or_locally,
 )
 from bellwether_kafka.coordinator.cli.orders.write import OrderService, document, now_ms, owner
 from bellwether_kafka.coordinator.cli.output import counted, echo, fail, print_document, print_result
@@ -33,7 +32,7 @@ SOONER = {control.Until.BACK: "until it is back, at most ", control.Until.REMOVE
 ONCE_MS = 60_000  # an order that is carried out once expires after this time
 
 
-@with_topic_or_locally
+@with_topic
 def leave(
     to: OrderService,
     group: GroupOrAll = None,
@@ -51,12 +50,12 @@ def leave(
         return
     groups = _groups_of_processes(to.read())
     if not groups:
-        fail(f"No Bellwether with a group has reported {to.place}. Nothing was ordered.")
+        fail("No Bellwether with a group has reported in the control topic. Nothing was ordered.")
     sentence = f"Bellwether leaves {counted(len(groups), 'group')} ({listed(groups)}) and {out} --all' ends that."
     to.give_all([_to_leave(each, for_, reason) for each in groups], sentence, wait_s=wait)
 
 
-@with_topic_or_locally
+@with_topic
 def pause(
     to: OrderService, group: Group, for_: For = "1h", reason: Reason = "", wait: Wait = 0.0, force: Force = False
 ) -> None:
@@ -67,7 +66,7 @@ def pause(
     to.give(order, sentence, wait_s=wait, force=force)
 
 
-@with_topic_or_locally
+@with_topic
 def release(to: OrderService, group: Group, reason: Reason = "", wait: Wait = 0.0, force: Force = False) -> None:
     if not force:
         _has_stopped(to, group, wait)
@@ -79,7 +78,7 @@ def release(to: OrderService, group: Group, reason: Reason = "", wait: Wait = 0.
     to.give(order, sentence, wait_s=wait, force=force)
 
 
-@with_topic_or_locally
+@with_topic
 def resume(to: OrderService, group: GroupOrAll = None, everything: AllGroups = False) -> None:
     _is_one_or_all(group, everything=everything)
     kinds = [kind for kind, traits in control.ORDER_TRAITS.items() if traits.lasts and not traits.places]
@@ -93,7 +92,7 @@ def resume(to: OrderService, group: GroupOrAll = None, everything: AllGroups = F
     print_result(to.output, sentence, group=group, groups=groups)
 
 
-@with_topic_or_locally
+@with_topic
 def rebalance(
     to: OrderService,
     group: Group,
@@ -123,7 +122,7 @@ def drain(
     to.give(order, "An instance of Bellwether hands its groups over.", wait_s=wait, force=force)
 
 
-@with_topic_or_locally
+@with_topic
 def orders(to: OrderService) -> None:
     at_ms, by_key = now_ms(), to.read()
     records = [record for _, record in sorted(by_key.items())]

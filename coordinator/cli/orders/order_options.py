@@ -1,8 +1,4 @@
-"""The arguments and options of commands that give orders, and how they become an `OrderService`.
-
-If no topic is named, orders on a whole group go to the process on this machine that leads or observes it
-(`control.local`).
-"""
+"""The arguments and options of commands that give orders, and how they become an `OrderService`."""
 
 import functools
 import inspect
@@ -15,27 +11,25 @@ import typer
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.options import (
-    DEFAULT_TOPIC,
     WAIT_S_MAX,
     Bootstrap,
     Config,
-    settings_for,
     settings_without_group,
 )
 from bellwether_kafka.coordinator.cli.orders.write import OrderService
 from bellwether_kafka.coordinator.cli.output import As, Output, echo, fail
-from bellwether_kafka.coordinator.cli.read_groups import observe_group
 
+NO_TOPIC = (
+    'control_topic = "" means that nobody gives orders; name the topic that the process reads, there or with --topic.'
+    " A process without one leaves all its groups at SIGUSR1."
+)
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 ItemName = Annotated[str, typer.Argument(help='TOPIC-PARTITION, TOPIC, a task such as 1_5, a subtopology, or "*".')]
 Where = Annotated[str, typer.Argument(help="rack:NAME or member:ID, the id also in short.")]
 Place = Annotated[str, typer.Argument(metavar="WHERE", help="member:ID.")]
 Topic = Annotated[
     str | None,
-    typer.Option(
-        help="The control topic, else the file's. Where neither is named, orders on a whole group go to the process on"
-        f" this machine that leads or observes it, all others to {DEFAULT_TOPIC}."
-    ),
+    typer.Option(help="The control topic, else the file's, which is bellwether-control unless it says another."),
 ]
 Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
 For = Annotated[str, typer.Option("--for", help="How long the order stays in force, such as 30m, 12h or 7d.")]
@@ -74,48 +68,27 @@ class OrderTerms:
         return {"wait_s": self.wait_s, "force": self.force, "dry_run": self.dry_run}
 
 
-def with_topic(command: Callable[..., None], *, local: bool = False) -> Callable[..., None]:
-    """Adds the control topic's options to a command, after its own. The command gets the resulting service as `to`.
-    `local`: if no topic is named, a process on this machine may be used. An error of the topic ends the process."""
+def with_topic(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the control topic's options to a command, after its own. The command gets the resulting service as `to`. An
+    error of the topic ends the process."""
 
     def options(
         bootstrap: Bootstrap = None, config: Config = None, topic: Topic = None, output: As = Output.TABLE
     ) -> OrderService:
         settings = settings_without_group(bootstrap, config)
         name = topic or settings.control_topic
-        channel = control.TopicChannel(settings.properties, name or DEFAULT_TOPIC, _once())
-        servers = settings.properties["bootstrap.servers"]
-        return OrderService(channel, channel.topic, bool(name), servers, output, bootstrap, config)
+        if not name:
+            fail(NO_TOPIC)
+        return OrderService(control.TopicChannel(settings.properties, name, _once()), output, bootstrap, config)
 
     def to_the_end(to: OrderService, **given: Any) -> None:
-        group = given.get("group")
         # A command that waits for the group also waits for brokers: if a stop hook fails, nothing is evacuated.
-        to = replace(to, retry_s=given.get("wait", 0.0))
         try:
-            command(to=to.or_local(group) if local else to, **given)
-        except control.NoControlTopicError as error:
-            fail(str(error) if to.named or not local or group is None else _nobody_here(to, group))
+            command(to=replace(to, retry_s=given.get("wait", 0.0)), **given)
         except control.ControlTopicError as error:
             fail(str(error))
 
     return _with_options("to", options, functools.wraps(command)(to_the_end))
-
-
-with_topic_or_locally = functools.partial(with_topic, local=True)
-
-
-def _nobody_here(to: OrderService, group: str) -> str:
-    """Returns why an order reaches no process: there is no control topic and no local process with the group."""
-    settings, _ = settings_for(to.bootstrap, to.config, group)
-    leading = observe_group(settings, group).bellwether_members
-    if not leading:
-        return f"No Bellwether leads '{group}', and none of this user on this machine is to. Nothing was ordered."
-    host = leading[0].client_host.lstrip("/")
-    return (
-        f"Bellwether leads '{group}' from {host}, but in no process of this user on this machine, and no control topic"
-        " is named. Run the command there as the user of that process (in its container, if it has one), or set"
-        " control_topic for both. Nothing was ordered."
-    )
 
 
 def with_terms(lasts: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

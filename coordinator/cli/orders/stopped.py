@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.cli.options import Group
-from bellwether_kafka.coordinator.cli.orders.order_options import Place, Reason, with_topic_or_locally
+from bellwether_kafka.coordinator.cli.orders.order_options import Place, Reason, with_topic
 from bellwether_kafka.coordinator.cli.orders.write import OrderService, now_ms, owner
 from bellwether_kafka.coordinator.cli.output import fail, print_result
 from bellwether_kafka.coordinator.cli.read_groups import AT_MEMBER
@@ -16,7 +16,7 @@ from bellwether_kafka.protocol.messages import process_in_client_id
 EXPIRES_MS = 60_000  # by then the process may be back
 
 
-@with_topic_or_locally
+@with_topic
 def stopped(to: OrderService, group: Group, where: Place, reason: Reason = "") -> None:
     """Writes the announcement. Its effect shows in the log and in the role of the group."""
     if not where.startswith(AT_MEMBER):

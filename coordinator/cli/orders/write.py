@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,38 +28,20 @@ from bellwether_kafka.coordinator.observation import Observation
 
 T = TypeVar("T")
 POLL_S = 0.3
-LOCAL_ENDS = " So does a restart of the process: without control_topic orders are in its memory only."
 # Until a broker's group is reported: a refresh, which shows whose members a plan was for, and a heartbeat.
 REPORTED_WITHIN_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class OrderService:
-    """The order channel of a command, and its output. `named`: the topic was named, by an option or the file. `local`:
-    there is no topic, and `channel` reaches a process on this machine. `servers`: bootstrap.servers. If no broker
-    answers, requests are retried for `retry_s`. All methods raise ControlTopicError."""
+    """The control topic of a command, and its output. If no broker answers, requests are retried for `retry_s`. All
+    methods raise ControlTopicError."""
 
-    channel: control.TopicChannel | control.LocalChannel
-    name: str
-    named: bool
-    servers: str
+    channel: control.TopicChannel
     output: Output
     bootstrap: str | None = None
     config: Path | None = None
-    local: bool = False
     retry_s: float = 0.0
-
-    def or_local(self, group: str | None) -> "OrderService":
-        """Returns a service for this machine's processes that have the group (None: any) if no topic is named and there
-        are any; else this one."""
-        processes = [] if self.named else control.local_processes(self.servers)
-        mine = [process for process in processes if group is None or process.serves(group)]
-        return replace(self, channel=control.LocalChannel(mine), local=True) if mine else self
-
-    @property
-    def place(self) -> str:
-        """Where instances read orders and report."""
-        return "on this machine" if self.local else f"in the control topic '{self.name}'"
 
     def read(self) -> Mapping[str, control.Record]:
         return self._retried(self.channel.read)
@@ -98,8 +80,6 @@ class OrderService:
         self.write(order)
         if sentence:
             sentence += _replaced(records.get(order.key), order, now_ms())
-        if self.local and control.traits_of(order).lasts:
-            sentence += LOCAL_ENDS
         if sentence and not self.output.is_document:
             echo(sentence)
         if objection:
@@ -113,13 +93,12 @@ class OrderService:
     def give_all(self, orders: Sequence[control.Order], sentence: str, *, wait_s: float) -> None:
         """Writes orders that last, on several groups, and follows them for `wait_s`. Nothing is checked."""
         self.write(*orders)
-        sentence += LOCAL_ENDS if self.local else ""
         if not self.output.is_document:
             echo(sentence)
 
         def missing(_elapsed_s: float) -> str:
             records = self.read()
-            pending = ((order, unread(order, records, now_ms(), self.place)) for order in orders)
+            pending = ((order, unread(order, records, now_ms())) for order in orders)
             return next((f"{order.target}: {why}" for order, why in pending if why), "")
 
         done = follow(missing, wait_s, POLL_S) if wait_s else None
@@ -214,7 +193,7 @@ class OrderService:
         return follow(missing, wait_s, REFRESH_S if placed is not None else POLL_S)
 
     def _unread(self, order: control.AnyOrder) -> str:
-        return unread(order, self.read(), now_ms(), self.place)
+        return unread(order, self.read(), now_ms())
 
 
 def _replaced(before: control.Record | None, order: control.AnyOrder, at_ms: int) -> str:

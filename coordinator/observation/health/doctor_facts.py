@@ -64,8 +64,8 @@ def judged(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenOrders:
-    """The records of the control topic at `now_ms`, or those of processes on this machine that have none. `unread` is
-    why they are not known, as a sentence; "" if they are."""
+    """The records of the control topic at `now_ms`. `unread` is why they are not known, or could not be, as a sentence;
+    "" if they are."""
 
     records: Mapping[str, control.Record] = field(default_factory=dict)
     now_ms: int

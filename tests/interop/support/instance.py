@@ -68,6 +68,11 @@ class InstanceHarness:
         assert self.outcome is not None
         return self.outcome
 
+    def leave_all(self) -> None:
+        """As SIGUSR1 does."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self.service.leave_all)
+
     def stop(self) -> ServiceOutcome:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.service.stop)

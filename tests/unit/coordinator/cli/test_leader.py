@@ -7,10 +7,8 @@ import pytest
 
 from bellwether_kafka.assignors.consumer import PartitionPlan, Policy, decide
 from bellwether_kafka.assignors.shared import Decision, Memory, Rule, Weights
-from bellwether_kafka.coordinator.cli import leader as leader_module
 from bellwether_kafka.coordinator.cli.leader import given_orders
 from bellwether_kafka.coordinator.control import (
-    InstanceHeartbeat,
     NoControlTopicError,
     Order,
     OrderKind,
@@ -18,7 +16,6 @@ from bellwether_kafka.coordinator.control import (
     PlacementOrder,
     Record,
 )
-from bellwether_kafka.coordinator.control.local import LocalProcess
 from bellwether_kafka.coordinator.settings import Settings, load
 from bellwether_kafka.coordinator.topology import write_topology
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -113,29 +110,32 @@ class Channel:
         order = pin("g", "orders-0", "rack:az1", 2**60)
         return {order.key: order}
 
+    def unmakable(self) -> str:
+        return "" if self.topic == "makable" else f"grant CREATE on Topic '{self.topic}'."
 
-def test_doctor_reads_orders_where_commands_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_module, "local_processes", lambda _: [])
-    unnamed = settings(tmp_path, 'name = "g"')
-    given = given_orders(unnamed, "g", cast("Any", Channel))
+
+def test_doctor_reads_orders_where_commands_write_them_and_names_the_right_that_a_leader_lacks(tmp_path: Path) -> None:
+    observed, led = settings(tmp_path, 'name = "g"'), settings(tmp_path, 'name = "g"\nmode = "lead"')
+    given = given_orders(observed, cast("Any", Channel))
     assert given is not None
     assert [order.key for order in given.in_force("g")] == ["pin/g/orders-0"]
-    named = given_orders(unnamed.model_copy(update={"control_topic": "other"}), "g", cast("Any", Channel))
-    assert named is not None
-    assert (named.unread, dict(named.records)) == ("There is no control topic 'other'.", {})
-    monkeypatch.setattr(leader_module, "DEFAULT_TOPIC", "none")
-    assert given_orders(unnamed, "g", cast("Any", Channel)) is None
+    for topic, unread in (
+        ("other", "grant CREATE on Topic 'other'."),
+        ("makable", "There is no control topic 'makable'."),
+    ):
+        given = given_orders(observed.model_copy(update={"control_topic": topic}), cast("Any", Channel))
+        assert given is not None
+        assert (given.unread, dict(given.records)) == (unread, {})
 
+    class Missing(Channel):
+        def __init__(self, _: object, _topic: str) -> None:
+            self.topic = "missing"
 
-def test_doctor_reads_orders_of_a_process_on_this_machine_that_has_the_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = {record.key: record for record in (InstanceHeartbeat("a", leads=("g",)), pin("g", "t", "rack:a", 2**60))}
-    process = LocalProcess("bellwether-1", "127.0.0.1:1", records)
-    monkeypatch.setattr(leader_module, "local_processes", lambda _: [process])
-    given = given_orders(settings(tmp_path, 'name = "g"'), "g", cast("Any", None))
-    assert given is not None
-    assert given.records == records
+    assert given_orders(observed, cast("Any", Missing)) is None, "one that only observes makes no topic"
+    lacking = given_orders(led, cast("Any", Missing))
+    assert lacking is not None
+    assert lacking.unread == "grant CREATE on Topic 'missing'."
+    assert given_orders(led.model_copy(update={"control_topic": ""}), cast("Any", Missing)) is None
 
 
 @pytest.mark.parametrize(("policy", "followed"), [("streams-ha", True), ("kafka", False)])

@@ -298,7 +298,7 @@ def test_a_note_of_a_group_costs_no_review_of_hundreds_of_others(monkeypatch: py
     groups = {f"g{n}": Group(standby=False) for n in range(300)}
     topic: Any = SimpleNamespace(topic="c")
     controller = Controller(topic, ControlSettings("c", "pod-1", standby=False), groups)
-    controller._caught_up.set()
+    controller._all_read()
     monkeypatch.setattr(controller, "_follow_orders", lambda group, *_: reviewed.append(group))
     controller.on_note("g7", Note(NoteKind.LEADING, "1 member"))
     assert reviewed == ["g7"]
@@ -338,7 +338,7 @@ def test_a_record_costs_a_review_of_the_groups_that_it_concerns_and_of_no_others
     groups = {f"g{n}": Group(standby=standby) for n in range(300)}
     topic: Any = SimpleNamespace(topic="c", write=lambda _: None, withdraw=lambda _: None)
     controller = Controller(topic, ControlSettings("c", "pod-1", standby=standby), groups)
-    controller._caught_up.set()
+    controller._all_read()
     monkeypatch.setattr(controller, "_follow_orders", lambda group, *_: reviewed.append(group))
     for record in records:
         controller._on_record(*(record if isinstance(record, tuple) else (record.key, record)))

@@ -13,17 +13,19 @@ from structlog.testing import capture_logs
 from bellwether_kafka.coordinator.control import (
     Controller,
     ControlSettings,
-    LocalOrders,
+    HandBackFile,
+    NoTopic,
+    OnRecord,
     Orders,
     OrderSource,
     Record,
     RecordError,
     decode,
     encode,
+    state_file,
 )
 from bellwether_kafka.coordinator.control.handed_back import HandedBack, renewed
-from bellwether_kafka.coordinator.control.local import HandBackFile, state_folder
-from bellwether_kafka.coordinator.control.topic import OnRecord
+from bellwether_kafka.coordinator.control.state_files import state_folder
 from bellwether_kafka.coordinator.membership import HandBackRemembered, State, StepAsideWanted
 from tests.kit.membership import ME, Play, member
 from tests.kit.runtime import Group, until
@@ -72,34 +74,38 @@ def test_what_is_remembered_anew() -> None:
 # ---- the file --------------------------------------------------------------------------------------------------------
 
 
+def file_of(folder: Path, brokers: str = BROKERS) -> HandBackFile:
+    return HandBackFile(state_file("handed-back", brokers, folder))
+
+
 def test_a_file_keeps_records_of_several_groups_and_of_several_processes(tmp_path: Path) -> None:
     other = replace(KEPT, target="payments")
-    HandBackFile(BROKERS, tmp_path / "new" / "folder").write(KEPT)
-    HandBackFile("B.test:9092, a.test:9092", tmp_path / "new" / "folder").write(other)
-    assert HandBackFile(BROKERS, tmp_path / "new" / "folder").read() == {KEPT.key: KEPT, other.key: other}
-    assert HandBackFile("elsewhere.test:9092", tmp_path / "new" / "folder").read() == {}
+    file_of(tmp_path / "new" / "folder").write(KEPT)
+    file_of(tmp_path / "new" / "folder", "B.test:9092, a.test:9092").write(other)
+    assert file_of(tmp_path / "new" / "folder").read() == (KEPT, other)
+    assert file_of(tmp_path / "new" / "folder", "elsewhere.test:9092").read() == ()
     assert len(list((tmp_path / "new" / "folder").iterdir())) == 1, "what it was written to first is gone"
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[1]", "null", '{"x": 1}', '{"\\ud800": {}}', "[" * 100_000])
 def test_a_file_that_cannot_be_read_holds_nothing_and_is_written_anew(text: str, tmp_path: Path) -> None:
-    file = HandBackFile(BROKERS, tmp_path)
+    file = file_of(tmp_path)
     file.write(KEPT)
     next(tmp_path.iterdir()).write_text(text)
-    assert file.read() == {}
+    assert file.read() == ()
     file.write(KEPT)
-    assert file.read() == {KEPT.key: KEPT}
+    assert file.read() == (KEPT,)
 
 
 def test_what_cannot_be_read_is_not_written_over(tmp_path: Path) -> None:
     """It may have the records of other groups, whose limits would be lost."""
-    file = HandBackFile(BROKERS, tmp_path)
+    file = file_of(tmp_path)
     file.write(KEPT)
     path = next(tmp_path.iterdir())
     path.unlink()
     os.mkfifo(path)
     with capture_logs() as logs:
-        assert file.read() == {}
+        assert file.read() == ()
         file.write(KEPT)
     assert [entry["event"] for entry in logs] == ["hand_backs_not_read", "hand_back_not_kept"]
     assert list(tmp_path.iterdir()) == [path]
@@ -107,17 +113,17 @@ def test_what_cannot_be_read_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_one_record_that_makes_no_sense_spoils_no_other(tmp_path: Path) -> None:
-    file = HandBackFile(BROKERS, tmp_path)
+    file = file_of(tmp_path)
     file.write(KEPT)
     path = next(tmp_path.iterdir())
     path.write_text(json.dumps({**json.loads(path.read_text()), "handed_back/x": {"v": 1}, "leave/y": 3}))
-    assert file.read() == {KEPT.key: KEPT}
+    assert file.read() == (KEPT,)
 
 
 def test_a_folder_that_cannot_be_made_is_a_log_line(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with capture_logs() as logs:
-        HandBackFile(BROKERS, tmp_path / "taken" / "below").write(KEPT)
+        file_of(tmp_path / "taken" / "below").write(KEPT)
     assert [entry["event"] for entry in logs] == ["hand_back_not_kept"]
 
 
@@ -144,8 +150,8 @@ class Topic:
         self._on_record: OnRecord = lambda _key, _record: None
         self._caught_up: Callable[[], None] = lambda: None
 
-    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None]) -> None:
-        self._on_record, self._caught_up = on_record, on_caught_up
+    def start(self, on_record: OnRecord, on_caught_up: Callable[[], None], on_refused: Callable[[], None]) -> None:
+        self._on_record, self._caught_up, self.refuse = on_record, on_caught_up, on_refused
 
     def read(self) -> None:
         for record in list(self.records.values()):
@@ -169,11 +175,16 @@ class Topic:
 class Process:
     """A controller with one group, on a clock that only the test moves."""
 
-    def __init__(self, topic: OrderSource, group: Group, at_ms: int = NOW_MS) -> None:
+    def __init__(self, topic: OrderSource, group: Group, at_ms: int = NOW_MS, file: HandBackFile | None = None) -> None:
         self.group = group
         settings = ControlSettings(topic.topic, "pod-1")
         self.controller = Controller(
-            topic, settings, {"orders": group}, heartbeat_s=0.01, wall_clock=lambda: at_ms / 1000
+            topic,
+            settings,
+            {"orders": group},
+            hand_backs=file,
+            heartbeat_s=0.01,
+            wall_clock=lambda: at_ms / 1000,
         )
 
     async def start(self) -> "Process":
@@ -267,15 +278,40 @@ def test_another_topology_does_not_wait_and_is_limited() -> None:
     run(scenario())
 
 
-def test_without_a_topic_the_file_remembers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("refused", [False, True], ids=["no topic", "a topic without a right to it"])
+def test_without_a_topic_the_file_remembers(tmp_path: Path, refused: bool) -> None:
+    """A process whose topic is refused was as good as new after each restart."""
+
+    async def started(led: Group, at_ms: int = NOW_MS) -> Process:
+        source = Topic() if refused else NoTopic()
+        process = await Process(source, led, at_ms, file_of(tmp_path)).start()
+        if isinstance(source, Topic):
+            source.refuse()
+        return process
+
     async def scenario() -> None:
-        process = await Process(LocalOrders(BROKERS, tmp_path), first := leading()).start()
+        process = await started(first := leading())
         first.post(StepAsideWanted("task 1_0 does not run"))
         process.controller.hand_back("orders", waits=True)
         await process.stop()
-        second = await Process(LocalOrders(BROKERS, tmp_path), again := group(), NOW_MS + 60_000).start()
+        second = await started(again := group(), NOW_MS + 60_000)
         await until(lambda: bool(remembered(again)))
         assert remembered(again) == [HandBackRemembered(60.0, "task 1_0 does not run", waits=True)]
         await second.stop()
+
+    run(scenario())
+
+
+def test_what_the_topic_has_counts_more_than_the_file(tmp_path: Path) -> None:
+    """Another instance may have led the group since."""
+
+    async def scenario() -> None:
+        file_of(tmp_path).write(KEPT)
+        topic = Topic(replace(KEPT, waits=False))
+        process = await Process(topic, configured := group(), NOW_MS + 5_000, file_of(tmp_path)).start()
+        topic.read()
+        await until(lambda: bool(remembered(configured)))
+        assert [each.waits for each in remembered(configured)] == [False]
+        await process.stop()
 
     run(scenario())

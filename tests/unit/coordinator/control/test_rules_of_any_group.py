@@ -31,7 +31,9 @@ class Topic:
         self.deliver: Callable[[str, Record | None], None] = lambda _key, _record: None
         self.reach_end: Callable[[], None] = lambda: None
 
-    def start(self, on_record: Callable[[str, Record | None], None], on_caught_up: Callable[[], None]) -> None:
+    def start(
+        self, on_record: Callable[[str, Record | None], None], on_caught_up: Callable[[], None], _: object
+    ) -> None:
         self.deliver, self.reach_end = on_record, on_caught_up
 
     def write(self, record: Record) -> None: ...

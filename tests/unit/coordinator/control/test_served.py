@@ -37,7 +37,9 @@ class Topic:
         self.records: dict[str, Record] = {record.key: record for record in given}
         self._on_record: Callable[[str, Record | None], None] = lambda *_: None
 
-    def start(self, on_record: Callable[[str, Record | None], None], on_caught_up: Callable[[], None]) -> None:
+    def start(
+        self, on_record: Callable[[str, Record | None], None], on_caught_up: Callable[[], None], _: object
+    ) -> None:
         self._on_record = on_record
         for key, record in self.records.items():
             on_record(key, record)

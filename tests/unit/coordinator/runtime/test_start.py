@@ -2,10 +2,14 @@
 stopped."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.consumer import Policy
 from bellwether_kafka.coordinator.kafka.wire import UnreachableError
@@ -89,6 +93,29 @@ async def test_a_start_that_reaches_no_broker_is_stopped_in_order(hangs: bool, m
 
     assert await scenario() == ServiceOutcome(0)
     assert missing.closed
+
+
+@pytest.mark.parametrize("connected", [False, True])
+async def test_the_signal_to_leave_is_heard_from_the_start_and_does_not_end_the_process(
+    connected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Process 1 of a container ignores every signal that it has not asked for."""
+    missing = Missing(Failure.TIMED_OUT, attempts=1_000_000)
+    service = service_on(missing, monkeypatch)
+    left: list[str] = []
+    if connected:
+        service._controller = cast("Any", SimpleNamespace(leave_all=lambda: left.append("all")))
+    running = asyncio.create_task(service.run())
+    await missing.has_failed.wait()
+    with capture_logs() as logs:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        while not logs:  # noqa: ASYNC110 - the loop hears of a signal later
+            await asyncio.sleep(0)
+    assert [entry["event"] for entry in logs] == ["leaving_all_groups"]
+    assert left == (["all"] if connected else [])
+    service._controller = None
+    service.stop()
+    assert await running == ServiceOutcome(0)
 
 
 async def test_a_stop_before_the_start_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:

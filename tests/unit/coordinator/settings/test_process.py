@@ -232,9 +232,26 @@ def test_standby_instances_share_an_instance_id_and_each_has_a_name(tmp_path: Pa
     assert [m.standby for m in settings.memberships] == [True]
     assert settings.control == ControlSettings("control", "pod-0", standby=True)
     assert from_toml(tmp_path, both).control.instance_name != ""
-    alone = load(environ=BOTH).control
-    assert (alone.topic, alone.standby) == ("", False)
-    assert alone.instance_name != ""
+
+
+@pytest.mark.parametrize(
+    ("text", "topic"),
+    [
+        ('[[groups]]\nname = "g"', ""),
+        ('[[groups]]\nname = "g"\nmode = "assist"', ""),
+        ('[[groups]]\nname = "g"\nmode = "lead"', "bellwether-control"),
+        ('[[groups]]\nmatch = "*"\n[[groups]]\nname = "g"\nmode = "lead"', "bellwether-control"),
+        ('assignor_address = "unix:/run/a"\n[[groups]]\nname = "g"', "bellwether-control"),
+        ('control_topic = "own"\n[[groups]]\nname = "g"', "own"),
+        ('control_topic = ""\n[[groups]]\nname = "g"\nmode = "lead"', ""),
+    ],
+)
+def test_who_leads_or_serves_uses_the_control_topic_and_who_observes_makes_none(
+    tmp_path: Path, text: str, topic: str
+) -> None:
+    control = from_toml(tmp_path, text, {"BELLWETHER_KAFKA_BOOTSTRAP_SERVERS": "b:1"}).control
+    assert (control.topic, control.standby) == (topic, False)
+    assert control.instance_name != ""
 
 
 def test_a_setting_that_was_renamed_is_answered_with_its_new_name(tmp_path: Path) -> None:
@@ -249,7 +266,7 @@ def test_a_setting_that_was_renamed_is_answered_with_its_new_name(tmp_path: Path
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"BELLWETHER_STANDBY": "true"}, "standby needs control_topic"),
+        ({"BELLWETHER_STANDBY": "true", "BELLWETHER_CONTROL_TOPIC": ""}, "standby needs control_topic"),
         ({"BELLWETHER_CONTROL_TOPIC": "no such/topic"}, "control_topic"),
     ],
 )

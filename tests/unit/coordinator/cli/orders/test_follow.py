@@ -29,7 +29,7 @@ def order(kind: OrderKind) -> Order:
 
 
 def missing(order: Order, *records: Record) -> str:
-    return unread(order, {record.key: record for record in records}, AT_MS + 1_000, "in the topic")
+    return unread(order, {record.key: record for record in records}, AT_MS + 1_000)
 
 
 def test_every_kind_of_order_has_traits() -> None:

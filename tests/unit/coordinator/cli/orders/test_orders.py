@@ -4,7 +4,6 @@ import inspect
 import json
 import os
 import pwd
-import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,10 +12,11 @@ import typer
 
 from bellwether_kafka.coordinator.cli import EXIT_CODES, Exit, read_groups
 from bellwether_kafka.coordinator.cli.options import settings_for
-from bellwether_kafka.coordinator.cli.orders import apply, group_orders, order_options, write
+from bellwether_kafka.coordinator.cli.orders import apply, group_orders, write
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control import (
+    CONTROL_TOPIC,
     NO_END_MS,
     ORDER_TRAITS,
     InstanceHeartbeat,
@@ -28,10 +28,9 @@ from bellwether_kafka.coordinator.control import (
 )
 from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
-from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from tests.kit.brokers import EmbeddedCluster
 from tests.kit.commands import bellwether
-from tests.unit.coordinator.cli.orders.channel import LIMIT_S, Channel, process_without_a_topic
+from tests.unit.coordinator.cli.orders.channel import LIMIT_S, Channel
 
 
 @pytest.mark.embedded
@@ -85,67 +84,25 @@ def test_all_groups_of_no_process_are_no_success(channel: Channel) -> None:
 
 
 @pytest.mark.embedded
-def test_without_a_control_topic_all_groups_of_this_machine_are_left(brokers: EmbeddedCluster) -> None:
-    with process_without_a_topic(brokers.bootstrap) as group:
-        to = ("--bootstrap", brokers.bootstrap)
-        ended = bellwether("leave", "--all", *to)
-        assert (ended.returncode, ended.stderr) == (Exit.DONE, "")
-        assert "stays out; 'bellwether resume --all' ends that. So does a restart of the process" in ended.stdout
-        limit = time.monotonic() + LIMIT_S
-        while (reported := group.given()) is None:
-            assert time.monotonic() < limit
-        assert reported.leave
-        assert bellwether("resume", "--all", *to).returncode == Exit.DONE
-
-
-@pytest.mark.embedded
-def test_without_a_control_topic_orders_go_to_the_process_on_this_machine(brokers: EmbeddedCluster) -> None:
-    with process_without_a_topic(brokers.bootstrap) as group:
-        to = ("--bootstrap", brokers.bootstrap)
-        ended = bellwether("leave", "orders", "--for", "30m", "--reason", "reset", *to)
-        assert (ended.returncode, ended.stderr) == (Exit.DONE, "")
-        assert (
-            "stays out for 30m; 'bellwether resume orders' ends that. So does a restart of the process" in ended.stdout
-        )
-        assert "ordered leave of 'orders' (reset), until " in bellwether("orders", *to).stdout
-        limit = time.monotonic() + LIMIT_S
-        while (reported := group.given()) is None:
-            assert time.monotonic() < limit
-        assert reported.leave.endswith("has ordered leave of 'orders' (reset)")
-        assert bellwether("resume", "orders", *to).returncode == Exit.DONE
-        again = bellwether("resume", "orders", *to)
-        assert again.returncode == Exit.INPUT
-        assert "no order to leave or pause orders" in again.stderr
-
-
-@pytest.mark.embedded
-def test_a_topic_that_is_named_goes_before_the_process_on_this_machine(brokers: EmbeddedCluster) -> None:
-    with process_without_a_topic(brokers.bootstrap) as group:
-        assert "There is no control topic 'typo'" in Channel(brokers, "typo").run("leave", "orders").stderr
-        assert group.given() is None
-
-
-@pytest.mark.embedded
-@pytest.mark.parametrize(
-    ("leaders", "message"),
-    [
-        (("/10.0.0.7",), "Bellwether leads 'orders' from 10.0.0.7, but in no process of this user on this machine"),
-        ((), "No Bellwether leads 'orders', and none of this user on this machine is to"),
-    ],
-    ids=["elsewhere", "nowhere"],
-)
-def test_an_order_without_a_topic_says_where_the_group_is_led_instead(
-    brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, leaders: tuple[str, ...], message: str
+@pytest.mark.parametrize("command", [("leave", "orders"), ("resume", "--all"), ("orders",)], ids=lambda c: c[0])
+def test_an_order_where_the_settings_have_no_topic_says_what_there_is_instead(
+    brokers: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    members = tuple(ObservedMember("bellwether-1", "bellwether", "bellwether", host) for host in leaders)
-    seen = Observation("orders", "classic", "Stable", "range", 0, (), bellwether_members=members)
-    monkeypatch.setattr(order_options, "observe_group", lambda _settings, _group: seen)
-    for command in ("leave", "pause", "resume", "rebalance"):
-        ended = bellwether(command, "orders", "--bootstrap", brokers.bootstrap)
-        assert ended.returncode == Exit.INPUT
-        assert message in ended.stderr
-        assert ended.stderr.strip().endswith("Nothing was ordered.")
-        assert ("set control_topic" in ended.stderr) == bool(leaders)
+    monkeypatch.setenv("BELLWETHER_CONTROL_TOPIC", "")
+    ended = bellwether(*command, "--bootstrap", brokers.bootstrap)
+    assert ended.returncode == Exit.INPUT
+    assert "name the topic that the process reads" in ended.stderr
+    assert "leaves all its groups at SIGUSR1" in ended.stderr
+
+
+@pytest.mark.embedded
+def test_orders_go_to_the_topic_of_the_default_name(brokers: EmbeddedCluster) -> None:
+    brokers.create_topic(CONTROL_TOPIC, 1)
+    channel = Channel(brokers, CONTROL_TOPIC)
+    channel.heartbeat()
+    ended = bellwether("leave", "orders", "--bootstrap", brokers.bootstrap)
+    assert (ended.returncode, ended.stderr) == (Exit.DONE, "")
+    assert "leave/orders" in channel.read()
 
 
 @pytest.mark.embedded
@@ -154,6 +111,7 @@ def test_no_command_makes_the_control_topic(brokers: EmbeddedCluster) -> None:
     assert ended.returncode == Exit.INPUT
     assert "There is no control topic 'control-typo' on this cluster" in ended.stderr
     assert "check --topic" in ended.stderr
+    assert "CREATE on Topic 'control-typo'" in ended.stderr
     again = Channel(brokers, "control-typo").run("leave", "orders", "--force")
     assert "There is no control topic" in again.stderr, "and force does not make it either"
 

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from bellwether_kafka.coordinator.control import InstanceHeartbeat, Order, OrderKind, Record
-from bellwether_kafka.coordinator.control.last_records import LastRecords
+from bellwether_kafka.coordinator.control import InstanceHeartbeat, LastRecords, Order, OrderKind, Record
 
 LEAVE = Order(OrderKind.LEAVE, "orders", "eve", 0, 1_000)
 PAUSE = Order(OrderKind.PAUSE, "clicks", "eve", 0, 500)

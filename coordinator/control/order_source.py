@@ -1,18 +1,52 @@
-"""The last record of each key of the control topic, which is the only place that keeps orders. What a topic that was
+"""Where a process has its orders from. The control topic is the only place that keeps them: what a topic that was
 deleted had is gone, for every process alike; what ended with it is named, so that it can be given again.
+"""
 
-A log that is read from its start again has records that were replaced or withdrawn later. They must not come into force
-for a moment, so only the last of each key counts, at the log's end."""
-
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from bellwether_kafka.coordinator.control.records import AnyOrder, InstanceHeartbeat, Record
+
+OnRecord = Callable[[str, Record | None], None]
+OnCaughtUp = Callable[[], None]
+OnRefused = Callable[[], None]
+
+
+class OrderSource(Protocol):
+    """The source and destination of records. `topic` is its name, "" if there is none. Callbacks run in the event loop
+    in which `start` was called: `on_caught_up` once, after all records found at the start; `on_refused` when brokers
+    answer that the topic cannot be read or made, such as for want of a right."""
+
+    topic: str
+
+    def start(self, on_record: OnRecord, on_caught_up: OnCaughtUp, on_refused: OnRefused) -> None: ...
+    def write(self, record: Record) -> None: ...
+    def withdraw(self, key: str) -> None: ...
+    async def close(self) -> None: ...
+
+
+class NoTopic:
+    """The source of a process without a control topic: it has no orders, and nobody reads what it writes."""
+
+    topic = ""
+
+    def start(self, _on_record: OnRecord, on_caught_up: OnCaughtUp, _on_refused: OnRefused) -> None:
+        asyncio.get_running_loop().call_soon(on_caught_up)
+
+    def write(self, record: Record) -> None: ...
+
+    def withdraw(self, key: str) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 @dataclass(slots=True)
 class LastRecords:
-    """`_again` are those of a log that is read from its start again, None while it is not."""
+    """The last record of each key. A log that is read from its start again has records that were replaced or withdrawn
+    later. They must not come into force for a moment, so only the last of each key counts, at the log's end. `_again`
+    are those of such a log, None while it is not read again."""
 
     _last: dict[str, Record] = field(default_factory=dict)
     _again: dict[str, Record | None] | None = None
