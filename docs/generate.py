@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 
 from bellwether_kafka.coordinator.cli import EXIT_CODES, app
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind, PlacementKind
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind
 from bellwether_kafka.coordinator.ghosts.proof import Proof
 from bellwether_kafka.coordinator.membership import (
     INTERNAL_ERROR,
@@ -104,7 +104,7 @@ COUNTS = {
 SERIES = {
     "bellwether_anomalies": f"groups x {len(AnomalyKind)}",
     "bellwether_rebalances": f"groups x {2 * len(CauseKind) + 2}",  # led and ordered by cause, refused by reason
-    "bellwether_orders": f"groups x {len(OrderKind) + len(PlacementKind)}",
+    "bellwether_orders": f"groups x {len(OrderKind)}",
     "bellwether_streams_task_lag_records": f"groups x {TASKS_MAX}",
     "bellwether_cross_rack_read_partitions": f"groups x {PAIRS_MAX + 1}",
     "bellwether_cross_rack_bytes_per_second": f"groups x {PAIRS_MAX + 1}",

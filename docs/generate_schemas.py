@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from json_schema import Schema, extended, schema_of, schema_of_record
 
@@ -23,6 +23,7 @@ from bellwether_kafka.coordinator.assessment.model import Assessment
 from bellwether_kafka.coordinator.cli.orders.restart import Restarted
 from bellwether_kafka.coordinator.cli.plan_file import PlanFile
 from bellwether_kafka.coordinator.cli.top import TopRow
+from bellwether_kafka.coordinator.control import ORDERS, OrderTraits, Takes
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.records import InstanceHeartbeat, Order, PlacementOrder, Stage, Stopped
 from bellwether_kafka.coordinator.events.avro import SchemaSet
@@ -191,9 +192,16 @@ Simulated = extended(
 Explained = extended("Explained", Explanation, hypothetical=bool, orders=list[str])
 ListedRow = extended("ListedRow", ListedGroup, assigned_by=str, anomalies=list[Anomaly] | None)
 ReplayedRow = extended("ReplayedRow", Replayed, same=bool)
-GroupOrder = extended("GroupOrder", Order, sentence=str)
-Placement = extended("Placement", PlacementOrder, sentence=str)
-Applied = extended("Applied", AppliedPlan, sentence=str)
+
+
+def kinds(*takes: Takes) -> Any:
+    """Returns the type of the kinds of orders that take these."""
+    return Literal[tuple(kind.value for kind, traits in ORDERS.items() if traits.takes in takes)]
+
+
+GroupOrder = extended("GroupOrder", Order, sentence=str, kind=kinds(Takes.GROUP, Takes.GROUP_OR_ALL, Takes.INSTANCE))
+Placement = extended("Placement", PlacementOrder, sentence=str, kind=kinds(Takes.ITEM_AND_PLACE, Takes.PLACE))
+Applied = extended("Applied", AppliedPlan, sentence=str, kind=kinds(Takes.PLAN))
 
 
 class Given(TypedDict):
@@ -245,30 +253,29 @@ class TopologyFile(TypedDict):
 
 UpgradeShown = extended("UpgradeShown", Upgrade, rolling=str)
 Message = {"message": str}
-PLACED = Given | DryRun
+
+
+def _given(traits: OrderTraits) -> Any:
+    """Returns what the command of a kind of order prints."""
+    if traits.takes is Takes.GROUP_OR_ALL:
+        return Given | GivenToAll
+    return Given | DryRun if traits.needs_lead else Given
+
 
 # What each command prints with `-o json`, by its words.
 COMMANDS: Mapping[str, Any] = {
-    "apply": PLACED,
+    **{kind.value: _given(traits) for kind, traits in ORDERS.items()},
     "assess": list[Assessment],
-    "ban": PLACED,
     "convert": ConversionPlan | ConversionProgress,
     "decode": Mapping[str, Any],
     "describe": DescribedGroup,
     "doctor": list[Check],
-    "drain": Given,
-    "evacuate": PLACED,
     "explain": list[Explained],
     "groups": list[ListedRow],
     "history": TypedDict("Copied", {"records": int, "file": str} | Message),
-    "leave": Given | GivenToAll,
     "orders": Orders,
-    "pause": Given,
-    "pin": PLACED,
     "plan": Planned,
     "ready": TypedDict("Ready", {"ready": bool} | Message),
-    "rebalance": PLACED,
-    "release": Given,
     "replay": list[ReplayedRow],
     "resume": TypedDict("Resumed", {"group": str | None, "groups": list[str]} | Message),
     "roll": TypedDict("Rolled", {"group": str, "members": list[Restarted]}),
@@ -297,7 +304,7 @@ API: Mapping[str, Any] = {
 
 def answers() -> Iterator[Answer]:
     """Yields the answers of commands, the plan file, then the answers of the page."""
-    for words, kind in COMMANDS.items():
+    for words, kind in sorted(COMMANDS.items()):
         title = f"bellwether {words} -o json"
         note = LINES.get(words, "A single document.")
         yield Answer(name=f"command-{words.replace(' ', '-')}", title=title, of=kind, description=note)

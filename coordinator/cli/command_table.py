@@ -18,6 +18,7 @@ from bellwether_kafka.coordinator.cli.lazy import (
     lazy_app,
     lazy_group,
 )
+from bellwether_kafka.coordinator.control import ORDERS, Takes
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -45,6 +46,11 @@ TOPOLOGY = [
         "Compare the topology files of two versions: which tasks are new, gone or lose state, and what a rolling"
         " upgrade does.",
     ),
+]
+
+ORDER_COMMANDS = [
+    LazyCommand(f"orders.{'apply' if traits.takes is Takes.PLAN else 'give'}:{kind.value}", traits.help)
+    for kind, traits in ORDERS.items()
 ]
 
 COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
@@ -119,41 +125,12 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
         lazy_group("topology", "The shape of a Streams application, which its members do not send.", TOPOLOGY),
     ],
     "Operate": [
+        LazyCommand("orders.give:orders", "List the orders in force, and the instances of Bellwether seen recently."),
+        *ORDER_COMMANDS,
+        LazyCommand("orders.give:resume", "Withdraw what leave, release and pause have ordered of a group, or of all."),
         LazyCommand(
-            "orders.group_orders:orders", "List the orders in force, and the instances of Bellwether seen recently."
-        ),
-        LazyCommand("orders.group_orders:rebalance", "Have the leader start a rebalance now."),
-        LazyCommand(
-            "orders.group_orders:pause",
-            "Stop Bellwether from starting rebalances of a group; it still serves those that members start.",
-        ),
-        LazyCommand(
-            "orders.group_orders:leave",
-            "Have Bellwether leave a group, or all, and stay out (for a migration, at night), until resume or --for.",
-        ),
-        LazyCommand(
-            "orders.stopped:stopped",
-            "State that the process of a member has ended, where Bellwether is to lead the group once its leader goes.",
-        ),
-        LazyCommand(
-            "orders.group_orders:release",
-            "Free a group whose members have stopped (for an offset reset, the application reset tool, a conversion),"
-            " until members join it again, or resume.",
-        ),
-        LazyCommand(
-            "orders.group_orders:resume", "Withdraw what leave, release and pause have ordered of a group, or of all."
-        ),
-        LazyCommand(
-            "orders.group_orders:drain",
-            "Have an instance of Bellwether hand its groups to a standby, without a rebalance.",
-        ),
-        LazyCommand("orders.placement_orders:pin", "Keep a partition, a topic or a task on one member or in one rack."),
-        LazyCommand(
-            "orders.placement_orders:ban", "Keep a partition, a topic or a task off one member or out of one rack."
-        ),
-        LazyCommand(
-            "orders.placement_orders:evacuate",
-            "Empty a member until it is back, or a rack; tasks with state move when they have caught up elsewhere.",
+            "orders.give:unpin",
+            'Withdraw all pins, bans and evacuations of an item ("*": those of everything), or an applied plan.',
         ),
         LazyCommand(
             "orders.restart:ready",
@@ -166,13 +143,8 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             " its share again before the next one.",
         ),
         LazyCommand(
-            "orders.placement_orders:unpin",
-            'Withdraw all pins, bans and evacuations of an item ("*": those of everything), or an applied plan.',
-        ),
-        LazyCommand(
-            "orders.apply:apply",
-            "Carry out a plan that `plan --out` wrote, until the members change. Refused if the group is not as the"
-            " plan found it.",
+            "orders.restart:stopped",
+            "State that the process of a member has ended, where Bellwether is to lead the group once its leader goes.",
         ),
     ],
     "Pipeline": [

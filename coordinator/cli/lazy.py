@@ -66,7 +66,8 @@ def discard_output() -> None:
 
 
 class LazyCommand(TyperCommand):
-    """A placeholder for a function of this package, named "module:function". `loaded` imports it as a command.
+    """A placeholder for a function of this package, named "module:function", or for an entry of the module's table
+    COMMANDS. `loaded` imports it as a command.
 
     The help text is given here, so that a listing need not import the function. `removed` says of options of earlier
     releases what to write.
@@ -83,7 +84,8 @@ class LazyCommand(TyperCommand):
     def loaded(self) -> TyperCommand:
         """The command itself, with its arguments and options."""
         app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        function = getattr(import_module(f"{__package__}.{self._module}"), str(self.name))
+        module, name = import_module(f"{__package__}.{self._module}"), str(self.name)
+        function = getattr(module, "COMMANDS", {}).get(name) or getattr(module, name)
         app.command(self.name, help=self.help, epilog=self.epilog)(with_exit_codes(function))
         command = typer.main.get_command(app)
         assert isinstance(command, TyperCommand)  # noqa: S101 - one function without sub-commands

@@ -2,10 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from bellwether_kafka.coordinator.control.absence import absence_update, handed_over, owned
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.fields import VALUE_BYTES_MAX, RecordError
-from bellwether_kafka.coordinator.control.order_kinds import ORDER_TRAITS, OrderKind, PlacementKind, order_key
+from bellwether_kafka.coordinator.control.order_kinds import (
+    ONCE_MS,
+    ORDERS,
+    OrderKind,
+    OrderTraits,
+    Takes,
+    order_key,
+)
 from bellwether_kafka.coordinator.control.orders import NO_ORDERS, GroupOrders, Orders, absence_of
 from bellwether_kafka.coordinator.control.record_codec import decode, encode
 from bellwether_kafka.coordinator.control.records import (
@@ -38,6 +44,7 @@ from bellwether_kafka.coordinator.control.records import (
 from bellwether_kafka.coordinator.on_demand import on_demand
 
 _HEAVY = {
+    "absence": ("absence_update", "handed_over", "owned"),
     "absence_watch": ("AbsenceWatch",),
     "feasibility": ("contradicting", "objection", "policy_of", "unfollowed"),
     "controller": ("Controller", "ControlReport", "OnControl"),
@@ -54,6 +61,7 @@ _HEAVY = {
 }
 
 if TYPE_CHECKING:
+    from bellwether_kafka.coordinator.control.absence import absence_update, handed_over, owned
     from bellwether_kafka.coordinator.control.absence_watch import AbsenceWatch
     from bellwether_kafka.coordinator.control.controller import Controller, ControlReport, OnControl
     from bellwether_kafka.coordinator.control.feasibility import (

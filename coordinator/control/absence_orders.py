@@ -7,7 +7,7 @@ import structlog
 
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.control.controlled_groups import ControlledGroup, given_up, leads
-from bellwether_kafka.coordinator.control.order_kinds import PlacementKind
+from bellwether_kafka.coordinator.control.order_kinds import OrderKind
 from bellwether_kafka.coordinator.control.orders import Orders
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Record, Stage, Until
 
@@ -64,7 +64,7 @@ class AbsenceOrders:
         """Returns the group's evacuations in force, with the absence of each that ends with one."""
         now_ms = self._now_ms()
         in_force = self._orders.of(group, now_ms).placements
-        evacuations = [order for order in in_force if order.kind is PlacementKind.EVACUATE]
+        evacuations = [order for order in in_force if order.kind is OrderKind.EVACUATE]
         return tuple((order, self._orders.absence(order)) for order in evacuations)
 
     def observe(self, order: PlacementOrder, update: AbsenceUpdate) -> None:

@@ -90,7 +90,7 @@ class Controller:
         self._left: records.Order | None = None  # what a signal has ordered of every group
         self._caught_up = asyncio.Event()
         self._answered = asyncio.Event()  # caught up, or brokers have refused the topic
-        self._ended: dict[str, str] = {}  # why an order has ended, by its key
+        self._ended: dict[str, str] = {}  # why an order has ended, by its sentence
         self._stopped: dict[str, records.Stopped] = {}  # by key: those on which nobody has acted yet
         self._served_orders = (
             ServedOrders(served, self._orders, self._instances, self._ended, self._done) if served is not None else None
@@ -141,7 +141,9 @@ class Controller:
         """Returns the orders that a group of this process follows. Before all of the topic has been read, what has been
         read may have been withdrawn."""
         orders = self._orders.of(group, now_ms) if self._answered.is_set() else NO_ORDERS
-        return orders if self._left is None else replace(orders, leave=replace(self._left, target=group))
+        if self._left is None:
+            return orders
+        return replace(orders, given={**orders.given, OrderKind.LEAVE: replace(self._left, target=group)})
 
     def leave_all(self) -> None:
         """Has every group of this process left, and keeps out of them until the process ends; with or without a control
@@ -183,7 +185,7 @@ class Controller:
         await self._topic.close()
 
     def _end_absence(self, order: records.PlacementOrder, reason: str) -> None:
-        self._ended[order.key] = reason
+        self._ended[order.sentence] = reason
         self._withdraw(order.key)
         self._withdraw(records.absence_key(order.target, order.where))
         self.review((order.target,))
@@ -232,8 +234,8 @@ class Controller:
             self._stopped[key] = record
             return (record.target,)
         self._stopped.pop(key, None)
-        if record is not None:
-            self._ended.pop(key, None)  # how an order ended is not the end of the next one of this key
+        if isinstance(record, records.AnyOrder):
+            self._ended.pop(record.sentence, None)  # how an order ended is not the end of the next one like it
         return self._orders.apply(key, record)
 
     def _act_on_stopped(self, now_ms: int) -> None:
@@ -295,16 +297,17 @@ class Controller:
         orders = self._in_force(group, now_ms)
         for event, order, change in self._ended_by_members(orders, state, now_ms):
             log.info(event, group=group, order=order.sentence, reason=change)
-            self._ended[order.key] = f"ended, because {change}"
+            self._ended[order.sentence] = f"ended, because {change}"
             self._withdraw(order.key)
             orders = self._in_force(group, now_ms)
         before = state.runner.orders
         if orders != before:
             news = order_news(before.on_places, orders.on_places, now_ms, self._ended)
             state.runner.follow(orders, news)
-        if orders.rebalance is not None and leads(state.runner):
-            self._withdraw(orders.rebalance.key)
-            state.runner.begin_rebalance(orders.rebalance.sentence)
+        again = orders.given.get(OrderKind.REBALANCE)
+        if again is not None and leads(state.runner):
+            self._withdraw(again.key)
+            state.runner.begin_rebalance(again.sentence)
 
     @staticmethod
     def _ended_by_members(
@@ -313,7 +316,7 @@ class Controller:
         """Yields a release once members have joined, and an applied plan once the group that Bellwether leads has
         other members than the plan, each with the event for the log and the reason. Plans for such members do not
         follow it in any case."""
-        release, plan, member = orders.release, orders.plan, state.runner.membership
+        release, plan, member = orders.given.get(OrderKind.RELEASE), orders.plan, state.runner.membership
         if release is not None and state.active and member.has_members and now_ms - release.at_ms >= RELEASE_MS_MIN:
             yield "release_ends", release, "members have joined"
         others = [each for each in member.members if each.member_id != member.member_id]

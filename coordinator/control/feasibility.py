@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
+from bellwether_kafka.coordinator.control.order_kinds import Takes
 from bellwether_kafka.coordinator.control.records import (
     EVERYBODY,
     HEARTBEAT_AGE_MS_MAX,
@@ -38,7 +39,7 @@ def policy_of(records: Mapping[str, Record], group: str, now_ms: int) -> str | N
 def objection(order: AnyOrder, records: Mapping[str, Record], now_ms: int) -> str:
     """Returns sentences on why the order would have no effect, with the remedy; "" if it has one."""
     living, traits = recent_heartbeats(records, now_ms), traits_of(order)
-    if traits.of_instance:
+    if traits.takes is Takes.INSTANCE:
         absent = silent_by_clock(records, now_ms, lambda heartbeat: order.target in (heartbeat.instance, EVERYBODY))
         return _nobody_to_drain(order, living, absent, now_ms)
     served = any(order.target in heartbeat.serves for heartbeat in living)

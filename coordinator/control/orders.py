@@ -2,12 +2,12 @@
 others take of them. Pure: `now_ms` is an argument."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.handed_back import HandedBack, handed_back_key
-from bellwether_kafka.coordinator.control.order_kinds import OrderKind, order_key
+from bellwether_kafka.coordinator.control.order_kinds import ORDERS, OrderKind, Takes, order_key
 from bellwether_kafka.coordinator.control.records import (
     Absence,
     OnPlaces,
@@ -23,13 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOrders:
-    """The orders in force for one group. `plan` is applied to it; `placements` are its pins, bans and evacuations,
-    sorted by key."""
+    """The orders in force for one group. `given` are those on the group as a whole, by kind; `plan` is applied to it;
+    `placements` are its pins, bans and evacuations, sorted by key."""
 
-    leave: Order | None = None
-    release: Order | None = None
-    pause: Order | None = None
-    rebalance: Order | None = None
+    given: Mapping[OrderKind, Order] = field(default_factory=dict)
     plan: AppliedPlan | None = None
     placements: tuple[PlacementOrder, ...] = ()
 
@@ -46,14 +43,15 @@ class GroupOrders:
     @property
     def on_membership(self) -> Mapping[str, str]:
         """The sentences of the orders on whether Bellwether is in the group and begins rebalances, "" for none."""
-        kinds = {"leave": self.leave, "pause": self.pause, "release": self.release}
-        return {kind: order.sentence if order is not None else "" for kind, order in kinds.items()}
+        return {kind.value: self.given[kind].sentence if kind in self.given else "" for kind in ON_MEMBERSHIP}
 
     def places_as(self, other: "GroupOrders") -> bool:
         """Returns whether plans follow the same: an order that replaces one with an equal effect changes nothing."""
         return [order.effect for order in self.on_places] == [order.effect for order in other.on_places]
 
 
+ON_GROUPS = tuple(kind for kind, traits in ORDERS.items() if traits.takes in (Takes.GROUP, Takes.GROUP_OR_ALL))
+ON_MEMBERSHIP = (OrderKind.LEAVE, OrderKind.PAUSE, OrderKind.RELEASE)  # the fields of membership.OrdersInForce
 NO_ORDERS = GroupOrders()
 
 
@@ -87,10 +85,7 @@ class Orders:
         """Returns the orders of a group that have not expired."""
         plan = self._records.get(order_key(OrderKind.APPLY, group))
         return GroupOrders(
-            leave=self.in_force(OrderKind.LEAVE, group, now_ms),
-            release=self.in_force(OrderKind.RELEASE, group, now_ms),
-            pause=self.in_force(OrderKind.PAUSE, group, now_ms),
-            rebalance=self.in_force(OrderKind.REBALANCE, group, now_ms),
+            given={kind: order for kind in ON_GROUPS if (order := self.in_force(kind, group, now_ms)) is not None},
             plan=plan if isinstance(plan, AppliedPlan) and now_ms < plan.expires_ms else None,
             placements=self._placements_of(group, now_ms),
         )
@@ -146,9 +141,9 @@ def order_news(
     why: Mapping[str, str],
 ) -> str:
     """Returns what has changed, in sentences: new orders, and ended ones with the reason. `why` has the reasons, by
-    key, of orders that this instance ended."""
+    sentence, of orders that this instance ended."""
     effects, kept = [order.effect for order in before], {order.key for order in in_force}
     message = [order.sentence for order in in_force if order.effect not in effects]
     ended = [order for order in before if order.key not in kept]
-    how = ["expired" if order.expires_ms <= now_ms else why.get(order.key, "withdrawn") for order in ended]
+    how = ["expired" if order.expires_ms <= now_ms else why.get(order.sentence, "withdrawn") for order in ended]
     return "; ".join(message + [f"{order.sentence}: {end}" for order, end in zip(ended, how, strict=True)])

@@ -8,7 +8,7 @@ from typing import Any
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.fields import RecordError, fields_of, lists, names, number, text, texts
 from bellwether_kafka.coordinator.control.handed_back import HANDED_BACK, HandedBack
-from bellwether_kafka.coordinator.control.order_kinds import VERSION, OrderKind, PlacementKind
+from bellwether_kafka.coordinator.control.order_kinds import ORDERS, VERSION, OrderKind, Takes
 from bellwether_kafka.coordinator.control.records import (
     ABSENCE,
     HEARTBEAT,
@@ -54,7 +54,7 @@ def _placement(fields: Mapping[str, Any]) -> PlacementOrder:
     if not where.startswith(("rack:", "member:")):
         raise RecordError('"where" is neither rack:NAME nor member:NAME')
     target, item = text(fields, "target"), text(fields, "item")
-    return PlacementOrder(PlacementKind(fields["kind"]), target, item, where, **_given(fields), until=_until(fields))
+    return PlacementOrder(OrderKind(fields["kind"]), target, item, where, **_given(fields), until=_until(fields))
 
 
 def _until(fields: Mapping[str, Any]) -> Until:
@@ -123,10 +123,13 @@ def _heartbeat(fields: Mapping[str, Any]) -> InstanceHeartbeat:
     )
 
 
+_OF_ORDERS: Mapping[Takes, Callable[[Mapping[str, Any]], Record]] = {
+    Takes.ITEM_AND_PLACE: _placement,
+    Takes.PLACE: _placement,
+    Takes.PLAN: _applied_plan,
+}
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Record]] = {
-    **{kind.value: _order for kind in OrderKind},
-    OrderKind.APPLY.value: _applied_plan,
-    **{kind.value: _placement for kind in PlacementKind},
+    **{kind.value: _OF_ORDERS.get(traits.takes, _order) for kind, traits in ORDERS.items()},
     ABSENCE: _absence,
     STOPPED: _stopped,
     HANDED_BACK: _handed_back,

@@ -4,8 +4,8 @@ The topic is compacted: the last value of a key is in force, and a record withou
 kind, a slash and the target, such as `leave/orders`; `record_codec` has the bytes, `orders` the orders in force.
 Any principal with WRITE on the topic can give orders.
 
-A new kind of order on a group needs a member of `OrderKind` and a row of `ORDER_TRAITS` (`order_kinds`). Another kind
-of record needs a frozen class with `kind`, `key`, `expires_ms` and `to_json`, and an entry in `record_codec`.
+A new kind of order needs a row of `ORDERS` (`order_kinds`). Another kind of record needs a frozen class with `kind`,
+`key`, `expires_ms` and `to_json`, and an entry in `record_codec`.
 """
 
 import time
@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
 from bellwether_kafka.coordinator.control.order_kinds import (
-    ORDER_TRAITS,
-    PLACEMENT_TRAITS,
+    ORDERS,
     VERSION,
     OrderKind,
     OrderTraits,
-    PlacementKind,
     order_key,
 )
 
@@ -106,7 +104,7 @@ class PlacementOrder:
     """An order on placement. `item` and `where` have the syntax of `assignors.shared.rules`. An item has at most one
     pin. `until` is EXPIRY, except for evacuations of members."""
 
-    kind: PlacementKind
+    kind: OrderKind
     target: str
     item: str
     where: str
@@ -120,7 +118,7 @@ class PlacementOrder:
     def key(self) -> str:
         """The record key: a later pin of an item replaces an earlier one, while it can have several bans."""
         item = f"{self.kind.value}/{self.target}/{self.item}"
-        return item if self.kind is PlacementKind.PIN else f"{item}/{self.where}"
+        return item if self.kind is OrderKind.PIN else f"{item}/{self.where}"
 
     @property
     def rules(self) -> "tuple[Rule, ...]":
@@ -130,13 +128,13 @@ class PlacementOrder:
     def rule(self) -> "Rule":
         from bellwether_kafka.assignors.shared import Rule  # noqa: PLC0415 - numpy, which only planners need
 
-        return Rule("pin" if self.kind is PlacementKind.PIN else "ban", self.item, self.where, self.sentence)
+        return Rule("pin" if self.kind is OrderKind.PIN else "ban", self.item, self.where, self.sentence)
 
     @property
     def sentence(self) -> str:
         """The owner, the order and the reason, for logs."""
         why = f" ({self.reason})" if self.reason else ""
-        what = self.where if self.kind is PlacementKind.EVACUATE else f"{self.item}, {self.where}"
+        what = self.where if self.kind is OrderKind.EVACUATE else f"{self.item}, {self.where}"
         return f"{self.owner} has ordered {self.kind.value} of {what} in '{self.target}'{why}"
 
     @property
@@ -153,8 +151,7 @@ AnyOrder = Order | PlacementOrder | AppliedPlan
 
 
 def traits_of(order: AnyOrder) -> OrderTraits:
-    """Returns the traits of an order's kind. Those on placement all have the same."""
-    return PLACEMENT_TRAITS if isinstance(order, PlacementOrder) else ORDER_TRAITS[order.kind]
+    return ORDERS[order.kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +276,7 @@ def orders_in_force(records: Mapping[str, Record], now_ms: int) -> list[AnyOrder
 def end_in_words(order: AnyOrder) -> str:
     """Returns when the order ends, as a part of a sentence."""
     if order.expires_ms >= NO_END_MS:
-        return ORDER_TRAITS[order.kind].end if isinstance(order, Order | AppliedPlan) else "until unpin"
+        return traits_of(order).end
     return f"until {datetime.fromtimestamp(order.expires_ms / 1000, UTC).isoformat(timespec='seconds')}"
 
 

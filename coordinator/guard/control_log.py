@@ -185,4 +185,4 @@ def _heartbeat(name: str, value: bytes) -> control.InstanceHeartbeat | None:
     return record if isinstance(record, control.InstanceHeartbeat) else None
 
 
-EVACUATE = control.PlacementKind.EVACUATE.value
+EVACUATE = control.OrderKind.EVACUATE.value

@@ -107,7 +107,7 @@ def _member(place: str) -> str:
 
 def _order(group_id: str, where: str, now_ms: int, grace_s: float) -> control.PlacementOrder:
     expires_ms = now_ms + int(grace_s * 1000) + AWAY_MS
-    kind = control.PlacementKind.EVACUATE
+    kind = control.OrderKind.EVACUATE
     until = control.Until.BACK
     return control.PlacementOrder(kind, group_id, EVERYTHING, where, owner(), now_ms, expires_ms, REASON, until=until)
 

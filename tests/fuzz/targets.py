@@ -91,8 +91,8 @@ CONTROL = tuple(
         for record in (
             orders.Order(orders.OrderKind.LEAVE, "g", "me", 1, 2, "because"),
             orders.Order(orders.OrderKind.DRAIN, "*", "me", 1, 2),
-            orders.PlacementOrder(orders.PlacementKind.PIN, "g", "t-0", "rack:az1", "me", 1, 2),
-            orders.PlacementOrder(orders.PlacementKind.BAN, "g", "t-0", "member:a", "me", 1, 2),
+            orders.PlacementOrder(orders.OrderKind.PIN, "g", "t-0", "rack:az1", "me", 1, 2),
+            orders.PlacementOrder(orders.OrderKind.BAN, "g", "t-0", "member:a", "me", 1, 2),
             orders.AppliedPlan(
                 target="g",
                 digest="d",

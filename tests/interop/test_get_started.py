@@ -311,7 +311,7 @@ def restarted_when_empty(kafka: KafkaCluster, reader: Reader) -> None:
         wait_until(lambda: at_rest(kafka, ORDERS, 3), 60, lambda: str(shares(kafka, ORDERS)))
 
     until_unrivalled(kafka, ORDERS, settle, lambda member: unit_restarted(kafka, reader.folder, member))
-    reader.write("bellwether.toml", "control_topic", PATIENT)
+    reader.write("bellwether.toml", 'mode = "lead"', PATIENT)
     reader.start_inline("bellwether run --config bellwether.toml")
     reader.appears(rf"role .*group={ORDERS} leading=True", limit_s=LED_WITHIN_S)
     reader.paste("RESTART=", into=reader.second)

@@ -17,7 +17,6 @@ from bellwether_kafka.coordinator.control import (
     OnRefused,
     Order,
     OrderKind,
-    PlacementKind,
     PlacementOrder,
     Record,
 )
@@ -150,7 +149,7 @@ class KeptRecords:
 CLUSTER = ClusterView.of({"t": [["az1"], ["az2"]] * 2})
 
 
-OFF_AZ1 = PlacementOrder(PlacementKind.EVACUATE, "orders", "*", "rack:az1", "eve", 0, NO_END_MS, "new disks")
+OFF_AZ1 = PlacementOrder(OrderKind.EVACUATE, "orders", "*", "rack:az1", "eve", 0, NO_END_MS, "new disks")
 
 
 ORDER = OFF_AZ1.sentence

@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.streams.application import AssignmentConfigs, St
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA, assign_streams
 from bellwether_kafka.assignors.streams.sending import validate_plan
 from bellwether_kafka.assignors.streams.stages import StageConfigs, last_copies
-from bellwether_kafka.coordinator.control import Absence, PlacementKind, PlacementOrder, Stage, Until, absence_update
+from bellwether_kafka.coordinator.control import Absence, OrderKind, PlacementOrder, Stage, Until, absence_update
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
@@ -55,9 +55,7 @@ class Group:
 
     def evacuate(self, instance: Instance) -> PlacementOrder:
         where = f"member:{instance.id}"
-        order = PlacementOrder(
-            PlacementKind.EVACUATE, "app", "*", where, "eve", self.now_ms, EXPIRES_MS, until=Until.BACK
-        )
+        order = PlacementOrder(OrderKind.EVACUATE, "app", "*", where, "eve", self.now_ms, EXPIRES_MS, until=Until.BACK)
         self.orders[order] = None
         return order
 

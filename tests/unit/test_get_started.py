@@ -16,11 +16,10 @@ import pytest
 from bellwether_kafka.assignors.consumer import Policy, decide
 from bellwether_kafka.assignors.shared import ClusterView, Memory, RawGroup, RawMember
 from bellwether_kafka.coordinator.cli import doctor, plan
-from bellwether_kafka.coordinator.cli.orders import group_orders, placement_orders, restart
-from bellwether_kafka.coordinator.cli.orders.order_options import OrderTerms
-from bellwether_kafka.coordinator.cli.orders.write import OrderService
+from bellwether_kafka.coordinator.cli.orders import give, restart
+from bellwether_kafka.coordinator.cli.orders.service import OrderService
 from bellwether_kafka.coordinator.cli.output import Output
-from bellwether_kafka.coordinator.control import TopicChannel
+from bellwether_kafka.coordinator.control import OrderKind, TopicChannel
 from bellwether_kafka.coordinator.membership import SizeLimit
 from bellwether_kafka.coordinator.observation import Observation, Shadow, next_steps, observation
 from bellwether_kafka.coordinator.observation.health import DoctorFacts, examine
@@ -215,7 +214,8 @@ def test_the_end_of_leading_is_reported_as_the_page_says_it(
     page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (group,) = re.findall(r"^export GROUP=(\S+)$", "".join(blocks(page, "sh")), re.MULTILINE)
-    group_orders.leave.__wrapped__.__wrapped__(to=Topic(monkeypatch).to, group=group, force=True)  # type: ignore[attr-defined]  # past its options
+    given = {"group": group, "everything": False, "for_": None, "reason": "", "wait": 0.0, "force": True}
+    give.PREPARED[OrderKind.LEAVE](OrderKind.LEAVE, Topic(monkeypatch).to, given)
     assert capsys.readouterr().out.split() == blocks(page, "text")[-1].split(), "the page breaks the line"
 
 
@@ -224,9 +224,9 @@ def test_a_planned_restart_is_reported_as_the_page_says_it(
 ) -> None:
     evacuated, back = blocks("restart-without-a-pause", "text")
     to, where = Topic(monkeypatch).to, "member:orders-7"
-    terms = OrderTerms("1h", "", 0.0, force=True, dry_run=False)
-    evacuate = placement_orders.evacuate.__wrapped__.__wrapped__.__wrapped__  # type: ignore[attr-defined]  # past its options
-    evacuate(to=to, terms=terms, group="orders", where=where)
+    given = {"group": "orders", "where": where, "remove": False, "for_": "1h", "reason": "", "wait": 0.0}
+    give.PREPARED[OrderKind.EVACUATE](OrderKind.EVACUATE, to, {**given, "force": True, "dry_run": False})
     assert capsys.readouterr().out == evacuated
-    restart.ready.__wrapped__.__wrapped__(to=to, group="orders", where=where)  # type: ignore[attr-defined]
+    monkeypatch.setattr(restart, "order_service", lambda *_, **__: to)
+    restart.ready("orders", where)
     assert capsys.readouterr().out == back

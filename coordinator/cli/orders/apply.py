@@ -10,9 +10,9 @@ import typer
 
 from bellwether_kafka.assignors.shared import GroupPlan
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.orders.order_options import DryRun, Reason, Wait, with_topic
-from bellwether_kafka.coordinator.cli.orders.write import OrderService, now_ms, owner
-from bellwether_kafka.coordinator.cli.output import echo, fail
+from bellwether_kafka.coordinator.cli.options import Bootstrap, Config
+from bellwether_kafka.coordinator.cli.orders.service import DryRun, Reason, Topic, Wait, now_ms, order_service, owner
+from bellwether_kafka.coordinator.cli.output import As, Output, echo, fail
 from bellwether_kafka.coordinator.cli.plan_file import (
     GroupStateOfPlan,
     PlanFile,
@@ -27,8 +27,17 @@ from bellwether_kafka.coordinator.observation import Observation
 PlanPath = Annotated[Path, typer.Argument(metavar="FILE", help="A plan that 'bellwether plan --out' has written.")]
 
 
-@with_topic
-def apply(to: OrderService, file: PlanPath, reason: Reason = "", wait: Wait = 0.0, dry_run: DryRun = False) -> None:
+def apply(
+    file: PlanPath,
+    reason: Reason = "",
+    wait: Wait = 0.0,
+    dry_run: DryRun = False,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+    output: As = Output.TABLE,
+) -> None:
+    to = order_service(bootstrap, config, topic, output, retry_s=wait)
     plan = _read(file)
     group, seen = plan.before.group, to.at_rest(plan.before.group, wait)
     present = _present(seen)
@@ -38,7 +47,7 @@ def apply(to: OrderService, file: PlanPath, reason: Reason = "", wait: Wait = 0.
     if size > control.VALUE_BYTES_MAX:
         fail(f"The plan needs a record of {size:,} bytes, more than {control.VALUE_BYTES_MAX:,}. Nothing was ordered.")
     ends = f"'bellwether unpin {for_shell(group)} --plan'"
-    sentence = f"The plan in {file} is applied to {group} until its members change; {ends} ends that sooner."
+    sentence = control.traits_of(order).says.format(file=file, group=group, ends=ends)
     to.give(order, sentence, wait_s=wait, force=False, dry_run=dry_run)
 
 

@@ -1,4 +1,6 @@
-"""The commands for restarts of members: `ready` checks that one has its share again, `roll` restarts all."""
+"""The commands for restarts of members: `ready` checks that one has its share again, `roll` restarts all, and `stopped`
+announces that the process of one has ended, so that an instance that is to lead the group joins it before the member is
+removed."""
 
 import shlex
 import signal
@@ -14,17 +16,27 @@ import typer
 
 from bellwether_kafka.assignors.shared import EVERYTHING
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.options import WAIT_S_MAX, Group
-from bellwether_kafka.coordinator.cli.orders.order_options import Force, Place, Reason, with_topic
-from bellwether_kafka.coordinator.cli.orders.write import OrderService, now_ms, owner
-from bellwether_kafka.coordinator.cli.output import Exit, Output, echo, fail, print_document, print_result
+from bellwether_kafka.coordinator.cli.options import WAIT_S_MAX, Bootstrap, Config, Group
+from bellwether_kafka.coordinator.cli.orders.service import (
+    Force,
+    OrderService,
+    Place,
+    Reason,
+    Topic,
+    now_ms,
+    order_service,
+    owner,
+)
+from bellwether_kafka.coordinator.cli.output import As, Exit, Output, echo, fail, print_document, print_result
 from bellwether_kafka.coordinator.cli.read_groups import AT_MEMBER, REFRESH_S
 from bellwether_kafka.coordinator.names import for_shell
-from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.observation import Observation, ObservedMember, full_ids
+from bellwether_kafka.protocol.messages import process_in_client_id
 
 MEMBER = "{member}"
 # The order lasts longer than all its waits together, so that a member gets nothing back during its restart.
 SPARE_S = 60.0
+STATED_MS = 60_000  # by then the process may be back
 STANDARD_ERROR = 2  # for the command's output, which must not mix with Bellwether's document
 READY_HELP = "Seconds to wait until it is ready; exits 4 if it is not by then."
 ReadyWait = Annotated[float, typer.Option(help=READY_HELP, min=0.0, max=WAIT_S_MAX)]
@@ -53,8 +65,16 @@ class Restarted:
     back_s: float
 
 
-@with_topic
-def ready(to: OrderService, group: Group, where: Place, wait: ReadyWait = 0.0) -> None:
+def ready(
+    group: Group,
+    where: Place,
+    wait: ReadyWait = 0.0,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+    output: As = Output.TABLE,
+) -> None:
+    to = order_service(bootstrap, config, topic, output, retry_s=wait)
     if not where.startswith(AT_MEMBER):
         fail(f"'{where}' names no member; write member:ID (a member, client, instance or process id).")
     where = to.in_full(group, where)
@@ -66,23 +86,26 @@ def ready(to: OrderService, group: Group, where: Place, wait: ReadyWait = 0.0) -
         raise typer.Exit(Exit.DIFFERS)
 
 
-@with_topic
 def roll(
-    to: OrderService,
     group: Group,
     exec_: Command,
     member: Only = None,
     wait: RollWait = 600.0,
     reason: Reason = "",
     force: Force = False,
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+    output: As = Output.TABLE,
 ) -> None:
+    to = order_service(bootstrap, config, topic, output, retry_s=wait)
     try:
         command = shlex.split(exec_)
     except ValueError as error:
         fail(f"--exec cannot be read as a shell reads it: {str(error).lower()}.")
     if not any(MEMBER in word for word in command):
         fail(f"--exec has no place for the member's id; write {MEMBER}, as in 'systemctl restart app@{MEMBER}'.")
-    chosen = members_of(to.at_rest(group, wait), member)
+    chosen = names_of(to.at_rest(group, wait), member)
     acting = [name for name in chosen if for_shell(name) != name or name.startswith("-")]
     if acting and not force:
         fail(
@@ -101,7 +124,7 @@ def roll(
         print_document({"group": group, "members": [asdict(each) for each in done]})
 
 
-def members_of(seen: Observation, named: Sequence[str] | None) -> list[str]:
+def names_of(seen: Observation, named: Sequence[str] | None) -> list[str]:
     """Returns the ids by which members are known before and after a restart: process ids, instance ids, or unique
     client ids. Ends the process if a member has none, or if a member in `named` is not in the group."""
     if seen.shadow is None:
@@ -130,7 +153,7 @@ def _restart(
 ) -> Restarted:
     where, began, at_ms = f"member:{name}", time.monotonic(), now_ms()
     expires_ms = at_ms + int((3 * wait_s + SPARE_S) * 1000)
-    kind, until = control.PlacementKind.EVACUATE, control.Until.BACK
+    kind, until = control.OrderKind.EVACUATE, control.Until.BACK
     why = reason or "a rolling restart"
     order = control.PlacementOrder(kind, group, EVERYTHING, where, owner(), at_ms, expires_ms, why, until=until)
     quiet = replace(to, output=Output.TABLE)
@@ -169,7 +192,7 @@ def _withdrawn_unless_done(to: OrderService, order: control.PlacementOrder) -> I
         with _signals_as_ctrl_c():
             yield
     except BaseException:
-        with suppress(control.ControlTopicError):
+        with suppress(typer.Exit):  # the first error counts
             _withdraw(to, order)
         raise
 
@@ -208,3 +231,46 @@ def _withdraw(to: OrderService, order: control.PlacementOrder) -> None:
 
 def _echo(sentence: str) -> None:
     echo(sentence, err=True)
+
+
+def stopped(
+    group: Group,
+    where: Place,
+    reason: Reason = "",
+    bootstrap: Bootstrap = None,
+    config: Config = None,
+    topic: Topic = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Writes the announcement. Its effect shows in the log and in the role of the group."""
+    to = order_service(bootstrap, config, topic, output)
+    if not where.startswith(AT_MEMBER):
+        fail(f"'{where}' names no member; write member:ID (a member, client, instance or process id).")
+    at_ms = now_ms()
+    if not control.lead_is_wanted(group, to.read(), at_ms):
+        fail(
+            f"No Bellwether has reported that it is to lead '{group}' and does not; nothing was stated. Where it leads,"
+            f" use 'bellwether evacuate {for_shell(group)} {for_shell(where)}' before the stop."
+        )
+    members = members_of(to.placed(group).seen(), where.removeprefix(AT_MEMBER))
+    if not members:
+        fail(f"No member of {group} is called {where}; see 'bellwether describe {for_shell(group)} -o wide'.")
+    static = tuple(m.member_id for m in members if m.instance_id is not None)
+    dynamic = tuple(m.member_id for m in members if m.instance_id is None)
+    record = control.Stopped(group, dynamic, static, owner(), at_ms, at_ms + STATED_MS, reason)
+    to.write(record)
+    sentence = f"It is stated that {where} has stopped: {len(members)} members of {group}."
+    print_result(to.output, sentence, stopped=asdict(record))
+
+
+def members_of(seen: Observation, name: str) -> tuple[ObservedMember, ...]:
+    """Returns all members of the process with this name, in full or in short; empty if none or several fit."""
+    exact = tuple(m for m in seen.members if name in _names(m))
+    if exact:
+        return exact
+    ids = full_ids(seen, name)
+    return tuple(m for m in seen.members if m.member_id in ids) if len(ids) == 1 else ()
+
+
+def _names(member: ObservedMember) -> tuple[str | None, ...]:
+    return (member.member_id, member.instance_id, member.client_id, process_in_client_id(member.client_id))

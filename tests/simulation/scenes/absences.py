@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator import membership
-from bellwether_kafka.coordinator.control import PlacementKind, PlacementOrder, Stage, Until
+from bellwether_kafka.coordinator.control import OrderKind, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.protocol.primitives import TaskId
 from tests.simulation.applications import RECORDS
@@ -118,7 +118,7 @@ class Evacuation:
     def __init__(self, world: "World", process: Process) -> None:
         self.world, self.process = world, process
         where, now_ms = f"member:{process.process_id}", world.own_wall_ms()
-        kind = PlacementKind.EVACUATE
+        kind = OrderKind.EVACUATE
         self._order = PlacementOrder(kind, world.group, "*", where, "sim", now_ms, now_ms + HOUR_MS, until=Until.BACK)
         self._ran = {task for thread in process.threads for task in thread.active}
         world.control.append(self._order.key, self._order)

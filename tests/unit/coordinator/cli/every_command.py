@@ -12,6 +12,7 @@ from typing import Any
 import typer.main
 
 from bellwether_kafka.coordinator.cli import Exit, app
+from bellwether_kafka.coordinator.control import ORDERS, OrderTraits
 from bellwether_kafka.coordinator.replay import write_history
 from bellwether_kafka.protocol.messages import ConsumerProtocolSubscription
 from tests.kit.commands import bellwether
@@ -44,28 +45,29 @@ def plan_document(before: Mapping[str, Any] = STATE, **changes: object) -> dict[
     return plan | {"owners": STATE["owners"]} | changes
 
 
+def order_arguments(traits: OrderTraits) -> str:
+    """Returns words with which the command of a kind of order can be run."""
+    words = {"group": "{group}", "item": "{item}", "where": "rack:az1"}
+    named = [words[name] for name in traits.takes.value if name in words]
+    options = ["--for 1s"] if traits.duration is not None else []
+    return " ".join([*named, *options, *(["--wait 0.5"] if traits.wait_s else []), "{control}"])
+
+
 # Words in braces are filled in; `brokers` and `control` are options.
 ARGUMENTS = {
+    **{kind.value: order_arguments(traits) for kind, traits in ORDERS.items()},
     "apply": "{folder}/plan {control}",
     "assess": "{group} {brokers}",
-    "ban": "{group} {item} rack:az1 {control}",
     "convert": "{group} {brokers}",
     "decode": f"ConsumerProtocolSubscription {BLOB}",
     "describe": "{group} {brokers}",
     "doctor": "{group} {brokers}",
-    "drain": "--wait 0.5 {control}",
-    "evacuate": "{group} rack:az1 {control}",
     "explain": "{group} {brokers}",
     "groups": "{brokers}",
     "history": "--file {folder}/copied --topic bellwether.events {brokers}",
-    "leave": "{group} --for 1s {control}",
     "orders": "{control}",
-    "pause": "{group} --for 1s {control}",
-    "pin": "{group} {item} rack:az1 {control}",
     "plan": "{group} {brokers} --detailed-exitcode",
     "ready": "{group} member:a {control}",
-    "rebalance": "{group} --wait 0.5 {control}",
-    "release": "{group} {control}",
     "replay": "{folder}/history",
     "resume": "{group} {control}",
     "roll": "{group} --exec 'true {{member}}' --wait 0.5 {control}",

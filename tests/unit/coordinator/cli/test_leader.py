@@ -12,7 +12,6 @@ from bellwether_kafka.coordinator.control import (
     NoControlTopicError,
     Order,
     OrderKind,
-    PlacementKind,
     PlacementOrder,
     Record,
 )
@@ -56,7 +55,7 @@ def placed(policy: Policy) -> dict[str, int]:
 
 
 def pin(target: str, item: str, where: str, expires_ms: int) -> PlacementOrder:
-    return PlacementOrder(PlacementKind.PIN, target, item, where, "me", 0, expires_ms)
+    return PlacementOrder(OrderKind.PIN, target, item, where, "me", 0, expires_ms)
 
 
 def test_weights_and_capacities_count(groups: ShownGroups, file: Path) -> None:
@@ -71,7 +70,7 @@ def test_weights_and_capacities_count(groups: ShownGroups, file: Path) -> None:
 def test_orders_in_force_are_followed_under_any_policy(policy: str, groups: ShownGroups, file: Path) -> None:
     text = f'name = "g"\npolicy = "{policy}"'
     assert set(placed(leader(groups, file, text)).values()) == {0, 1}
-    ban = PlacementOrder(PlacementKind.BAN, "g", "*", "member:a-1", "me", 0, 2**60)
+    ban = PlacementOrder(OrderKind.BAN, "g", "*", "member:a-1", "me", 0, 2**60)
     groups.records = {ban.key: ban}
     assert set(placed(leader(groups, file, text)).values()) == {1}
 
@@ -144,7 +143,7 @@ def test_an_application_is_planned_under_orders_where_its_leader_follows_them(
 ) -> None:
     topology = file.with_name("shop.yaml")
     topology.write_text(write_topology(SHOP))
-    ban = PlacementOrder(PlacementKind.BAN, "g", "*", "rack:az1", "me", 0, 2**60)
+    ban = PlacementOrder(OrderKind.BAN, "g", "*", "rack:az1", "me", 0, 2**60)
     groups.records = {ban.key: ban}
     leader(
         groups,

@@ -6,7 +6,7 @@ import pytest
 
 from bellwether_kafka.coordinator.control import (
     Absence,
-    PlacementKind,
+    OrderKind,
     PlacementOrder,
     Stage,
     Until,
@@ -28,7 +28,7 @@ from tests.kit.runtime import OTHER, named, working
 
 
 def order(where: str, until: Until = Until.BACK) -> PlacementOrder:
-    return PlacementOrder(PlacementKind.EVACUATE, GROUP, "*", where, "eve", 1_000, 601_000, until=until)
+    return PlacementOrder(OrderKind.EVACUATE, GROUP, "*", where, "eve", 1_000, 601_000, until=until)
 
 
 def static(member_id: str, instance_id: str) -> DescribedMember:

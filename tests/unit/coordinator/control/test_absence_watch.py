@@ -16,7 +16,7 @@ from bellwether_kafka.coordinator.control import (
     Controller,
     ControlSettings,
     InstanceHeartbeat,
-    PlacementKind,
+    OrderKind,
     PlacementOrder,
     Record,
     Stage,
@@ -33,7 +33,7 @@ MOVING_POLL_S = 0.25
 POLL_S = 1.0
 
 ORDER = PlacementOrder(
-    PlacementKind.EVACUATE, "orders", "*", "member:app-1", "eve", 1_000, 601_000, "new disks", until=Until.BACK
+    OrderKind.EVACUATE, "orders", "*", "member:app-1", "eve", 1_000, 601_000, "new disks", until=Until.BACK
 )
 
 
@@ -285,7 +285,7 @@ def test_the_page_is_reported_what_is_being_evacuated_and_how_far_that_has_come(
     rack = replace(ORDER, where="rack:az1", until=Until.EXPIRY)
     channel.hears(ORDER)
     channel.hears(rack)
-    channel.hears(replace(ORDER, kind=PlacementKind.BAN, item="orders-1", where="member:app-2", until=Until.EXPIRY))
+    channel.hears(replace(ORDER, kind=OrderKind.BAN, item="orders-1", where="member:app-2", until=Until.EXPIRY))
     assert channel.controller.absences.evacuations("orders") == ((ORDER, None), (rack, None)), "a ban empties nobody"
     channel.refreshes_at(working(plain("a")))
     ((_, absence), _) = channel.controller.absences.evacuations("orders")

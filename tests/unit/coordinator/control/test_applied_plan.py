@@ -12,8 +12,8 @@ from bellwether_kafka.coordinator.control import (
     AppliedPlan,
     Controller,
     ControlSettings,
+    OrderKind,
     Orders,
-    PlacementKind,
     PlacementOrder,
     RecordError,
     decode,
@@ -33,7 +33,7 @@ PLAN = AppliedPlan(
     expires_ms=NO_END_MS,
     reason="review 7",
 )
-BAN = PlacementOrder(PlacementKind.BAN, "orders", "t-0", "member:b", "eve", NOW_MS, NO_END_MS)
+BAN = PlacementOrder(OrderKind.BAN, "orders", "t-0", "member:b", "eve", NOW_MS, NO_END_MS)
 SAME = (member("a"), member("static-2", "static"))
 
 

@@ -12,7 +12,6 @@ from bellwether_kafka.coordinator.control import (
     InstanceHeartbeat,
     Order,
     OrderKind,
-    PlacementKind,
     PlacementOrder,
     Record,
     contradicting,
@@ -48,7 +47,7 @@ def order(kind: OrderKind, target: str = "orders") -> Order:
 
 
 def evacuation(group: str) -> PlacementOrder:
-    return PlacementOrder(PlacementKind.EVACUATE, group, "*", "rack:az1", "eve", NOW_MS, NOW_MS + 1_000)
+    return PlacementOrder(OrderKind.EVACUATE, group, "*", "rack:az1", "eve", NOW_MS, NOW_MS + 1_000)
 
 
 def applied(group: str) -> AppliedPlan:

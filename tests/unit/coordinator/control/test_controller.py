@@ -24,7 +24,6 @@ from bellwether_kafka.coordinator.control import (
     InstanceHeartbeat,
     Order,
     OrderKind,
-    PlacementKind,
     PlacementOrder,
     Record,
     Stage,
@@ -72,7 +71,7 @@ def read_now(brokers: EmbeddedCluster, topic: str) -> dict[str, Record]:
         return command.submit(read_all, kafka(brokers), topic, LIMIT_S).result()
 
 
-EVACUATION = PlacementOrder(PlacementKind.EVACUATE, "g8", "*", "member:a/b", "eve", 0, 10**15, until=Until.BACK)
+EVACUATION = PlacementOrder(OrderKind.EVACUATE, "g8", "*", "member:a/b", "eve", 0, 10**15, until=Until.BACK)
 EMPTIED = Absence("g8", "member:a/b", 0, 10**15, Stage.EMPTY, 0)
 
 
@@ -276,7 +275,7 @@ def test_orders_instances_and_silence_are_metrics() -> None:
     registry = CollectorRegistry()
     metrics = ControlMetrics(registry)
     labels = {"group": "orders", "kind": "leave"}
-    pins = tuple(PlacementOrder(PlacementKind.PIN, "orders", f"t-{n}", "rack:az1", "eve", 0, 1) for n in (1, 2))
+    pins = tuple(PlacementOrder(OrderKind.PIN, "orders", f"t-{n}", "rack:az1", "eve", 0, 1) for n in (1, 2))
     metrics.on_control(ControlReport((order(), *pins), 2, 0.5))
     assert registry.get_sample_value("bellwether_orders", {"group": "orders", "kind": "pin"}) == 2
     assert registry.get_sample_value("bellwether_orders", labels) == 1
@@ -389,7 +388,7 @@ def test_a_stated_death_stays_in_the_topic_until_the_member_is_gone_and_reaches_
 async def test_an_observer_that_raises_ends_neither_the_reading_nor_the_heartbeats() -> None:
     written: list[Record] = []
     starts: list[Callable[[], None]] = []
-    topic: Any = SimpleNamespace(topic="c", start=lambda _, read: starts.append(read), write=written.append)
+    topic: Any = SimpleNamespace(topic="c", start=lambda _, read, __: starts.append(read), write=written.append)
 
     def broken(_: ControlReport) -> None:
         raise KeyError("a defect")

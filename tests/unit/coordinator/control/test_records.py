@@ -14,7 +14,6 @@ from bellwether_kafka.coordinator.control import (
     Order,
     OrderKind,
     Orders,
-    PlacementKind,
     PlacementOrder,
     Record,
     RecordError,
@@ -29,8 +28,8 @@ MS_MAX = 253_402_300_799_999
 ORDER = Order(OrderKind.LEAVE, "orders/of/today", "eve@desk", 1_000, 5_000, "offset reset")
 HEARTBEAT = InstanceHeartbeat("pod-1", leads=("a",), claims=("b",), standby_for=("c",), hands_over=("a",), at_ms=7)
 
-PIN = PlacementOrder(PlacementKind.PIN, "orders", "clicks-3", "member:a", "eve@desk", 1_000, 5_000)
-EVACUATION = PlacementOrder(PlacementKind.EVACUATE, "orders", "*", "rack:az1", "eve@desk", 1_000, 5_000, "new disks")
+PIN = PlacementOrder(OrderKind.PIN, "orders", "clicks-3", "member:a", "eve@desk", 1_000, 5_000)
+EVACUATION = PlacementOrder(OrderKind.EVACUATE, "orders", "*", "rack:az1", "eve@desk", 1_000, 5_000, "new disks")
 
 
 @pytest.mark.parametrize("record", [ORDER, HEARTBEAT, PIN, EVACUATION])

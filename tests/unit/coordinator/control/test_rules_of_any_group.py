@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator.control import Controller, ControlSettings, PlacementKind, PlacementOrder, Record
+from bellwether_kafka.coordinator.control import Controller, ControlSettings, OrderKind, PlacementOrder, Record
 from tests.kit.runtime import Group
 
 UNOBSERVED_S = 30.0
@@ -12,7 +12,7 @@ UNREAD_S = 10.0
 
 NOW_S = 1_000.0
 EVACUATE = PlacementOrder(
-    kind=PlacementKind.EVACUATE,
+    kind=OrderKind.EVACUATE,
     target="clicks",
     item="*",
     where="member:m0",

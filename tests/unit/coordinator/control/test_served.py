@@ -13,7 +13,6 @@ from bellwether_kafka.coordinator.control import (
     InstanceHeartbeat,
     Order,
     OrderKind,
-    PlacementKind,
     PlacementOrder,
     Record,
     Stage,
@@ -22,7 +21,7 @@ from bellwether_kafka.coordinator.control import (
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 
 NOW_MS = int(time.time() * 1000)
-BAN = PlacementOrder(PlacementKind.EVACUATE, "served", "*", "member:m0", "eve", NOW_MS, NOW_MS + 600_000)
+BAN = PlacementOrder(OrderKind.EVACUATE, "served", "*", "member:m0", "eve", NOW_MS, NOW_MS + 600_000)
 UNTIL_BACK = replace(BAN, until=Until.BACK)
 AGAIN = Order(OrderKind.REBALANCE, "served", "eve", NOW_MS, NOW_MS + 600_000)
 LIMIT_S = 30.0

@@ -11,7 +11,6 @@ from bellwether_kafka.coordinator.control import (
     Order,
     OrderKind,
     Orders,
-    PlacementKind,
     PlacementOrder,
 )
 from bellwether_kafka.coordinator.control.active_role import Instances
@@ -22,8 +21,8 @@ CHANGED = "the orders in force have changed since the newest plan"
 
 GROUP = "orders"
 NOW_MS = int(time.time() * 1000)
-EVACUATED = PlacementOrder(PlacementKind.EVACUATE, GROUP, "*", "member:a", "eve", NOW_MS, NOW_MS + 600_000)
-BANNED = PlacementOrder(PlacementKind.BAN, GROUP, "clicks", "member:b", "eve", NOW_MS, NOW_MS + 600_000)
+EVACUATED = PlacementOrder(OrderKind.EVACUATE, GROUP, "*", "member:a", "eve", NOW_MS, NOW_MS + 600_000)
+BANNED = PlacementOrder(OrderKind.BAN, GROUP, "clicks", "member:b", "eve", NOW_MS, NOW_MS + 600_000)
 AGAIN = Order(OrderKind.REBALANCE, GROUP, "eve", NOW_MS, NOW_MS + 600_000)
 
 

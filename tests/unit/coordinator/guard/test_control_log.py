@@ -30,7 +30,7 @@ class Paged(Brokers):
 
 def an_evacuation(*, by: str = "operator", reason: str = "disk", at_ms: int = 0) -> control.PlacementOrder:
     expires_ms = int((time.time() + DAY_S) * 1000)
-    kind, where = control.PlacementKind.EVACUATE, f"member:{P1}"
+    kind, where = control.OrderKind.EVACUATE, f"member:{P1}"
     return control.PlacementOrder(kind, GROUP, "*", where, by, at_ms, expires_ms, reason, until=control.Until.BACK)
 
 

@@ -266,7 +266,7 @@ LATER_MS = int(time.time() * 1000) + 3_600_000
 def left_order(*, target: str = GROUP, reason: str = REASON, at_ms: int = 0) -> control.PlacementOrder:
     """As an earlier guard of P1 has given it, which lost the network before it could withdraw it."""
     expires_ms = int(time.time() * 1000) + 600_000
-    kind, where, until = control.PlacementKind.EVACUATE, f"member:{P1}", control.Until.BACK
+    kind, where, until = control.OrderKind.EVACUATE, f"member:{P1}", control.Until.BACK
     return control.PlacementOrder(kind, target, "*", where, "root@here", at_ms, expires_ms, reason, until=until)
 
 
@@ -315,7 +315,7 @@ def test_other_orders_are_left_alone(guarded: GuardedDirectory, records: tuple[c
 def test_an_order_of_an_operator_is_not_withdrawn() -> None:
     on = stage(NAMED, plain("a"))
     now_ms = int(time.time() * 1000)
-    kind, where = control.PlacementKind.EVACUATE, "member:a"
+    kind, where = control.OrderKind.EVACUATE, "member:a"
     on.brokers.echo(heartbeat())
     on.brokers.echo(control.PlacementOrder(kind, GROUP, "*", where, "operator", now_ms, now_ms + 60_000))
     on.play(stopped)

@@ -8,7 +8,6 @@ from bellwether_kafka.coordinator.control import (
     InstanceHeartbeat,
     Order,
     OrderKind,
-    PlacementKind,
     PlacementOrder,
     Record,
 )
@@ -20,7 +19,7 @@ LEADER = InstanceHeartbeat("a", leads=("g",), policies={"g": "rack-first"}, orde
 
 
 def pin(where: str = "member:m0", expires_ms: int = NOW_MS + 60_000) -> PlacementOrder:
-    return PlacementOrder(PlacementKind.PIN, "g", "orders-0", where, "eve", NOW_MS, expires_ms, "test")
+    return PlacementOrder(OrderKind.PIN, "g", "orders-0", where, "eve", NOW_MS, expires_ms, "test")
 
 
 def facts(*records: Record) -> DoctorFacts:

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bellwether_kafka.assignors.shared import RefusalCause, RefusalError
-from bellwether_kafka.coordinator.control import NO_END_MS, GroupOrders, PlacementKind, PlacementOrder
+from bellwether_kafka.coordinator.control import NO_END_MS, GroupOrders, OrderKind, PlacementOrder
 from bellwether_kafka.coordinator.kafka.wire import TransportError
 from bellwether_kafka.coordinator.membership import (
     ComparisonFailed,
@@ -33,7 +33,7 @@ from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.kit.membership import ME
 from tests.kit.runtime import MEMBERS, OFF_AZ1, ORDER, DescribingBrokers, Resting
 
-PIN = PlacementOrder(PlacementKind.PIN, "orders", "t-0", "member:b", "eve", 0, NO_END_MS)
+PIN = PlacementOrder(OrderKind.PIN, "orders", "t-0", "member:b", "eve", 0, NO_END_MS)
 
 
 async def test_an_order_that_moves_something_begins_a_rebalance_and_is_its_cause() -> None:

@@ -6,7 +6,7 @@ import time
 from bellwether_kafka.coordinator.cli import Exit
 from bellwether_kafka.coordinator.control import (
     InstanceHeartbeat,
-    PlacementKind,
+    OrderKind,
     PlacementOrder,
     Record,
     encode,
@@ -57,6 +57,6 @@ class Channel:
         )  # type: ignore[arg-type]  # by name
 
 
-def placed(kind: PlacementKind, item: str, where: str = "rack:az1", group: str = "orders") -> PlacementOrder:
+def placed(kind: OrderKind, item: str, where: str = "rack:az1", group: str = "orders") -> PlacementOrder:
     now_ms = int(time.time() * 1000)
     return PlacementOrder(kind, group, item, where, "eve", now_ms, now_ms + 600_000)

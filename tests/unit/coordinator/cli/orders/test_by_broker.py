@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.coordinator.cli.options import settings_for
-from bellwether_kafka.coordinator.cli.orders.by_broker import unfollowed_by_broker
+from bellwether_kafka.coordinator.cli.orders.service import unfollowed_by_broker
 from bellwether_kafka.coordinator.kafka import wire
 from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, TransportError, UnreachableError
 from bellwether_kafka.coordinator.membership import Failure

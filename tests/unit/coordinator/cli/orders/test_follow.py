@@ -4,24 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.cli.orders.follow import unread
+from bellwether_kafka.coordinator.cli.orders.service import unread
 from bellwether_kafka.coordinator.control import (
-    ORDER_TRAITS,
+    ORDERS,
     InstanceHeartbeat,
     Order,
     OrderKind,
-    PlacementKind,
-    PlacementOrder,
     Record,
-    traits_of,
 )
-from bellwether_kafka.coordinator.control.records import PLACEMENT_TRAITS
 
 AT_MS = 100_000
 LEADER = InstanceHeartbeat("pod-1", leads=("orders",), at_ms=AT_MS + 500)
 STANDBY = InstanceHeartbeat("pod-2", standby_for=("orders",), at_ms=AT_MS + 500)
-LASTING = [kind for kind, traits in ORDER_TRAITS.items() if traits.lasts]
-ONCE = [kind for kind, traits in ORDER_TRAITS.items() if not traits.lasts]
+LASTING = [kind for kind, traits in ORDERS.items() if traits.lasts and not traits.places]
+ONCE = [kind for kind, traits in ORDERS.items() if not traits.lasts]
 
 
 def order(kind: OrderKind) -> Order:
@@ -30,12 +26,6 @@ def order(kind: OrderKind) -> Order:
 
 def missing(order: Order, *records: Record) -> str:
     return unread(order, {record.key: record for record in records}, AT_MS + 1_000)
-
-
-def test_every_kind_of_order_has_traits() -> None:
-    assert set(ORDER_TRAITS) == set(OrderKind)
-    pin = PlacementOrder(PlacementKind.PIN, "orders", "clicks-3", "member:a", "eve@desk", AT_MS, AT_MS + 1)
-    assert traits_of(pin) == PLACEMENT_TRAITS
 
 
 @pytest.mark.parametrize("kind", ONCE)
@@ -59,6 +49,6 @@ def test_an_order_that_lasts_is_missing_until_every_instance_has_reported(kind: 
 @pytest.mark.parametrize("kind", LASTING)
 def test_an_order_to_stay_out_is_missing_while_an_instance_leads(kind: OrderKind) -> None:
     given = order(kind)
-    leads = "pod-1 still leads it." if ORDER_TRAITS[kind].leaves else ""
+    leads = "pod-1 still leads it." if ORDERS[kind].leaves else ""
     assert missing(given, given, LEADER, STANDBY) == leads
     assert missing(given, given, replace(LEADER, leads=(), claims=("orders",)), STANDBY) == ""

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from bellwether_kafka.assignors.shared import Rule
-from bellwether_kafka.coordinator.cli.orders import follow, placement_orders, write
+from bellwether_kafka.coordinator.cli.orders import give, service
 from bellwether_kafka.coordinator.cli.orders.check import left_alone
-from bellwether_kafka.coordinator.control import Absence, PlacementKind, PlacementOrder, Stage, Until
+from bellwether_kafka.coordinator.control import Absence, OrderKind, PlacementOrder, Stage, Until
 from bellwether_kafka.coordinator.kafka import wire
 from tests.kit.brokers import EmbeddedCluster, EmbeddedClusterError
 from tests.kit.commands import FIRST_ID, SECOND_ID, Described, Uneven
@@ -58,8 +58,8 @@ def test_a_topic_that_the_group_does_not_read_is_named_as_it_was_written(
 def test_placement_ends_by_item_by_place_and_altogether(
     channel: Channel, arguments: tuple[str, ...], left: int
 ) -> None:
-    pin, ban = placed(PlacementKind.PIN, "orders-1"), placed(PlacementKind.BAN, "orders-2")
-    for order in (pin, ban, placed(PlacementKind.EVACUATE, "*"), placed(PlacementKind.PIN, "x-1", group="other")):
+    pin, ban = placed(OrderKind.PIN, "orders-1"), placed(OrderKind.BAN, "orders-2")
+    for order in (pin, ban, placed(OrderKind.EVACUATE, "*"), placed(OrderKind.PIN, "x-1", group="other")):
         channel.write(order)
     channel.ordered("unpin", "orders", *arguments)
     assert len(channel.read()) == left
@@ -67,9 +67,9 @@ def test_placement_ends_by_item_by_place_and_altogether(
 
 
 def test_hints_are_commands_that_a_shell_takes() -> None:
-    assert placement_orders._ends(placed(PlacementKind.EVACUATE, "*")) == "'bellwether unpin orders rack:az1'"
-    assert placement_orders._ends(placed(PlacementKind.PIN, "orders-1")) == "'bellwether unpin orders orders-1'"
-    assert placement_orders._ends(placed(PlacementKind.BAN, "*")) == "'bellwether unpin orders --all'"
+    assert give._ends(placed(OrderKind.EVACUATE, "*")) == "'bellwether unpin orders rack:az1'"
+    assert give._ends(placed(OrderKind.PIN, "orders-1")) == "'bellwether unpin orders orders-1'"
+    assert give._ends(placed(OrderKind.BAN, "*")) == "'bellwether unpin orders --all'"
 
 
 def evacuation(channel: Channel, where: str) -> PlacementOrder:
@@ -81,7 +81,7 @@ def evacuation(channel: Channel, where: str) -> PlacementOrder:
 @pytest.fixture
 def whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """No id is short: the embedded brokers cannot say who is in the group."""
-    monkeypatch.setattr(write.OrderService, "in_full", lambda _to, _group, where: where)
+    monkeypatch.setattr(service.OrderService, "in_full", lambda _to, _group, where: where)
 
 
 @pytest.mark.embedded
@@ -127,7 +127,7 @@ def test_what_has_been_stopped_for_good_is_removed_and_a_rack_cannot_be(channel:
 
 def test_an_order_that_is_tied_to_an_absence_is_in_effect_when_the_leader_has_seen_it() -> None:
     """A member that stopped before that could be back without being known again."""
-    order = replace(placed(PlacementKind.EVACUATE, "*", "member:a"), until=Until.BACK)
+    order = replace(placed(OrderKind.EVACUATE, "*", "member:a"), until=Until.BACK)
     seen = Absence("orders", "member:a", order.at_ms, order.expires_ms, Stage.EMPTYING, order.at_ms)
     evacuated = replace(seen, stage=Stage.EMPTY)
     removal = replace(order, until=Until.REMOVED)
@@ -140,7 +140,7 @@ def test_an_order_that_is_tied_to_an_absence_is_in_effect_when_the_leader_has_se
         (removal, (removal, evacuated), "member:a is still in the group."),
         (removal, (), ""),
     ):
-        assert follow.unseen(given, {record.key: record for record in records}) == missing
+        assert service.unseen(given, {record.key: record for record in records}) == missing
 
 
 def test_several_evacuations_that_leave_a_task_without_a_caught_up_copy_are_refused() -> None:

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from bellwether_kafka.coordinator.cli import Exit
-from bellwether_kafka.coordinator.cli.orders import write
+from bellwether_kafka.coordinator.cli.orders import service
 from bellwether_kafka.coordinator.control import NO_END_MS
 from bellwether_kafka.coordinator.membership import CLIENT_ID
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.embedded
 def shown(monkeypatch: pytest.MonkeyPatch, *members: ObservedMember) -> None:
     """What brokers show of the group."""
     seen = Observation("orders", "classic", "Stable" if members else "Empty", "", 0, members)
-    monkeypatch.setattr(write.OrderService, "at_rest", lambda *_: seen)
+    monkeypatch.setattr(service.OrderService, "at_rest", lambda *_: seen)
 
 
 def release(channel: Channel, *more: str) -> subprocess.CompletedProcess[str]:

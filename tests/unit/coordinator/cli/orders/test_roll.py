@@ -13,13 +13,13 @@ import pytest
 import typer
 
 from bellwether_kafka.coordinator.cli import Exit
-from bellwether_kafka.coordinator.cli.orders import restart, write
+from bellwether_kafka.coordinator.cli.orders import restart, service
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
-from bellwether_kafka.coordinator.cli.orders.write import OrderService
+from bellwether_kafka.coordinator.cli.orders.service import OrderService
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control import (
     InstanceHeartbeat,
-    PlacementKind,
+    OrderKind,
     PlacementOrder,
     Record,
     SilentTopicError,
@@ -48,12 +48,12 @@ def consumers(*members: tuple[str, str | None, str]) -> Observation:
 
 def test_members_are_known_by_what_outlives_a_restart() -> None:
     named = consumers(("a-1", "one", "app"), ("b-1", None, "two"), ("c-1", "three", "app"))
-    assert restart.members_of(named, None) == ["one", "three", "two"]
-    assert restart.members_of(named, ["two"]) == ["two"]
+    assert restart.names_of(named, None) == ["one", "three", "two"]
+    assert restart.names_of(named, ["two"]) == ["two"]
     application = led(group(Thread("a", 1), Thread("b", 1), Thread("c", 2)))
     plan = application.plan
     streams = replace(named, shadow=Shadow.of(application, plan.owner))
-    assert restart.members_of(streams, None) == sorted(owner.name for owner in plan.owners)
+    assert restart.names_of(streams, None) == sorted(owner.name for owner in plan.owners)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_members_that_cannot_be_restarted_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(typer.Exit) as ended:
-        restart.members_of(consumers(*members), named)
+        restart.names_of(consumers(*members), named)
     assert ended.value.exit_code == Exit.INPUT
     assert message in capsys.readouterr().err
 
@@ -82,6 +82,7 @@ class Channel:
         self.records: dict[str, Record] = {}
         self.given: list[PlacementOrder] = []
         self._back, self._empties = back, empties
+        self._patch = monkeypatch
         self.rebalancing = 0  # how often the group is seen to
         self.on_given: Callable[[], object] = lambda: None
         monkeypatch.setattr(OrderService, "read", lambda _: self.records)
@@ -90,7 +91,7 @@ class Channel:
         monkeypatch.setattr(OrderService, "placed", lambda *_: self)
         monkeypatch.setattr(OrderService, "in_full", lambda _self, _group, where: where)
         monkeypatch.setattr(restart, "REFRESH_S", 0.01)
-        monkeypatch.setattr(write, "REFRESH_S", 0.01)
+        monkeypatch.setattr(service, "REFRESH_S", 0.01)
 
     def seen(self) -> Observation:
         self.rebalancing -= 1
@@ -110,9 +111,10 @@ class Channel:
             raise typer.Exit(Exit.UNEXPECTED)
 
     def roll(self, command: str, output: Output = Output.TABLE, **asked: Any) -> None:
-        to = OrderService(TopicChannel({}, "control"), "control", True, "brokers:9092", output)
+        to = OrderService(TopicChannel({}, "control"), output)
+        self._patch.setattr(restart, "order_service", lambda *_, **__: to)
         given: Mapping[str, Any] = {"member": None, "wait": 0.05, "reason": "", "force": False, **asked}
-        restart.roll.__wrapped__.__wrapped__(to=to, group="g", exec_=command, **given)  # type: ignore[attr-defined]  # past its options
+        restart.roll(group="g", exec_=command, output=output, **given)
 
 
 def test_each_member_is_evacuated_restarted_and_back_before_the_next_one(
@@ -267,9 +269,9 @@ def test_an_order_that_may_wait_is_not_refused_because_the_group_rebalances(
     leads: dict[str, Record] = {"beat/pod-1": InstanceHeartbeat("pod-1", leads=("g",), at_ms=at_ms)}
     monkeypatch.setattr(OrderService, "read", lambda _: leads)
     monkeypatch.setattr(PlannedPlacement, "_refresh", lambda *_: seen.pop(0) if len(seen) > 1 else seen[0])
-    monkeypatch.setattr(write, "REFRESH_S", 0.01)
-    to = OrderService(TopicChannel({}, "control"), "control", True, "brokers:9092", Output.TABLE, "brokers:9092")
-    kind, until = PlacementKind.EVACUATE, Until.BACK
+    monkeypatch.setattr(service, "REFRESH_S", 0.01)
+    to = OrderService(TopicChannel({}, "control"), Output.TABLE, "brokers:9092")
+    kind, until = OrderKind.EVACUATE, Until.BACK
     order = PlacementOrder(kind, "g", "*", "member:a-1", "sre", at_ms, at_ms + 60_000, until=until)
     seen[:] = [MOVING, MOVING, consumers(("a-1", "one", "app"), ("b-1", "two", "app"))]
     to.give(order, "", wait_s=60.0, force=False, dry_run=True)

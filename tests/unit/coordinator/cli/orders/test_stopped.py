@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bellwether_kafka.coordinator.cli.orders.stopped import members_of
+from bellwether_kafka.coordinator.cli.orders.restart import members_of
 from bellwether_kafka.coordinator.control import InstanceHeartbeat, Stopped, decode, encode, lead_is_wanted
 from bellwether_kafka.coordinator.observation import Observation, ObservedMember
 from tests.kit.brokers import EmbeddedCluster

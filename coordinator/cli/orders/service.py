@@ -1,41 +1,78 @@
-"""How an order is given: it is checked, written as one record to the control topic, and followed (`check`, `follow`).
-
-`control.records` has the fields of the record; WRITE on the topic is the permission.
+"""How an order is given: it is checked (`check`), written as one record to the control topic, and followed until it is
+in effect. WRITE on the topic is the permission. It also has the options that commands of orders share.
 """
 
+import asyncio
 import getpass
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.cli.options import settings_for
-from bellwether_kafka.coordinator.cli.orders.by_broker import unfollowed_by_broker
+from bellwether_kafka.coordinator.cli.options import WAIT_S_MAX, settings_for, settings_without_group
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement, not_evacuated
-from bellwether_kafka.coordinator.cli.orders.follow import follow, outdated, unread, unseen
 from bellwether_kafka.coordinator.cli.output import Exit, Output, echo, fail, print_document
 from bellwether_kafka.coordinator.cli.plan import show_plan
-from bellwether_kafka.coordinator.cli.read_groups import REFRESH_S, retried
+from bellwether_kafka.coordinator.cli.read_groups import CONNECT_TIMEOUT_MS, REFRESH_S, retried
+from bellwether_kafka.coordinator.kafka import wire
 from bellwether_kafka.coordinator.membership import REBALANCING
-from bellwether_kafka.coordinator.observation import Observation
+from bellwether_kafka.coordinator.observation import Observation, described_by_broker
+from bellwether_kafka.coordinator.settings import Settings
 
 T = TypeVar("T")
 POLL_S = 0.3
 # Until a broker's group is reported: a refresh, which shows whose members a plan was for, and a heartbeat.
 REPORTED_WITHIN_S = 15.0
+NO_TOPIC = (
+    'control_topic = "" means that nobody gives orders; name the topic that the process reads, there or with --topic.'
+    " A process without one leaves all its groups at SIGUSR1."
+)
+UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+Place = Annotated[str, typer.Argument(metavar="WHERE", help="member:ID.")]
+Topic = Annotated[
+    str | None,
+    typer.Option(help="The control topic, else the file's, which is bellwether-control unless it says another."),
+]
+Reason = Annotated[str, typer.Option(help="Why; recorded with the order and shown in logs and causes.")]
+FOLLOW_HELP = "Seconds to follow it until it is in effect; exits 1 if it is not by then."
+Wait = Annotated[float, typer.Option(help=FOLLOW_HELP, min=0.0, max=WAIT_S_MAX)]
+Force = Annotated[bool, typer.Option("--force", help="Save the order although no process could carry it out now.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan that would follow, and order nothing.")]
+GroupOrAll = Annotated[
+    str | None, typer.Argument(help="The group id, of an application its application id.", show_default=False)
+]
+AllGroups = Annotated[
+    bool, typer.Option("--all", help="All groups that live processes lead or are to lead, in place of one.")
+]
+
+
+def order_service(
+    bootstrap: str | None, config: Path | None, topic: str | None, output: Output, *, retry_s: float = 0.0
+) -> "OrderService":
+    """Returns the service for the options of a command. `retry_s`: a command that waits for the group also waits for
+    brokers; if a stop hook failed, nothing would be evacuated."""
+    settings = settings_without_group(bootstrap, config)
+    name = topic or settings.control_topic
+    if not name:
+        fail(NO_TOPIC)
+    return OrderService(
+        control.TopicChannel(settings.properties, name, _once()), output, bootstrap, config, retry_s=retry_s
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class OrderService:
-    """The control topic of a command, and its output. If no broker answers, requests are retried for `retry_s`. All
-    methods raise ControlTopicError."""
+    """The control topic of a command, and its output. If no broker answers, requests are retried for `retry_s`. An
+    error of the topic ends the process with its sentence."""
 
     channel: control.TopicChannel
     output: Output
@@ -54,7 +91,10 @@ class OrderService:
         self._retried(lambda: self.channel.write(*((key.encode(), None) for key in keys)))
 
     def _retried(self, ask: Callable[[], T]) -> T:
-        return retried(ask, self.retry_s, unanswered=(control.SilentTopicError,))
+        try:
+            return retried(ask, self.retry_s, unanswered=(control.SilentTopicError,))
+        except control.ControlTopicError as error:
+            fail(str(error))
 
     def give(
         self, order: control.AnyOrder, sentence: str, *, wait_s: float, force: bool, dry_run: bool = False
@@ -90,7 +130,7 @@ class OrderService:
         if done is False:
             raise typer.Exit(Exit.UNEXPECTED)
 
-    def give_all(self, orders: Sequence[control.Order], sentence: str, *, wait_s: float) -> None:
+    def give_all(self, orders: Sequence[control.AnyOrder], sentence: str, *, wait_s: float) -> None:
         """Writes orders that last, on several groups, and follows them for `wait_s`. Nothing is checked."""
         self.write(*orders)
         if not self.output.is_document:
@@ -219,3 +259,102 @@ def owner() -> str:
 
 def now_ms() -> int:
     return int(time.time() * 1000)
+
+
+def _once() -> Callable[[str], None]:
+    """Returns a function that prints each sentence once on standard error, for commands that read repeatedly."""
+    shown: set[str] = set()
+
+    def echo_once(sentence: str) -> None:
+        if sentence not in shown:
+            shown.add(sentence)
+            echo(sentence, err=True)
+
+    return echo_once
+
+
+def duration_ms(text: str) -> int:
+    """Returns a duration such as "30m" in milliseconds, or ends the process with a sentence."""
+    hit = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if hit is None or not int(hit[1]):
+        fail(f"--for is '{text}', but must be a number and s, m, h or d, such as 30m.")
+    return int(hit[1]) * UNITS_MS[hit[2]]
+
+
+def follow(missing: Callable[[float], str], wait_s: float, pause_s: float) -> bool:
+    """Returns whether an order takes effect within `wait_s`. `missing` returns what is missing after the given seconds,
+    "" for nothing; it is called every `pause_s`, and what it returns is printed whenever that changes."""
+    began, last = time.monotonic(), ""
+    while True:
+        sentence = missing(time.monotonic() - began)
+        if not sentence:
+            echo("It is in effect.", err=True)
+            return True
+        if sentence != last:
+            echo(sentence, err=True)
+            last = sentence
+        if time.monotonic() - began >= wait_s:
+            echo(f"It is not in effect within {wait_s:g} s: {sentence}", err=True)
+            return False
+        time.sleep(pause_s)
+
+
+def unread(order: control.AnyOrder, records: Mapping[str, control.Record], now_ms: int) -> str:
+    """Returns what is missing until an order on a group or an instance has been carried out, "" for nothing."""
+    traits = control.traits_of(order)
+    if not traits.lasts:
+        listen = "see 'bellwether orders' for the instances of Bellwether that read this control topic"
+        return f"no instance of Bellwether has taken the order; {listen}." if order.key in records else ""
+    heartbeats = [
+        heartbeat for heartbeat in control.recent_heartbeats(records, now_ms) if order.target in heartbeat.groups
+    ]
+    silent = [heartbeat.instance for heartbeat in heartbeats if heartbeat.at_ms <= order.at_ms]
+    if not heartbeats:
+        return "no instance of Bellwether with the group has reported."
+    if silent:
+        return f"{', '.join(silent)} has reported nothing since."
+    leads = [heartbeat.instance for heartbeat in heartbeats if order.target in heartbeat.leads]
+    return f"{leads[0]} still leads it." if leads and traits.leaves else ""
+
+
+def outdated(order: control.AppliedPlan, records: Mapping[str, control.Record]) -> str:
+    """Returns that the applied plan is not in force any more, "" while it is."""
+    in_force = records.get(order.key) == order
+    return "" if in_force else "the plan has ended already: it was withdrawn, or the members have changed."
+
+
+def unseen(order: control.PlacementOrder, records: Mapping[str, control.Record]) -> str:
+    """Returns what Bellwether has not yet seen of the absence that ends the order, "" for nothing. A member that
+    stopped earlier could come back unrecognised."""
+    in_force = records.get(order.key) == order
+    if order.until is control.Until.REMOVED:
+        return f"{order.where} is still in the group." if in_force else ""
+    if not in_force:
+        return "the order has ended already: it was withdrawn, or the member is back."
+    absence = control.absence_of(records, order)
+    empty = absence is not None and absence.stage is not control.Stage.EMPTYING
+    return "" if empty else "Bellwether has not seen it empty yet."
+
+
+def unfollowed_by_broker(settings: Settings, group: str, is_served: Callable[[], bool]) -> str:
+    """Returns why the broker of this group would not follow an order, as sentences with the remedy; "" if a member
+    assigns, or if that cannot be read. `is_served` returns whether a Bellwether reports that it has served the group a
+    plan, and may wait for that report; it is called only if the assignor asks Bellwether."""
+    described = asyncio.run(_described(settings, group))
+    if not isinstance(described, wire.BrokerGroup):
+        return ""
+    unfollowed = partial(
+        control.unfollowed, group, described.protocol, described.assignor, members=bool(described.members)
+    )
+    return unfollowed(served=True) or unfollowed(served=is_served())
+
+
+async def _described(settings: Settings, group: str) -> wire.BrokerGroup | int | None:
+    transport = wire.Transport(settings.properties)
+    try:
+        await transport.start(CONNECT_TIMEOUT_MS)
+        return await described_by_broker(transport, group)
+    except wire.TransportError:
+        return None  # no broker answers
+    finally:
+        await transport.close()
