@@ -1,5 +1,6 @@
 """The running process: one runner for each group, the service around them, and its wiring."""
 
+from bellwether_kafka.coordinator.runtime.asking import Asking, ServedGroup
 from bellwether_kafka.coordinator.runtime.group_watch import GroupWatch, GroupWatches
 from bellwether_kafka.coordinator.runtime.observers import Observers
 from bellwether_kafka.coordinator.runtime.outside import Outside

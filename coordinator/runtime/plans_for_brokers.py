@@ -1,8 +1,9 @@
 """Creates the server of plans for brokers from the settings, with its sources and the observers of its plans."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import structlog
 from confluent_kafka import KafkaException
@@ -14,12 +15,11 @@ from bellwether_kafka.assignors.shared import Rule, Weights
 from bellwether_kafka.assignors.streams import TaskPlan
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka import client, wire
-from bellwether_kafka.coordinator.membership import GroupState
 from bellwether_kafka.coordinator.names import listed
 from bellwether_kafka.coordinator.observation import Observation, notify
 from bellwether_kafka.coordinator.planning import StreamsConfig
+from bellwether_kafka.coordinator.runtime.asking import Asking, ServedGroup
 from bellwether_kafka.coordinator.runtime.observers import DecisionObserver
-from bellwether_kafka.coordinator.runtime.plans_in_force import PlansInForce
 from bellwether_kafka.coordinator.serving import (
     RETRY_S,
     Answers,
@@ -32,7 +32,6 @@ from bellwether_kafka.coordinator.serving import (
     TopicNames,
 )
 from bellwether_kafka.coordinator.telemetry import ServedMetrics, decision_fields
-from bellwether_kafka.coordinator.triggers import Assigned, ServedLoad
 
 NAMES_INTERVAL_S = 1.0
 TOPICS_AT_ONCE = 1_000
@@ -64,8 +63,8 @@ class PlansForBrokers:
         racks_configured: bool = False,
         retry_s: Sequence[float] = RETRY_S,
     ) -> None:
-        self._groups, self._topics, self._in_force = KnownGroups(), TopicNames(), PlansInForce()
-        self._rules_of, self._weights, self._load = rules_of, weights, ServedLoad()
+        self._groups, self._topics, self._asking = KnownGroups(), TopicNames(), Asking()
+        self._rules_of, self._weights = rules_of, weights
         self._applications: dict[str, KnownApplication] = {}
         self._protocols: dict[str, wire.BrokerProtocol] = {}
         self._not_asking: dict[str, float] = {}  # groups with another assignor, and when each was last observed
@@ -118,7 +117,7 @@ class PlansForBrokers:
         elif isinstance(plan, TaskPlan):
             self._applications[seen.group_id] = KnownApplication(plan.topology, plan.cluster)
         self._forget_plans(seen)
-        self._follow_up(seen)
+        self._ask(seen.group_id, seen=seen)
 
     def _forget_plans(self, seen: Observation) -> None:
         """Forgets the plans of a group whose broker assigns with another assignor now. A plan that is newer than the
@@ -129,15 +128,15 @@ class PlansForBrokers:
         self._answers.forget(seen.group_id, self._not_asking.get(seen.group_id, float("-inf")))
         self._not_asking[seen.group_id] = clocks.monotonic()
 
-    def _follow_up(self, seen: Observation) -> None:
-        """Has the broker ask again where it had no plan in time, or where a new plan would be better."""
-        group, now = seen.group_id, clocks.monotonic()
-        rules = () if self._rules_of is None else self._rules_of(group)
-        cause = self._in_force.rebalance_cause(seen, self._answers.newest(group), rules, now)
-        assigned = _at_rest(seen)
-        if not cause and assigned is not None and self._weights is not None:
-            cause = self._load.rebalance_cause(assigned, partial(self._weights, group), now)
-        if cause:
+    def _ask(self, group: str, **known: Any) -> None:
+        """Has the broker ask again where what is known of the group is a reason to."""
+        group_now = ServedGroup(
+            rules=() if self._rules_of is None else self._rules_of(group),
+            newest=self._answers.newest(group),
+            weights=None if self._weights is None else partial(self._weights, group),
+            **known,
+        )
+        if cause := self._asking.step(group, group_now, clocks.monotonic()):
             self.begin_rebalance(group, cause)
 
     # ---- orders, from the controller ---------------------------------------------------------------------------------
@@ -145,12 +144,9 @@ class PlansForBrokers:
     def policies(self) -> dict[str, str]:
         return self._answers.policies()
 
-    def planned_rules(self, group: str) -> tuple[Rule, ...]:
-        newest = self._answers.newest(group)
-        return newest.rules if newest is not None else ()
-
-    def planned_incompletely(self) -> dict[str, str]:
-        return self._answers.planned_incompletely()
+    def compare(self, group: str, *, first: bool, ended: Mapping[str, str]) -> None:
+        """Has the broker ask again where its newest plan does not follow the orders in force, or lacks something."""
+        self._ask(group, by_orders=True, first=first, ended=ended, lacked=self._answers.lacked(group))
 
     def begin_rebalance(self, group: str, cause: str) -> None:
         """Has the broker of the group compute its assignment anew."""
@@ -165,8 +161,7 @@ class PlansForBrokers:
         self._not_asking.pop(group, None)
         self._rebalances.forget(group)
         self._answers.forget(group)
-        self._in_force.forget(group)
-        self._load.forget(group)
+        self._asking.forget(group)
 
     async def beside(self, _: client.OffsetReader, transport: wire.Transport, admin: AdminClient) -> None:
         """Reads the names of topics that brokers identified by id. Runs until cancelled."""
@@ -215,8 +210,8 @@ class PlansForBrokers:
             return
         if not served.late:
             notify(self._on_decision, planned)
-        elif cause := self._in_force.late_cause(served.group, clocks.monotonic()):
-            self.begin_rebalance(served.group, cause)  # a consumer that joined has nothing until then
+        else:
+            self._ask(served.group, late=True)  # a consumer that joined has nothing until then
 
     def _log_refusal(self, served: Served, now: float) -> None:
         """Logs why there was no plan, the same reason once in REFUSED_AGAIN_S."""
@@ -227,19 +222,3 @@ class PlansForBrokers:
             self._refusal_logged_at.clear()
         self._refusal_logged_at[key] = now
         log.warning("plan_refused", assignor=served.assignor, group=served.group, reason=served.refusal)
-
-
-def _at_rest(seen: Observation) -> Assigned | None:
-    """Returns the group with the plan that its broker would get now, None if it does not rest or asks no Bellwether."""
-    shadow = seen.shadow
-    if shadow is None or not seen.asks_bellwether or seen.state != GroupState.STABLE:
-        return None
-    now, planned = shadow.cross_rack, shadow.cross_rack_planned
-    return Assigned(
-        group=seen.group_id,
-        epoch=seen.epoch,
-        owners=frozenset((member.member_id, member.owned) for member in seen.members),
-        decision=shadow.decision,
-        moved=shadow.moves.moved,
-        saved=0 if now is None or planned is None else now - planned,
-    )

@@ -305,21 +305,17 @@ class Answers:
             self._recognise()
             return {group: last.policy for group, last in self._last.items() if last.policy}
 
-    def planned_incompletely(self) -> dict[str, str]:
-        """Returns the groups whose newest plan was made before the group, one of its topics or a member's client id and
-        host were known, so that orders, capacities by client id or racks by configuration had no effect. The value is
-        the rack or capacity that the plan lacked, "" where only orders may have been missed. A group is returned once,
-        when all are known."""
+    def lacked(self, group: str) -> tuple[Incomplete, str] | None:
+        """Returns what the newest plan of the group was made without, because the group, one of its topics or a
+        member's client id and host were not known: orders, capacities by client id or racks by configuration had no
+        effect; with the rack or capacity, "" where only orders may have been missed. None if that is nothing, or is not
+        known yet."""
         with self._reporting:
-            self._recognise()
-            complete: dict[str, Incomplete] = {}
-            for group, last in self._last.items():
-                plan = last.incomplete
-                if plan is None or not self._topics.are_known(plan.topics):
-                    continue
-                if None not in self._groups.members_of(plan.members):
-                    complete[group], last.incomplete = plan, None
-            return {group: self._lacked(group, plan) for group, plan in complete.items()}
+            last = self._last.get(group)
+            plan = last.incomplete if last is not None else None
+            if plan is None or not self._topics.are_known(plan.topics):
+                return None
+            return None if None in self._groups.members_of(plan.members) else (plan, self._lacked(group, plan))
 
     def _lacked(self, group: str, plan: Incomplete) -> str:
         """Returns the rack or the capacity that a plan lacked."""

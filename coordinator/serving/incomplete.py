@@ -13,10 +13,10 @@ from bellwether_kafka.coordinator.serving.wire_tasks import TaskGroup
 WITHOUT_RACKS = (STICKY_MIN_CHURN, TOPIC_BALANCE)  # policies for which the racks of members do not matter
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Incomplete:
-    """What a plan lacked: the names of `topics`, and the client ids and hosts of `members`. `rackless` are those of the
-    members that send no rack."""
+    """What one plan lacked: the names of `topics`, and the client ids and hosts of `members`. `rackless` are those of
+    the members that send no rack."""
 
     assignor: str
     topics: tuple[bytes, ...] = ()

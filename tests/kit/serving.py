@@ -114,3 +114,8 @@ class World:
         answer, done = self.answers.answer(asking.encode())
         done(True)
         return answer
+
+
+def lacked(answers: Answers) -> dict[str, str]:
+    """What the newest plans lack that is known by now, by group."""
+    return {group: found[1] for group in answers.policies() if (found := answers.lacked(group)) is not None}

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import (
     Absence,
     AbsenceWatch,
@@ -26,6 +25,7 @@ from bellwether_kafka.coordinator.control import (
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
 from bellwether_kafka.coordinator.kafka.wire import RemovedMembers, TransportError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember, Failure
+from bellwether_kafka.coordinator.runtime import Asking, ServedGroup
 from tests.kit.membership import plain
 from tests.kit.runtime import OTHER, Group, named, working
 
@@ -301,6 +301,7 @@ class ServedChannel(Channel):
     def __init__(self) -> None:
         super().__init__(leads=False)
         self.begun: list[str] = []
+        self.asking = Asking()
         self.unknown = False
         topic: Any = self.topic
         settings = ControlSettings("control", "pod-1")
@@ -314,12 +315,11 @@ class ServedChannel(Channel):
     def policies(self) -> Mapping[str, str]:
         return {"orders": "rack-first"}
 
-    def planned_rules(self, group: str) -> tuple[Rule, ...]:
-        del group
-        return ()
-
-    def planned_incompletely(self) -> Mapping[str, str]:
-        return {}
+    def compare(self, group: str, *, first: bool, ended: Mapping[str, str]) -> None:
+        rules = self.controller.rules_of(group)
+        known = ServedGroup(rules=rules, first=first, ended=ended, by_orders=True)
+        if cause := self.asking.step(group, known, 0.0):
+            self.begin_rebalance(group, cause)
 
     def begin_rebalance(self, group: str, cause: str) -> None:
         self.begun.append(f"{group}: {cause}")

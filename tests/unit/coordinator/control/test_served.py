@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from bellwether_kafka.assignors.shared import Rule
 from bellwether_kafka.coordinator.control import (
     Absence,
     Controller,
@@ -19,6 +18,7 @@ from bellwether_kafka.coordinator.control import (
     Until,
 )
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
+from bellwether_kafka.coordinator.runtime import Asking, ServedGroup
 
 NOW_MS = int(time.time() * 1000)
 BAN = PlacementOrder(OrderKind.EVACUATE, "served", "*", "member:m0", "eve", NOW_MS, NOW_MS + 600_000)
@@ -63,15 +63,13 @@ class Served:
         self.topic = topic
         self.controller = Controller(topic, ControlSettings("orders", "pod-1"), {}, served=self, heartbeat_s=0.05)
         self.begun: list[str] = []
-        self.incomplete: dict[str, str] = {}
-        self.rules: tuple[Rule, ...] = ()
+        self.asking = Asking()
 
-    def planned_rules(self, _: str) -> tuple[Rule, ...]:
-        return self.rules
-
-    def planned_incompletely(self) -> Mapping[str, str]:
-        groups, self.incomplete = self.incomplete, {}
-        return groups
+    def compare(self, group: str, *, first: bool, ended: Mapping[str, str]) -> None:
+        rules = self.controller.rules_of(group)
+        known = ServedGroup(rules=rules, first=first, ended=ended, by_orders=True)
+        if cause := self.asking.step(group, known, 0.0):
+            self.begin_rebalance(group, cause)
 
     def policies(self) -> Mapping[str, str]:
         return {"served": "rack-first"}
@@ -105,7 +103,7 @@ async def test_an_order_on_placement_begins_a_rebalance_once() -> None:
 async def test_so_does_its_end_with_the_reason() -> None:
     topic = Topic(BAN)
     served = await controlled(topic, lambda _: topic.withdraw(BAN.key))
-    assert served.begun[1:] == [f"served: {BAN.sentence}: withdrawn"]
+    assert served.begun[1:] == [f"served: {BAN.sentence}: ended"]
 
 
 async def test_how_one_order_ended_is_not_reported_of_the_next() -> None:
@@ -117,7 +115,7 @@ async def test_how_one_order_ended_is_not_reported_of_the_next() -> None:
         topic.withdraw(again.key)
 
     endings = [cause.rpartition(": ")[2] for cause in (await controlled(topic, then)).begun[1::2]]
-    assert endings == ["it is back", "withdrawn"]
+    assert endings == ["it is back", "ended"]
 
 
 async def test_an_absence_whose_order_was_withdrawn_is_withdrawn_too() -> None:
@@ -125,27 +123,6 @@ async def test_an_absence_whose_order_was_withdrawn_is_withdrawn_too() -> None:
     topic = Topic(UNTIL_BACK, absence)
     await controlled(topic, lambda _: topic.withdraw(UNTIL_BACK.key))
     assert absence.key not in topic.records
-
-
-def lacking(cause: str) -> Callable[[Served], None]:
-    """The newest plan turns out to be incomplete."""
-    return lambda served: served.incomplete.update(served=cause)
-
-
-async def test_a_plan_that_did_not_know_its_group_is_followed_by_one_with_the_orders() -> None:
-    assert (await controlled(Topic(BAN), lacking(""))).begun == [f"served: {BAN.sentence}"] * 2
-
-
-async def test_without_orders_a_plan_that_lacks_no_rack_and_no_capacity_stays() -> None:
-    assert (await controlled(Topic(), lacking(""))).begun == []
-
-
-async def test_without_orders_a_plan_that_lacks_a_rack_is_made_again_once() -> None:
-    assert (await controlled(Topic(), lacking("it lacks a rack"))).begun == ["served: it lacks a rack"]
-
-
-async def test_a_plan_that_lacks_orders_and_a_rack_is_made_again_once() -> None:
-    assert (await controlled(Topic(BAN), lacking("it lacks a rack"))).begun == [f"served: {BAN.sentence}"] * 2
 
 
 async def test_an_order_for_a_group_without_a_plan_begins_nothing() -> None:

@@ -122,19 +122,25 @@ async def test_a_group_with_another_assignor_gets_no_orders_any_more(tmp_path: P
         await served.stop()
 
 
-async def test_the_orders_that_the_newest_plan_follows_are_known(tmp_path: Path) -> None:
-    """So that the first plan after a restart is not followed by another for them."""
-    path, rules = tmp_path / "a.sock", (Rule("ban", "*", "rack:az9"),)
+async def test_a_plan_is_compared_with_the_orders_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first plan after a restart is not followed by another for orders that it follows."""
+    path, rules = tmp_path / "a.sock", (Rule("ban", "*", "rack:az9", "eve has ordered a ban"),)
+    in_force = [rules]
     served = PlansForBrokers(
-        f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None, rules_of=lambda _: rules
+        f"unix:{path}", lambda _: None, CollectorRegistry(), lambda _: None, rules_of=lambda _: in_force[0]
     )
+    begun: list[str] = []
+    monkeypatch.setattr(served, "begin_rebalance", lambda _, cause: begun.append(cause))
     await served.start()
     try:
         served.on_observation(replace(SKEWED, kind="consumer"))
-        assert served.planned_rules(SKEWED.group_id) == ()
         await asyncio.to_thread(ask, path)
         await until(lambda: served.policies() != {})
-        assert served.planned_rules(SKEWED.group_id) == rules
+        served.compare(SKEWED.group_id, first=True, ended={})
+        assert begun == []
+        in_force[0] = ()
+        served.compare(SKEWED.group_id, first=True, ended={})
+        assert begun == ["eve has ordered a ban: ended"]
     finally:
         await served.stop()
 

@@ -13,7 +13,7 @@ from bellwether_kafka.coordinator.serving import KnownMember, wire
 from bellwether_kafka.coordinator.serving.request_views import id_text, views_of
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.kit.plans import ObservedOwner, shown_plan
-from tests.kit.serving import RACKS, TOPIC, Asking, World, owners, refusal, six, topic_id
+from tests.kit.serving import RACKS, TOPIC, Asking, World, lacked, owners, refusal, six, topic_id
 from tests.seeds import seeds
 
 
@@ -66,10 +66,10 @@ def test_a_plan_made_before_its_group_was_known_is_reported_once_it_is() -> None
     world = World()
     world.topics.learn({topic_id(0): "clicks"})
     world.answer(six())
-    assert (world.answers.planned_incompletely(), world.answers.policies()) == ({}, {})
+    assert (lacked(world.answers), world.answers.policies()) == ({}, {})
     world.groups.see("orders", nameless(["m1"]))
     assert world.answers.policies() == {"orders": "rack-first"}
-    assert [world.answers.planned_incompletely() for _ in range(2)] == [{"orders": ""}, {}]
+    assert lacked(world.answers) == {"orders": ""}
 
 
 def test_a_plan_after_all_members_were_replaced_is_reported_although_the_one_before_was_known() -> None:
@@ -77,11 +77,11 @@ def test_a_plan_after_all_members_were_replaced_is_reported_although_the_one_bef
     world.answer(six())
     replaced = Asking([TOPIC], {f"n{i}": (RACKS[i % 3], {}) for i in range(6)})
     world.answer(replaced)
-    assert world.answers.planned_incompletely() == {}, "it is not known yet"
+    assert lacked(world.answers) == {}, "it is not known yet"
     world.groups.see("orders", nameless(replaced.members))
-    assert world.answers.planned_incompletely() == {"orders": ""}
+    assert lacked(world.answers) == {"orders": ""}
     world.answer(replaced)
-    assert world.answers.planned_incompletely() == {}
+    assert lacked(world.answers) == {}
 
 
 def test_a_pin_by_the_name_of_an_unknown_topic_is_reported_once_the_name_is_known() -> None:
@@ -89,11 +89,11 @@ def test_a_pin_by_the_name_of_an_unknown_topic_is_reported_once_the_name_is_know
     world.groups.see("orders", nameless(six().members))
     world.rules["orders"] = (Rule("pin", "clicks-7", "member:m2"),)
     world.answer(six())
-    assert world.answers.planned_incompletely() == {}, "its name is not known yet"
+    assert lacked(world.answers) == {}, "its name is not known yet"
     world.topics.learn({topic_id(0): "clicks"})
-    assert world.answers.planned_incompletely() == {"orders": ""}
+    assert lacked(world.answers) == {"orders": ""}
     assert owners(world.answer(six()))[7] == 2
-    assert world.answers.planned_incompletely() == {}
+    assert lacked(world.answers) == {}
 
 
 def test_a_group_that_is_forgotten_has_no_policy() -> None:
@@ -101,7 +101,7 @@ def test_a_group_that_is_forgotten_has_no_policy() -> None:
     world.answer(six())
     assert world.answers.policies() == {"orders": "rack-first"}
     world.answers.forget("orders")
-    assert (world.answers.policies(), world.answers.planned_incompletely()) == ({}, {})
+    assert (world.answers.policies(), lacked(world.answers)) == ({}, {})
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from bellwether_kafka.assignors.shared import ClusterView, Rule
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, Subtopology, Topology
 from bellwether_kafka.coordinator.planning import StreamsConfig
 from bellwether_kafka.coordinator.serving import Answers, KnownApplication, KnownGroups, KnownMember, Served, TopicNames
-from tests.kit.serving import refusal
+from tests.kit.serving import lacked, refusal
 from tests.seeds import seeds
 from tests.unit.coordinator.serving.task_requests import AskingForTasks, Placed, Task, Thread, placed
 
@@ -227,12 +227,12 @@ def test_orders_on_a_client_id_hold_once_the_member_has_been_observed() -> None:
     world.rules = (Rule("ban", "*", "member:shop-3"),)
     joined = replace(asking, members={**asking.members, "m6-0": Thread(process_id(6), "az1")})
     assert "m6-0" in world.plan(joined).active.values()
-    assert world.answers.planned_incompletely() == {}, "not observed yet"
+    assert lacked(world.answers) == {}, "not observed yet"
 
     world.groups.see(GROUP, dict.fromkeys(asking.members, KnownMember()) | {"m6-0": KnownMember("shop-3-StreamThread")})
-    assert world.answers.planned_incompletely() == {GROUP: ""}
+    assert lacked(world.answers) == {GROUP: ""}
     assert "m6-0" not in world.plan(joined).active.values()
-    assert world.answers.planned_incompletely() == {}
+    assert lacked(world.answers) == {}
 
 
 def test_an_application_gets_orders_and_the_rules_of_its_newest_plan_are_known() -> None:
