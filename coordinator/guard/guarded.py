@@ -1,8 +1,8 @@
 """The guarded process: a child of the guard, or a process that was started otherwise. Linux only.
 
 The guard treats its child as an init process does: it forwards every signal, adopts and reaps orphans, and exits with
-the child's exit code. If the child is a shell that does not pass signals on, the processes it has started get them too,
-and the guard waits for these.
+the child's exit code. The child leads a process group, and signals go to all of it (as with `tini -g`), because a shell
+does not pass them on; once one was sent, the guard waits until the group is empty.
 """
 
 import ctypes
@@ -12,13 +12,11 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.bounded import read_small
 from bellwether_kafka.coordinator.guard.proc import began_at, descends, lives
-from bellwether_kafka.coordinator.guard.signals import ENDING, receivers
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # the import would delay the start of the child
@@ -44,10 +42,9 @@ OWN_SIGNALS = frozenset(
         signal.SIGXFSZ,
     }
 )
-# A terminal sends these to all processes in its foreground, including the guard's child.
-OF_A_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH, signal.SIGHUP})
 NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128  # exit codes as in shells; to KILLED the signal's number is added
 WAIT_S = 0.1
+TERMINAL = 0  # a file descriptor: the standard input, if that is one
 OWN_VARIABLES = "BELLWETHER_"  # settings, including secrets, which the command must not get
 PID_BYTES_MAX = 32
 CLOCK_S = 1.0  # tolerance between start times of processes and times of files
@@ -139,20 +136,21 @@ class Child(Guarded):
         self._status: dict[int, int] = {}
         self._stop_sent = False
         self._early: list[int] = []  # signals that came before the child was started
-        self._ending: set[int] = set()  # processes that the child, a shell, has started and that got an ending signal
-        self._shares_terminal = os.isatty(0)
+        self._signalled = False
 
     def start(self) -> None:
         """Starts the command. Raises CommandError."""
         _adopt_orphans()
         self._listen()
-        spawn = os.posix_spawnp if self._shares_terminal else partial(os.posix_spawnp, setpgroup=0)
+        in_foreground = os.isatty(TERMINAL) and os.tcgetpgrp(TERMINAL) == os.getpgrp()
         try:
-            self.pid = spawn(self._command[0], self._command, _environment(), setsigdef=RESTORED)
+            self.pid = os.posix_spawnp(self._command[0], self._command, _environment(), setpgroup=0, setsigdef=RESTORED)
         except OSError as error:
             code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
             raise CommandError(f"The command {self._command[0]} cannot be run ({error.strerror}).", code) from None
         self.began = time.monotonic()
+        if in_foreground:
+            self._give_terminal()
         for number in self._early:
             self._send(number)
         self._reap()
@@ -204,20 +202,31 @@ class Child(Guarded):
     def _on_signal(self, number: int) -> None:
         if number == signal.SIGTERM and not self._stop_sent:
             self._on_sigterm()
-        elif not (self._shares_terminal and number in OF_A_TERMINAL):
+        else:
             self._send(number)
 
     def _send(self, number: int) -> None:
         if not self.pid:
             self._early.append(number)
         elif not self.ended:
-            roots = [self.pid] if self.pid not in self._status else sorted(self._ending)
-            receiving = list(dict.fromkeys(receiver for root in roots for receiver in receivers(root, number)))
-            if number in ENDING:  # recorded before the first of them can end
-                self._ending.update(process for process in receiving if process != self.pid)
-            for process in receiving:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(process, number)
+            self._signalled = True
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+
+    def _give_terminal(self) -> None:
+        """Makes the child's group that of the terminal's foreground, which gets its input and its signals."""
+        with suppress(OSError):  # the child has ended, or it is not the terminal of this session
+            os.tcsetpgrp(TERMINAL, self.pid)
+            os.killpg(self.pid, signal.SIGCONT)  # it may have read already, and was stopped
+
+    def _group_lives(self) -> bool:
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
 
     def _reap(self) -> None:
         """Reaps every child that has ended, adopted ones too."""
@@ -226,8 +235,7 @@ class Child(Guarded):
                 pid, status = reaped
                 if pid == self.pid or not self.pid:
                     self._status[pid] = status
-        self._ending = {process for process in self._ending if lives(process) and self.is_own(process)}
-        if self.pid in self._status and not self.ended and not self._ending:
+        if self.pid in self._status and not self.ended and not (self._signalled and self._group_lives()):
             self._end()
 
 

@@ -21,13 +21,6 @@ def descends(process: int, ancestor: int) -> bool:
     return False
 
 
-def parent_of(process: int) -> int:
-    """Returns the parent's process id; 0 if there is none or the process has ended."""
-    with suppress(OSError, ValueError, IndexError):
-        return int(_fields(process)[_PARENT])
-    return 0
-
-
 def lives(process: int) -> bool:
     """Returns whether this is the id of a process, not of a thread, that has not ended."""
     with suppress(OSError, ValueError, IndexError):

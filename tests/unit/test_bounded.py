@@ -28,7 +28,6 @@ OWN = {
     "bellwether_kafka/bounded.py": "the reader",
     "bellwether_kafka/health.py": "its own process; it may import nothing, and its time has a limit",
     "coordinator/guard/proc.py": "/proc, which the kernel writes",
-    "coordinator/guard/signals.py": "/proc, which the kernel writes",
     "coordinator/control/local.py": "/proc, and JSON that it has just written",
     "coordinator/cli/lazy.py": "the null device",
     "coordinator/web/app.py": "its own page",

@@ -17,7 +17,6 @@ DOORS = {
         "protocol/primitives/whole_number.py",
         "assignors/streams/application/java_pattern.py",  # whether a character of a pattern is one
         "assignors/streams/stages/capacity.py",  # a weight of at most ten digits
-        "coordinator/guard/signals.py",  # whether an entry of /proc is a process
         "coordinator/planning/broker_assigned.py",  # whether every id is one
         "coordinator/serving/task_request_views.py",  # the same
         "coordinator/topology/existing.py",  # whether a part of a name is one
