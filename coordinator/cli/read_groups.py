@@ -15,6 +15,7 @@ from bellwether_kafka.coordinator.cli.leader import configured, under_orders
 from bellwether_kafka.coordinator.cli.options import group_settings
 from bellwether_kafka.coordinator.cli.output import echo, fail
 from bellwether_kafka.coordinator.cli.topic_weights import TopicWeights
+from bellwether_kafka.coordinator.groups import Describer
 from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.membership import (
     ANSWERS,
@@ -34,8 +35,6 @@ from bellwether_kafka.coordinator.observation import (
     Observation,
     OnSeen,
     Shadow,
-    SharedGroups,
-    SharedOffsets,
     Sources,
     full_ids,
 )
@@ -135,17 +134,17 @@ async def connected(settings: Settings, *, many: bool = False) -> AsyncIterator[
             await transport.close()
 
 
-Readers = tuple[client.ClusterReader, client.OffsetReader, SharedGroups | None]
+Readers = tuple[client.ClusterReader, client.OffsetReader, Describer | None]
 
 
 def _own(transport: wire.Transport, properties: Mapping[str, Any]) -> Readers:
     reader = client.ClusterReader(properties)
-    return reader, client.OffsetReader(reader.admin, transport), None
+    return reader, client.OffsetReader(reader, transport, Describer(transport)), None
 
 
 def _shared(transport: wire.Transport, properties: Mapping[str, Any]) -> Readers:
-    reader, groups = client.SharedReader(properties), SharedGroups(transport)
-    return reader, SharedOffsets(reader, transport, groups), groups
+    reader, groups = client.SharedReader(properties), Describer(transport)
+    return reader, client.OffsetReader(reader, transport, groups), groups
 
 
 async def answer_time_ms(

@@ -17,9 +17,9 @@ from bellwether_kafka.coordinator import clocks, membership
 from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
 from bellwether_kafka.coordinator.ghosts.long_rebalance import LongRebalances
 from bellwether_kafka.coordinator.ghosts.proof import Ghost, GhostFinder, GhostOptions, Proof
-from bellwether_kafka.coordinator.ghosts.shared_descriptions import SharedDescriptions
-from bellwether_kafka.coordinator.kafka.wire import RemovedMembers, RemoveMembers, Transport, TransportError, grant
-from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Note, NoteKind, RequestFailed
+from bellwether_kafka.coordinator.groups import Describer
+from bellwether_kafka.coordinator.kafka.wire import RemovedMembers, TransportError, grant
+from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Note, NoteKind
 from bellwether_kafka.coordinator.watching import Troubles
 
 # During a rebalance each refresh may find the ghost that holds it up; in a stable group it only has to find new members
@@ -30,7 +30,6 @@ RESTING_INTERVAL_S = 0.5
 BYTES_PER_SECOND_MAX = 1_000_000
 INTERVAL_S_MAX = 5.0
 TROUBLE_INTERVAL_S = 1.0
-REQUEST_TIMEOUT_MS = 5_000
 
 RemovalObserver = Callable[[str, Proof], None]
 BeforeRemoval = Callable[[DescribeAnswer, tuple[str, ...]], Awaitable[bool]]  # the answer, and the members to remove
@@ -78,13 +77,11 @@ class GhostWatch:
     def __init__(
         self,
         group_id: str,
-        transport: Transport,
+        describer: Describer,
         options: GhostOptions,
         led: LedMembership | None,
         observers: GhostObservers,
         before_removal: BeforeRemoval | None = None,
-        *,
-        descriptions: SharedDescriptions | None = None,
     ) -> None:
         self.group_id = group_id
         self._options = options
@@ -92,12 +89,10 @@ class GhostWatch:
         self._wedges = WedgeFinder()
         self._wedged = False
         self._long_rebalances = LongRebalances()
-        self._transport = transport
-        self._descriptions = descriptions or SharedDescriptions(transport)
+        self._describer = describer
         self._led = led
         self._observers = observers
         self._before_removal = before_removal
-        self._node: membership.Node | None = None
         self._generation_seen: int | None = None
         self._poll_requested = asyncio.Event()
         self._statements: list[_Statement] = []  # kept until they are done: a broker may fail meanwhile
@@ -212,15 +207,16 @@ class GhostWatch:
             )
 
     async def _remove(self, reasons: Mapping[str, str]) -> RemovedMembers | None:
-        if self._node is None:
-            return None
-        command = RemoveMembers(self._node, self.group_id, tuple(reasons.items()), REQUEST_TIMEOUT_MS)
-        answer = await self._transport.remove_members(command)
-        if isinstance(answer, RequestFailed) or answer.error:
-            why = answer.reason if isinstance(answer, RequestFailed) else membership.name_of(answer.error)
-            self._lost(f"the broker did not remove {', '.join(reasons)}: {why}")
-            return None
-        return answer
+        try:
+            answer = await self._describer.remove_from(self.group_id, reasons)
+        except TransportError as error:
+            why = str(error)
+        else:
+            if not answer.error:
+                return answer
+            why = membership.name_of(answer.error)
+        self._warn_once(f"the broker did not remove {', '.join(reasons)}: {why}")
+        return None
 
     async def _remove_ghosts(self, ghosts: Sequence[Ghost], seen: DescribeAnswer) -> None:
         await self._comes_before(seen, [ghost.member_id for ghost in ghosts])
@@ -268,30 +264,18 @@ class GhostWatch:
             self._note(Note(NoteKind.GHOST, f"removed {', '.join(gone)}: {reasons[gone[0]]}"))
 
     async def _describe(self) -> DescribeAnswer | None:
-        """Describes the group. Returns None on failure and then looks up the coordinator node again."""
-        if self._node is None:
-            coordinator = await self._transport.request(
-                membership.FindCoordinator(0, self.group_id, REQUEST_TIMEOUT_MS)
-            )
-            if not isinstance(coordinator, membership.CoordinatorAnswer) or coordinator.node is None:
-                self._lost(_why(coordinator, self.group_id))
-                return None
-            self._node = coordinator.node
+        """Describes the group. Returns None on failure."""
         try:
-            answer = await self._descriptions.describe(self._node, self.group_id)
+            answer = await self._describer.describe_group(self.group_id)
         except TransportError as error:
-            self._lost(str(error))
+            self._warn_once(str(error))
             return None
         if answer.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
-            self._lost(_why(answer, self.group_id))
+            self._warn_once(_why(answer.error, self.group_id))
             return None
         if not membership.assigned_by_broker(answer):
             self._troubles.over()
         return answer
-
-    def _lost(self, why: str) -> None:
-        self._node = None
-        self._warn_once(why)
 
     def _warn_once(self, why: str) -> None:
         self._troubles.report(log.warning, "ghosts_not_watched", why, group=self.group_id)
@@ -305,32 +289,20 @@ class GhostWatch:
 
 def ghost_watches(
     options: Mapping[str, GhostOptions],
-    transport: Transport,
+    describer: Describer,
     led: Mapping[str, LedMembership],
     observers: GhostObservers,
     before_removal: Mapping[str, BeforeRemoval],
 ) -> dict[str, GhostWatch]:
     """Returns a watch for each group with options, with Bellwether's membership if there is one. `before_removal`, by
     group, is awaited before members are removed."""
-    shared = SharedDescriptions(transport)
     return {
-        group_id: GhostWatch(
-            group_id,
-            transport,
-            chosen,
-            led.get(group_id),
-            observers,
-            before_removal.get(group_id),
-            descriptions=shared,
-        )
-        for group_id, chosen in options.items()
+        group: GhostWatch(group, describer, chosen, led.get(group), observers, before_removal.get(group))
+        for group, chosen in options.items()
     }
 
 
-def _why(answer: object, group_id: str) -> str:
-    if isinstance(answer, RequestFailed):
-        return answer.reason
-    error = int(getattr(answer, "error", Code.UNKNOWN_SERVER_ERROR))
+def _why(error: int, group_id: str) -> str:
     if error == Code.GROUP_AUTHORIZATION_FAILED:
         return f"Bellwether may neither see its members nor remove any; {grant('READ', 'Group', group_id)}"
     return membership.name_of(error)

@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
+from bellwether_kafka.coordinator.groups import Requests
 from bellwether_kafka.coordinator.guard import members
 from bellwether_kafka.coordinator.guard.announcement import Announcement
-from bellwether_kafka.coordinator.guard.group_link import GroupLink, GroupRequests
+from bellwether_kafka.coordinator.guard.group_link import GroupLink
 from bellwether_kafka.coordinator.guard.guard_options import Echo, GuardOptions, once
 from bellwether_kafka.coordinator.guard.guarded import Guarded
 from bellwether_kafka.coordinator.guard.member_removal import CLOSED, ENDED, EndProof, MemberRemoval
@@ -35,7 +36,7 @@ NOBODY = "It had no proven member, so none is removed."
 class Attendance:
     """Attends one guarded process."""
 
-    def __init__(self, process: Guarded, options: GuardOptions, transport: GroupRequests, echo: Echo) -> None:
+    def __init__(self, process: Guarded, options: GuardOptions, transport: Requests, echo: Echo) -> None:
         self._process = process
         self._options = options
         self._echo = echo

@@ -43,6 +43,15 @@ class Ended:
     why_not: str = ""
 
 
+TAKEN = Ended(why_not="another process has taken its place")
+_BY_CODE = {
+    membership.Code.NONE: Ended(),
+    NO_SUCH_ID: Ended(transactional=False),
+    NO_SUCH_TOPIC: Ended(transactional=False),
+    DENIED: Ended(denied=True, why_not="a right is missing"),
+}
+
+
 class Transactions:
     """The transactions of one transactional id. Call its methods with a timeout."""
 
@@ -64,37 +73,31 @@ class Transactions:
         raised the epoch, nothing is ended: a process that takes the place of the dead one has the same id."""
         while may_go_on():
             try:
-                code = await self._try()
+                outcome: int | Ended = await self._try()
             except TransportError:
-                code = membership.Code.NOT_COORDINATOR
-            if code == membership.Code.NONE:
-                return Ended()
-            if code in (NO_SUCH_ID, NO_SUCH_TOPIC):
-                return Ended(transactional=False)
-            if code == DENIED:
-                return Ended(denied=True, why_not="a right is missing")
-            if code == CONCURRENT_TRANSACTIONS:
+                outcome = membership.Code.NOT_COORDINATOR
+            if isinstance(outcome, Ended):
+                return outcome
+            if outcome == CONCURRENT_TRANSACTIONS:
                 await asyncio.sleep(AGAIN_S)
-            elif code in PASSING:
+            elif outcome in PASSING:
                 self._node = None
                 await asyncio.sleep(RETRY_S)
-            elif code == _TAKEN:
-                break
             else:
-                return Ended(why_not=membership.name_of(code))
-        return Ended(why_not="another process has taken its place")
+                return _BY_CODE.get(outcome) or Ended(why_not=membership.name_of(outcome))
+        return TAKEN
 
-    async def _try(self) -> int:
-        code = await self._describe()
-        if code:
-            return code if code != _ENDED else membership.Code.NONE
+    async def _try(self) -> int | Ended:
+        described = await self._describe()
+        if described != membership.Code.NONE:
+            return described
         assert self._node is not None  # noqa: S101 - found by now
         request = FenceProducer(self._node, self._name, TRANSACTION_TIMEOUT_MS, REQUEST_TIMEOUT_MS)
         return await self._link.transport.ask(request)
 
-    async def _describe(self) -> int:
-        """Returns NONE if the id still belongs to the dead producer or the broker is too old to describe it; else
-        Kafka's error code, `_TAKEN` or `_ENDED`."""
+    async def _describe(self) -> int | Ended:
+        """Returns Kafka's error code: NONE if the id still belongs to the dead producer or the broker is too old to
+        describe it. Returns the outcome if another producer has raised the epoch."""
         code = await self._find()
         if code or self._node is None:
             return code or membership.Code.NOT_COORDINATOR
@@ -112,8 +115,8 @@ class Transactions:
             self._epoch = transaction.epoch
             return membership.Code.NONE
         if transaction.state == ONGOING:
-            return _TAKEN
-        return _ENDED if transaction.state in FINISHED else CONCURRENT_TRANSACTIONS
+            return TAKEN
+        return Ended() if transaction.state in FINISHED else CONCURRENT_TRANSACTIONS
 
     async def _find(self) -> int:
         """Finds the coordinator node of the id and returns Kafka's error code. Checks first that the transactions topic
@@ -129,6 +132,3 @@ class Transactions:
         coordinator = await ask(FindTransactionCoordinator(any_node, self._name, REQUEST_TIMEOUT_MS))
         self._node = coordinator.node
         return coordinator.error
-
-
-_TAKEN, _ENDED = -2, -3  # not Kafka's codes: another producer raised the epoch, and its transaction is open or finished

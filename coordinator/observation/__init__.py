@@ -61,6 +61,5 @@ from bellwether_kafka.coordinator.observation.self_assigned import ONLY_BELLWETH
 from bellwether_kafka.coordinator.observation.self_assigned import RELEASE as RELEASE
 from bellwether_kafka.coordinator.observation.self_assigned import SELF_ASSIGNED as SELF_ASSIGNED
 from bellwether_kafka.coordinator.observation.self_assigned import MemberlessCommits
-from bellwether_kafka.coordinator.observation.shared import SharedGroups, SharedOffsets
 from bellwether_kafka.coordinator.observation.short_ids import full_ids, short_ids
 from bellwether_kafka.coordinator.observation.unknown import NO_BROKER, Unknown, unknown_values

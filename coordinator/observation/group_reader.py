@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator import clocks, membership
+from bellwether_kafka.coordinator.groups import Describer
 from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, TransportError
 from bellwether_kafka.coordinator.membership import (
@@ -21,7 +22,6 @@ from bellwether_kafka.coordinator.observation.anomalies import hand_overs
 from bellwether_kafka.coordinator.observation.kept import Kept
 from bellwether_kafka.coordinator.observation.notify import notify
 from bellwether_kafka.coordinator.observation.observation import GroupType, Observation, observation
-from bellwether_kafka.coordinator.observation.shared import SharedGroups
 from bellwether_kafka.coordinator.planning import BROKER_ASSIGNS, RackRules, assignor_of, classic_view
 from bellwether_kafka.protocol.primitives import TopicPartition
 
@@ -40,11 +40,11 @@ class Sources:
     transport: wire.Transport
     reader: client.ClusterReader
     offsets: client.OffsetReader
-    shared: SharedGroups | None = None
+    shared: Describer | None = None
     weights: Callable[[], Awaitable[Weights]] | None = None
 
     @property
-    def groups(self) -> wire.Transport | SharedGroups:
+    def groups(self) -> wire.Transport | Describer:
         return self.shared or self.transport
 
 
@@ -156,7 +156,7 @@ class GroupReader:
         return obstacle.sentence if obstacle is not None else ""
 
 
-async def described_by_broker(groups: wire.Transport | SharedGroups, group_id: str) -> BrokerGroup | int | None:
+async def described_by_broker(groups: wire.Transport | Describer, group_id: str) -> BrokerGroup | int | None:
     """Returns the group if its broker assigns, None if there is no such group, or the error code because of which this
     is unknown. Raises TransportError if a broker does not answer."""
     hidden: int | TransportError | None = None
@@ -176,7 +176,7 @@ async def described_by_broker(groups: wire.Transport | SharedGroups, group_id: s
     return hidden
 
 
-async def as_if_led(groups: wire.Transport | SharedGroups, group_id: str) -> DescribeAnswer | None:
+async def as_if_led(groups: wire.Transport | Describer, group_id: str) -> DescribeAnswer | None:
     """Describes a group that its broker assigns as if a member led it. None if its state is unknown or it has members
     of the classic protocol, as during a conversion. Raises TransportError if a broker does not answer."""
     group = await described_by_broker(groups, group_id)

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from bellwether_kafka.assignors.shared import Weights
 from bellwether_kafka.coordinator import planning
+from bellwether_kafka.coordinator.groups import Describer
 from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.observation import (
     GroupObserver,
     LagRefreshes,
     Observation,
     OnObservation,
-    SharedGroups,
-    SharedOffsets,
     Sources,
     notify,
 )
@@ -32,11 +31,11 @@ class RefreshSources:
     """The sources of one process. `properties` are librdkafka's."""
 
     def __init__(self, transport: wire.Transport, properties: Mapping[str, str], outside: Outside) -> None:
-        self.shared = SharedGroups(transport)
+        self.shared = Describer(transport)
         self._transport = transport
         self._properties = properties
         self._outside = outside
-        self._opened: tuple[client.SharedReader, SharedOffsets] | None = None
+        self._opened: tuple[client.SharedReader, client.OffsetReader] | None = None
 
     @property
     def reader(self) -> client.SharedReader:
@@ -53,10 +52,10 @@ class RefreshSources:
             offsets.close()
             reader.close()
 
-    def _open(self) -> tuple[client.SharedReader, SharedOffsets]:
+    def _open(self) -> tuple[client.SharedReader, client.OffsetReader]:
         if self._opened is None:
             reader = self._outside.shared_cluster(self._properties)
-            self._opened = reader, self._outside.shared_offsets(reader, self._transport, self.shared)
+            self._opened = reader, self._outside.offsets(reader, self._transport, self.shared)
         return self._opened
 
 

@@ -12,11 +12,12 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.coordinator import clocks
+from bellwether_kafka.coordinator.groups import Describer
 from bellwether_kafka.coordinator.kafka import client, wire
 from bellwether_kafka.coordinator.kafka.client import ClusterUnreachableError
 from bellwether_kafka.coordinator.kafka.wire import ListedGroup, TransportError
 from bellwether_kafka.coordinator.membership import Node, name_of
-from bellwether_kafka.coordinator.observation import GroupObserver, SharedGroups, notify
+from bellwether_kafka.coordinator.observation import GroupObserver, notify
 from bellwether_kafka.coordinator.runtime.selection import Selected, Selection
 from bellwether_kafka.coordinator.settings import SettingsError
 from bellwether_kafka.coordinator.watching import Troubles
@@ -89,7 +90,7 @@ class ObservedGroups:
         selection: Selection,
         make: Callable[[Selected], GroupObserver],
         listed: Lister,
-        shared: SharedGroups,
+        shared: Describer,
         on_gone: Sequence[OnGone] = (),
         *,
         due: Callable[[str], bool] = lambda _: True,

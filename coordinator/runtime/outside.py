@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bellwether_kafka.coordinator.control import ControlTopic, NoTopic, OrderSource, state_file
+from bellwether_kafka.coordinator.groups import Describer
 from bellwether_kafka.coordinator.kafka import client, wire
-from bellwether_kafka.coordinator.observation import SharedGroups, SharedOffsets
 from bellwether_kafka.coordinator.runtime.loop_watch import spare_collections
 from bellwether_kafka.coordinator.runtime.membership_driver import Loop, membership_loop
 from bellwether_kafka.coordinator.web import HttpServer, Web
@@ -22,10 +22,6 @@ def orders(properties: Properties, topic: str) -> OrderSource:
     return ControlTopic(properties, topic) if topic else NoTopic()
 
 
-def offsets(reader: client.ClusterReader, transport: wire.Transport) -> client.OffsetReader:
-    return client.OffsetReader(reader.admin, transport)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
     """`properties` of `cluster` and `shared_cluster` are librdkafka's, the others those of the settings."""
@@ -33,8 +29,7 @@ class Outside:
     transport: Callable[[Properties], wire.Transport] = wire.Transport
     cluster: Callable[[Properties], client.ClusterReader] = client.ClusterReader
     shared_cluster: Callable[[Properties], client.SharedReader] = client.SharedReader
-    offsets: Callable[[client.ClusterReader, wire.Transport], client.OffsetReader] = offsets
-    shared_offsets: Callable[[client.SharedReader, wire.Transport, SharedGroups], SharedOffsets] = SharedOffsets
+    offsets: Callable[[client.ClusterReader, wire.Transport, Describer], client.OffsetReader] = client.OffsetReader
     orders: Callable[[Properties, str], OrderSource] = orders
     memberships: Callable[[Coroutine[Any, Any, None]], AbstractAsyncContextManager[Loop]] = membership_loop
     page: Callable[[Web], HttpServer] = HttpServer

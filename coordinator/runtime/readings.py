@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 
 class DescribesGroups(Protocol):
-    """The part of `observation.SharedGroups` that this module uses. It combines simultaneous requests to a node."""
+    """The part of `groups.Describer` that this module uses. It combines simultaneous requests to a node."""
 
     def describe_group(self, group_id: str) -> Awaitable[membership.DescribeAnswer]: ...
 

@@ -32,7 +32,6 @@ from bellwether_kafka.coordinator.observation import (
     GroupObserver,
     LagRefreshes,
     Rhythms,
-    SharedGroups,
     Sources,
     as_if_led,
 )
@@ -207,7 +206,8 @@ class Service:
         refreshes = RefreshSources(transport, properties, self._outside)
         reader = self._outside.cluster(properties) if self._leads else refreshes.reader
         watch = client.MetadataWatch(reader, self.rebalance_wanted, interval_ms=self._watch_interval_ms)
-        offsets = self._outside.offsets(reader, transport)
+        describer = refreshes.shared
+        offsets = self._outside.offsets(reader, transport, describer)
         sources = Sources(transport, reader, offsets)
         watching: list[asyncio.Task[Any]] = [in_background(watch.run)]
         watching += [in_background(partial(run, offsets, transport, reader.admin)) for run in self.observers.beside]
@@ -218,12 +218,12 @@ class Service:
             watching.append(in_background(sizes.run))
         own = Observers(on_note=[self._on_note], on_role=[self._on_role])
         observers = Observers.of(self.observers, own)
-        brokers = Brokers(groups=SharedGroups(transport), commits=transport, offsets=offsets)
+        brokers = Brokers(groups=describer, commits=transport, offsets=offsets)
         for config in self._led.memberships(self._groups, release, sizes.limit):
             warn_of_guard(config)
             self._led.add(drivers(config), sources, watch, observers, brokers)
         before = {group_id: runner.before_removal for group_id, runner in self.runners.items()}
-        self._watches = ghost_watches(self._ghosts, transport, self.runners, self.observers, before)
+        self._watches = ghost_watches(self._ghosts, describer, self.runners, self.observers, before)
         watching += [in_background(ghost_watch.run) for ghost_watch in self._watches.values()]
         if self._control is not None and (self._control.topic or self.runners):
             kept = self._outside.state_file("handed-back", self._properties.get("bootstrap.servers", ""))
@@ -239,7 +239,7 @@ class Service:
             if self._leaving:
                 self._controller.leave_all()
             watching.append(in_background(self._controller.run))
-            self._absences = AbsenceWatch(self._controller.absences, transport, served=partial(as_if_led, transport))
+            self._absences = AbsenceWatch(self._controller.absences, describer, served=partial(as_if_led, describer))
             watching.append(in_background(self._absences.run))
         watching.append(in_background(partial(remind, self.roles, clocks.monotonic)))
         memory = LeadMemory(self._outside.state_file("members", self._properties.get("bootstrap.servers", "")))

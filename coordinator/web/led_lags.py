@@ -156,10 +156,9 @@ class LagWatch:
         self._wanted.add(group)
         self._asked.set()
 
-    async def beside(self, _offsets: object, transport: Transport, admin: AdminClient) -> None:
-        """Reads lags until cancelled; unexpected errors are logged. It uses its own reader, because plans wait for the
-        other one."""
-        reader, self._logs = OffsetReader(admin, transport), partial(read_logs, transport, admin)
+    async def beside(self, reader: OffsetReader, transport: Transport, admin: AdminClient) -> None:
+        """Reads lags until cancelled; unexpected errors are logged."""
+        self._logs = partial(read_logs, transport, admin)
         self._loop = asyncio.get_running_loop()
         try:
             while True:
@@ -167,7 +166,6 @@ class LagWatch:
                     await self.refresh(group, reader, admin)
         finally:
             self._loop = None
-            reader.close()
 
     async def _due(self) -> list[str]:
         """Waits for a request from a page. Returns the groups whose page is open and the led groups that are due, or

@@ -114,7 +114,7 @@ class Server:
             transport=lambda _: Transport(self, next(numbers)),
             cluster=lambda _: Reader(world),
             shared_cluster=lambda _: SharedReader(world),
-            offsets=lambda _, transport: Offsets(world, transport),
+            offsets=lambda _reader, _transport, describer: Offsets(world, describer),
             orders=lambda _, __: ControlTopic(world.control),
             memberships=_on_this_loop,
             state_file=lambda kind, _: world.folder / f"{kind}-of-{self.name}.json",

@@ -16,11 +16,11 @@ from bellwether_kafka.coordinator.kafka.client import ClusterUnreachableError, E
 from bellwether_kafka.coordinator.kafka.client.metadata import ABSENT, MetadataCache
 from bellwether_kafka.coordinator.kafka.wire import (
     AnyCommitted,
-    Batches,
     FetchedOffsets,
     GroupList,
     ListedGroup,
     RemovedMembers,
+    Together,
     TransportError,
     node_requests,
 )
@@ -122,7 +122,7 @@ class Transport(wire.Transport):
         at = request.node.node_id if request.node is not None else self._anywhere()
 
         def serve(reply: Callable[[Any], None]) -> None:
-            if self._world.offsets_are_told or not isinstance(request, node_requests.FetchOffsets):
+            if self._world.offsets_are_told or not isinstance(request, wire.FetchOffsetsOfMany):
                 reply(self._answer(at, request))
 
         answer = await self._call(CONTROL_LANE - 1, at, serve, request.timeout_ms)
@@ -190,8 +190,6 @@ class Transport(wire.Transport):
                 if not self._coordinates(at, request.group_id):
                     return RemovedMembers(NOT_COORDINATOR, {})
                 return RemovedMembers(0, self._removed(request))
-            case node_requests.FetchOffsets():
-                return self._committed(at, request.group_id, request.topics)
             case wire.FetchOffsetsOfMany():
                 return {group: self._committed(at, group, topics) for group, topics in request.groups.items()}
             case node_requests.FindAnyOffset():
@@ -202,7 +200,7 @@ class Transport(wire.Transport):
             case wire.LatestOffsets():
                 end_of = self._world.end_of
                 return {t: {p: (0, end_of(t, p)) for p in partitions} for t, partitions in request.partitions.items()}
-            case wire.DescribeManyByBroker() | wire.DescribeByBroker():
+            case wire.DescribeManyByBroker():
                 raise AssertionError(request)
             case node_requests.LogSizes() | wire.TopicIds():
                 return {}
@@ -230,12 +228,13 @@ class _OfWorld:
     """What both readers of metadata have in common."""
 
     _world: "World"
+    _read_together: Any
 
     def _open(self, world: "World") -> None:
         self._world = world
         self._clock = clocks.monotonic
         self._cache = MetadataCache()
-        self._batches = Batches(self._request)
+        self._together = Together(self._read_together)
         self.last_read: MetadataRead | None = None
         self.admin = Admin(world)
 

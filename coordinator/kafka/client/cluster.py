@@ -10,7 +10,7 @@ measured for 100,000 partitions.)
 import asyncio
 import random
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar, cast
@@ -31,7 +31,7 @@ from bellwether_kafka.coordinator.kafka.client.metadata_watch import (
     material_change,
     planned_with,
 )
-from bellwether_kafka.coordinator.kafka.wire import Batches, InSync, librdkafka_properties
+from bellwether_kafka.coordinator.kafka.wire import Give, InSync, Together, librdkafka_properties
 from bellwether_kafka.coordinator.membership import Node
 from bellwether_kafka.protocol.primitives import is_topic_name
 
@@ -84,7 +84,7 @@ class ClusterReader:
         self._renewed = Renewed(lambda: librdkafka_client(AdminClient, own_settings), own_settings)
         self.admin = cast("AdminClient", Delegate(self._renewed))  # has an AdminClient's methods, but is none
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="cluster-reader")
-        self._batches = Batches(self._request)
+        self._together: Together[list[str], str] = Together(self._read_together)
         self.last_read: metadata.MetadataRead | None = None
 
     async def nodes(self) -> tuple[Node, ...]:
@@ -127,12 +127,17 @@ class ClusterReader:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _refresh(self, topics: list[str]) -> None:
-        unreachable = await self._batches.ask(topics)
+        unreachable = await self._together.ask(topics)
         if unreachable and not self._were_read(topics):
             raise ClusterUnreachableError(unreachable)
 
     def _were_read(self, topics: list[str]) -> bool:
         return all(topic in self._cache.topics for topic in topics)
+
+    async def _read_together(self, asked: Sequence[list[str]], give: Give[str]) -> None:
+        unreachable = await self._request(sorted(frozenset().union(*asked)))
+        for position in range(len(asked)):
+            give(position, unreachable)
 
     async def _request(self, topics: list[str]) -> str:
         """Reads the topics into the cache. Returns why no broker answered, "" if one did."""

@@ -17,7 +17,6 @@ from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     BrokerMember,
     BrokerProtocol,
     BrokerSubtopology,
-    DescribeByBroker,
     ListedGroup,
     RemoveStreamsMember,
     SentTopology,
@@ -25,19 +24,18 @@ from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     policy_in,
 )
 from bellwether_kafka.coordinator.kafka.wire.log_requests import FindLeader, ReadRecords
-from bellwether_kafka.coordinator.kafka.wire.many_groups import (
-    Batches,
-    DescribeMany,
-    DescribeManyByBroker,
-    FetchOffsetsOfMany,
-    GroupList,
-    LatestOffsets,
-    ListAllGroups,
-)
 from bellwether_kafka.coordinator.kafka.wire.node_requests import (
     AnyCommitted,
+    DescribeMany,
+    DescribeManyByBroker,
     FetchedOffsets,
+    FetchOffsets,
+    FetchOffsetsOfMany,
+    GroupList,
     InSync,
+    LatestOffsets,
+    ListAllGroups,
+    LogPlace,
     NodeRequest,
     RemovedMembers,
     RemoveMembers,
@@ -45,7 +43,6 @@ from bellwether_kafka.coordinator.kafka.wire.node_requests import (
     TransactionalIds,
     grant,
 )
-from bellwether_kafka.coordinator.kafka.wire.offset_messages import LogPlace
 from bellwether_kafka.coordinator.kafka.wire.outside import GRACE_S, DaemonThreads
 from bellwether_kafka.coordinator.kafka.wire.producer_requests import (
     DescribeTransaction,
@@ -59,6 +56,7 @@ from bellwether_kafka.coordinator.kafka.wire.temporary_members import (
     TEMPORARY_TOPIC,
     possible_topologies,
 )
+from bellwether_kafka.coordinator.kafka.wire.together import Give, Together
 from bellwether_kafka.coordinator.kafka.wire.tokens import TokenError
 from bellwether_kafka.coordinator.kafka.wire.topic_log import OFFSET_OUT_OF_RANGE, TopicLog, TopicLogError
 from bellwether_kafka.coordinator.kafka.wire.transport import Transport, TransportError, UnreachableError

@@ -156,23 +156,6 @@ class BrokerGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeByBroker:
-    """The Describe call for one group of either protocol."""
-
-    node: Node
-    group_id: str
-    protocol: BrokerProtocol
-    timeout_ms: int
-
-    def message(self) -> Any:
-        kind = ConsumerGroupDescribeRequest if self.protocol == "consumer" else StreamsGroupDescribeRequest
-        return kind(group_ids=[self.group_id], include_authorized_operations=False)
-
-    def answer(self, response: Any) -> BrokerGroup:
-        return described_by_broker(response.groups[0], self.protocol)
-
-
-@dataclass(frozen=True, slots=True)
 class RemoveStreamsMember:
     """The last heartbeat of a member of a `streams` group, sent for it: the broker accepts it from any client that may
     read the group."""

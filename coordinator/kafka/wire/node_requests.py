@@ -4,13 +4,28 @@ plain values. Belongs to `transport`."""
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.admin.transactions import ListTransactionsRequest
 from kafka.protocol.consumer.group import LeaveGroupRequest, OffsetFetchRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from bellwether_kafka.coordinator import membership
+from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
+    BrokerGroup,
+    BrokerProtocol,
+    ConsumerGroupDescribeRequest,
+    ListedGroup,
+    StreamsGroupDescribeRequest,
+    described_by_broker,
+    listed,
+)
+from bellwether_kafka.coordinator.kafka.wire.group_messages import described
 from bellwether_kafka.coordinator.membership import Node
 from bellwether_kafka.protocol.primitives import possible_topics
 
@@ -20,6 +35,14 @@ ALL_TOPICS_FROM = 2  # versions of OffsetFetch
 NAMES_UP_TO = 9  # later versions of OffsetFetch name topics by id
 NAMED_BY_ID_FROM = 12  # versions of Metadata
 NO_OFFSET = -1
+SEVERAL_GROUPS_FROM = 8  # versions of OffsetFetch (KIP-709, Kafka 3.0)
+LATEST, EARLIEST = -1, -2  # timestamps of ListOffsets
+ANY_CONSUMER, NO_EPOCH = -1, -1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+LIST_OFFSETS_FROM, LIST_OFFSETS_UP_TO = 1, 10
+WANTED_MAX = 10_000
+
+Counts = Mapping[str, int]
 
 T_co = TypeVar("T_co", covariant=True)
 InSync = dict[Node, set[tuple[str, int]]]  # brokers, each with the partitions of its in-sync replicas
@@ -179,54 +202,22 @@ class FetchOffsets:
         )
 
     def answer(self, response: Any) -> FetchedOffsets:
-        return fetched(committed_of(response.groups[0] if response.API_VERSION >= 8 else response), self.topics)
+        return fetched(response.groups[0] if response.API_VERSION >= 8 else response, self.topics)
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOfTopic:
-    """An OffsetFetch answer for one topic, as columns with one entry for each partition."""
-
-    topic: str
-    partitions: Sequence[int]
-    offsets: Sequence[int]
-    errors: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedOfGroup:
-    """An OffsetFetch answer for one group. `error` is the group's."""
-
-    group_id: str
-    error: int
-    topics: Sequence[CommittedOfTopic]
-
-
-def committed_of(group: Any) -> CommittedOfGroup:
-    """Converts the library's answer. In old versions the response itself is the group and has no error."""
-    topics = [
-        CommittedOfTopic(
-            topic.name,
-            [p.partition_index for p in topic.partitions],
-            [p.committed_offset for p in topic.partitions],
-            [p.error_code for p in topic.partitions],
-        )
-        for topic in group.topics
-    ]
-    return CommittedOfGroup(getattr(group, "group_id", ""), getattr(group, "error_code", 0) or 0, topics)
-
-
-def fetched(group: CommittedOfGroup, topics: Mapping[str, int]) -> FetchedOffsets:
-    """Returns the offsets of the requested partitions. Stops at the first error, which becomes that of the result."""
+def fetched(group: Any, topics: Mapping[str, int]) -> FetchedOffsets:
+    """Returns the offsets of the requested partitions. Stops at the first error, which becomes that of the result. In
+    old versions the response itself is the group and has no error."""
     offsets = {topic: [NO_OFFSET] * count for topic, count in topics.items()}
-    if group.error:
-        return FetchedOffsets(offsets, group.error)
+    if error := getattr(group, "error_code", 0) or 0:
+        return FetchedOffsets(offsets, error)
     for topic in group.topics:
-        committed = offsets.get(topic.topic, [])
-        for partition, offset, error in zip(topic.partitions, topic.offsets, topic.errors, strict=True):
-            if error:
-                return FetchedOffsets(offsets, error, f"{topic.topic}-{partition}")
-            if 0 <= partition < len(committed) and offset > NO_OFFSET:
-                committed[partition] = offset
+        committed = offsets.get(topic.name, [])
+        for p in topic.partitions:
+            if p.error_code:
+                return FetchedOffsets(offsets, p.error_code, f"{topic.name}-{p.partition_index}")
+            if 0 <= p.partition_index < len(committed) and p.committed_offset > NO_OFFSET:
+                committed[p.partition_index] = p.committed_offset
     return FetchedOffsets(offsets)
 
 
@@ -270,3 +261,133 @@ class FindAnyOffset:
             if committed:
                 offsets[topic.name] = [committed.get(partition, NO_OFFSET) for partition in range(max(committed) + 1)]
         return AnyCommitted(bool(offsets), group.error_code or 0, tuple(sorted(offsets)), offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupList:
+    """The groups of one node. With an error the list may be incomplete."""
+
+    error: int
+    groups: tuple[ListedGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListAllGroups:
+    """ListGroups, with its error code: a broker that has just started lists only what it has loaded so far."""
+
+    node: Node
+    timeout_ms: int
+
+    def message(self) -> Any:
+        return ListGroupsRequest(states_filter=[], types_filter=[])
+
+    def answer(self, response: Any) -> GroupList:
+        return GroupList(response.error_code, listed(response))
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeMany:
+    """DescribeGroups of classic groups that one node coordinates."""
+
+    node: Node
+    group_ids: Sequence[str]
+    timeout_ms: int
+
+    def message(self) -> Any:
+        return DescribeGroupsRequest(groups=list(self.group_ids), include_authorized_operations=False)
+
+    def answer(self, response: Any) -> dict[str, membership.DescribeAnswer]:
+        return {group.group_id: described(group, 0) for group in response.groups}
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeManyByBroker:
+    """The Describe call for several groups of one of the two protocols in which brokers assign."""
+
+    node: Node
+    group_ids: Sequence[str]
+    protocol: BrokerProtocol
+    timeout_ms: int
+
+    def message(self) -> Any:
+        kind = ConsumerGroupDescribeRequest if self.protocol == "consumer" else StreamsGroupDescribeRequest
+        return kind(group_ids=list(self.group_ids), include_authorized_operations=False)
+
+    def answer(self, response: Any) -> dict[str, BrokerGroup]:
+        return {group.group_id: described_by_broker(group, self.protocol) for group in response.groups}
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOffsetsOfMany:
+    """OffsetFetch for partitions 0..n-1 of each topic of each group. Needs brokers since 3.0."""
+
+    node: Node
+    groups: Mapping[str, Counts]
+    timeout_ms: int
+
+    def message(self) -> Any:
+        of_group = OffsetFetchRequest.OffsetFetchRequestGroup
+        groups = [
+            of_group(
+                group_id=group,
+                topics=[
+                    of_group.OffsetFetchRequestTopics(name=topic, partition_indexes=list(range(count)))
+                    for topic, count in possible_topics(topics).items()
+                ],
+            )
+            for group, topics in self.groups.items()
+        ]
+        return OffsetFetchRequest(
+            groups=groups, require_stable=False, min_version=SEVERAL_GROUPS_FROM, max_version=NAMES_UP_TO
+        )
+
+    def answer(self, response: Any) -> dict[str, FetchedOffsets]:
+        wanted, groups = self.groups, response.groups
+        return {group.group_id: fetched(group, wanted[group.group_id]) for group in groups if group.group_id in wanted}
+
+
+class LogPlace(Enum):
+    """Places in a log that ListOffsets finds, as a timestamp and an isolation level."""
+
+    END = (LATEST, READ_UNCOMMITTED)
+    START = (EARLIEST, READ_UNCOMMITTED)
+    STABLE_END = (LATEST, READ_COMMITTED)  # the last stable offset: the first one of the oldest open transaction
+
+
+@lru_cache(WANTED_MAX)
+def _wanted(partition: int, timestamp: int) -> Any:
+    """Returns a partition of a ListOffsets request. Kept, because making them takes longer than encoding them."""
+    entry = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
+    return entry(partition_index=partition, current_leader_epoch=NO_EPOCH, timestamp=timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class LatestOffsets:
+    """ListOffsets: the log ends, or another place, of partitions that one node leads. The answer has (error, offset) by
+    partition of each topic."""
+
+    node: Node
+    partitions: Mapping[str, Sequence[int]]
+    timeout_ms: int
+    place: LogPlace = LogPlace.END
+
+    def message(self) -> Any:
+        timestamp, isolation_level = self.place.value
+        topic, partitions = ListOffsetsRequest.ListOffsetsTopic, possible_topics(self.partitions)
+        return ListOffsetsRequest(
+            replica_id=ANY_CONSUMER,
+            isolation_level=isolation_level,
+            topics=[
+                topic(name=name, partitions=[_wanted(p, timestamp) for p in numbers])
+                for name, numbers in partitions.items()
+            ],
+            timeout_ms=self.timeout_ms,
+            min_version=LIST_OFFSETS_FROM,
+            max_version=LIST_OFFSETS_UP_TO,
+        )
+
+    def answer(self, response: Any) -> Mapping[str, Mapping[int, tuple[int, int]]]:
+        return {
+            topic.name: {p.partition_index: (p.error_code, p.offset) for p in topic.partitions}
+            for topic in response.topics
+        }

@@ -32,13 +32,13 @@ from bellwether_kafka.coordinator.kafka.wire.group_messages import (
     unreachable,
 )
 from bellwether_kafka.coordinator.kafka.wire.kerberos import KerberosError, log_in
-from bellwether_kafka.coordinator.kafka.wire.many_groups import DescribeMany, GroupList, ListAllGroups
 from bellwether_kafka.coordinator.kafka.wire.node_requests import (
     AnyCommitted,
-    FetchedOffsets,
+    DescribeMany,
+    DescribeManyByBroker,
+    GroupList,
     InSync,
-    RemovedMembers,
-    RemoveMembers,
+    ListAllGroups,
 )
 from bellwether_kafka.coordinator.kafka.wire.tokens import TokenError, TokenKeeper
 from bellwether_kafka.coordinator.membership import Failure, Node, RequestFailed
@@ -167,16 +167,6 @@ class Transport:
             raise TransportError(answer.failure, answer.reason)
         return answer if isinstance(answer, membership.DescribeAnswer) else membership.DescribeAnswer(0, answer.error)
 
-    async def committed(
-        self, group_id: str, topics: Mapping[str, int], timeout_ms: int = REQUEST_TIMEOUT_MS
-    ) -> FetchedOffsets:
-        """Returns the committed offsets of partitions 0..n-1 of each topic, from the group's coordinator node. Raises
-        TransportError; an error code of the broker is in the answer."""
-        node, error = await self._coordinator_of(group_id, timeout_ms)
-        if node is None:
-            return FetchedOffsets({}, error)
-        return await self._ask(node_requests.FetchOffsets(node, group_id, topics, timeout_ms))
-
     async def any_committed(self, group_id: str) -> AnyCommitted:
         """Returns whether the group has committed offsets, and for which topics, from its coordinator node. Raises
         TransportError; an error code of the broker is in the answer."""
@@ -190,7 +180,8 @@ class Transport:
         node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
         if node is None:
             return BrokerGroup(group_id, protocol, error)
-        return await self._ask(describe_groups.DescribeByBroker(node, group_id, protocol, REQUEST_TIMEOUT_MS))
+        answers = await self._ask(DescribeManyByBroker(node, [group_id], protocol, REQUEST_TIMEOUT_MS))
+        return answers[group_id]
 
     async def rebalance_by_broker(self, group_id: str, member_id: str) -> int:
         """Makes the broker of a `consumer` group compute its assignment anew: a temporary member joins under this id,
@@ -237,21 +228,6 @@ class Transport:
         """Returns the answers of `describe_group` by id, for classic groups that this node coordinates, in one request.
         Raises TransportError; error codes of the broker are in the answers."""
         return await self._ask(DescribeMany(node, group_ids, REQUEST_TIMEOUT_MS))
-
-    async def remove_members(self, command: RemoveMembers) -> RemovedMembers | RequestFailed:
-        """Sends LeaveGroup for other members. Never raises for errors of a broker or the network."""
-        try:
-            return await self._ask(command)
-        except TransportError as error:
-            return RequestFailed(0, error.failure, str(error))
-
-    async def remove_from(self, group_id: str, reasons: Mapping[str, str]) -> RemovedMembers:
-        """Sends LeaveGroup for other members, each with its reason, to the group's coordinator node. Raises
-        TransportError; an error code of the broker is in the answer."""
-        node, error = await self._coordinator_of(group_id, REQUEST_TIMEOUT_MS)
-        if node is None:
-            return RemovedMembers(error, {})
-        return await self._ask(RemoveMembers(node, group_id, tuple(reasons.items()), REQUEST_TIMEOUT_MS))
 
     async def log_sizes(self, node: Node, topics: Mapping[str, int]) -> dict[tuple[str, int], int]:
         """Returns the bytes on disk of the replicas of partitions 0..n-1 of each topic that this broker has. Raises

@@ -7,12 +7,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AclOperation,
-    AdminClient,
     ResourceType,
 )
 
 from bellwether_kafka.assignors.shared import Weights
-from bellwether_kafka.coordinator.kafka.client import OffsetReader
+from bellwether_kafka.coordinator.groups import Describer
+from bellwether_kafka.coordinator.kafka.client import ClusterReader, OffsetReader
 from bellwether_kafka.coordinator.kafka.wire import Transport
 from bellwether_kafka.coordinator.observation import LagRefreshes, read_logs
 from bellwether_kafka.protocol.primitives import TopicPartition
@@ -38,8 +38,8 @@ def sized(secured_kafka: KafkaCluster) -> KafkaCluster:
 async def weights(cluster: KafkaCluster) -> Weights:
     """Returns the weights after two refreshes, between which equally many records of two sizes are written."""
     login = {k: v for k, v in cluster.client_config(USER, USER).items() if k != "log_level"}
-    admin, transport, now = AdminClient(login), Transport(login), [1_000.0]
-    offsets = OffsetReader(admin, transport)
+    cluster, transport, now = ClusterReader(login), Transport(login), [1_000.0]
+    offsets, admin = OffsetReader(cluster, transport, Describer(transport)), cluster.admin
     lags = LagRefreshes(GROUP, clock=lambda: now[0], monotonic=lambda: now[0], compacted=lambda *_: {})
     await transport.start(10_000)
     try:
@@ -50,7 +50,7 @@ async def weights(cluster: KafkaCluster) -> Weights:
             await asyncio.to_thread(write, cluster)
         return lags.weights()
     finally:
-        offsets.close()
+        cluster.close()
         await transport.close()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
-from bellwether_kafka.coordinator.kafka.wire import DescribeByBroker, RemoveMembers, RemoveStreamsMember
+from bellwether_kafka.coordinator.kafka.wire import DescribeManyByBroker, RemoveMembers, RemoveStreamsMember
 from tests.kit.membership import GROUP
 from tests.unit.coordinator.guard.stage import of_consumer_protocol
 from tests.unit.coordinator.guard.world import Brokers
@@ -20,7 +20,7 @@ async def test_a_removal_that_begins_while_the_group_is_described_again_knows_it
     removals: list[asyncio.Task[Any]] = []
 
     def begin_removal(request: Any) -> None:
-        if isinstance(request, DescribeByBroker) and not removals:
+        if isinstance(request, DescribeManyByBroker) and not removals:
             removals.append(asyncio.create_task(link.remove(["m-0"], "its process has ended")))
 
     brokers.before = begin_removal

@@ -11,7 +11,8 @@ from bellwether_kafka.coordinator.control import Record
 from bellwether_kafka.coordinator.guard.guarded import Guarded
 from bellwether_kafka.coordinator.kafka.wire import (
     BrokerGroup,
-    DescribeByBroker,
+    DescribeMany,
+    DescribeManyByBroker,
     DescribeTransaction,
     FenceProducer,
     FindLeader,
@@ -63,6 +64,7 @@ class Brokers:
     before: Callable[[Any], object] = lambda _: None
     by_broker: BrokerGroup | None = None  # the group, if its broker assigns
     answers_after_s: float = 0.0
+    broker_version: tuple[int, ...] = (4, 3)
     transaction: DescribedTransaction = field(default_factory=lambda: DescribedTransaction(0, "Ongoing", 4))
 
     def show(self, *members: DescribedMember, state: str = "Stable") -> None:
@@ -78,10 +80,7 @@ class Brokers:
             return RequestFailed(0, Failure.DISCONNECTED, "no broker")
         if isinstance(command, membership.FindCoordinator):
             return CoordinatorAnswer(0, 0, NODE)
-        if self.by_broker is not None:
-            return DescribeAnswer(0, 69, message="Group is not a classic group.")
-        code = self._code(membership.Describe)
-        return DescribeAnswer(0, code) if code else self.group
+        raise AssertionError(command)
 
     async def ask(self, request: Any) -> Any:
         await asyncio.sleep(0)
@@ -95,10 +94,8 @@ class Brokers:
                 answer = RemovedMembers(code, {} if code else {name: self._remove(name) for name, _ in request.members})
                 await asyncio.sleep(self.answers_after_s)
                 return answer
-            case DescribeByBroker():
-                assert self.by_broker is not None
-                missing = BrokerGroup(request.group_id, request.protocol, 69)
-                return self.by_broker if request.protocol == self.by_broker.protocol else missing
+            case DescribeMany() | DescribeManyByBroker():
+                return self._described(request, code)
             case RemoveStreamsMember():
                 return code or self._remove(request.member_id)
             case FindTransactionCoordinator():
@@ -119,6 +116,16 @@ class Brokers:
                 self._lose_answer_to(request)
                 return AppendedRecord(code)
         raise AssertionError(request)
+
+    def _described(self, request: DescribeMany | DescribeManyByBroker, code: int) -> dict[str, Any]:
+        (group_id,) = request.group_ids
+        if isinstance(request, DescribeManyByBroker):
+            assert self.by_broker is not None
+            missing = BrokerGroup(group_id, request.protocol, 69)
+            return {group_id: self.by_broker if request.protocol == self.by_broker.protocol else missing}
+        if self.by_broker is not None:
+            return {group_id: DescribeAnswer(0, 69, message="Group is not a classic group.")}
+        return {group_id: DescribeAnswer(0, code) if code else self.group}
 
     def _lose_answer_to(self, request: Any) -> None:
         if type(request) is self.loses_answer_to:

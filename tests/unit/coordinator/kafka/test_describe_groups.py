@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 from kafka.protocol.admin.groups import DescribeGroupsResponse
 
-from bellwether_kafka.coordinator.kafka.wire import DescribeByBroker, DescribeMany, RemoveStreamsMember, asks_bellwether
+from bellwether_kafka.coordinator.kafka.wire import (
+    DescribeMany,
+    DescribeManyByBroker,
+    RemoveStreamsMember,
+    asks_bellwether,
+)
 from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     ConsumerGroupDescribeResponse,
     StreamsGroupDescribeResponse,
@@ -16,8 +21,8 @@ from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMem
 NODE = Node(1, "b", 9092)
 
 
-def asked(protocol: Any) -> DescribeByBroker:
-    return DescribeByBroker(NODE, "g", protocol, 1_000)
+def asked(protocol: Any) -> DescribeManyByBroker:
+    return DescribeManyByBroker(NODE, ["g"], protocol, 1_000)
 
 
 def test_requests_are_as_on_the_wire() -> None:
@@ -75,7 +80,7 @@ def test_a_consumer_group_is_read() -> None:
     )
     for version in (0, 1):
         data = bytes(sent.encode(version=version))
-        answers = asked("consumer").answer(ConsumerGroupDescribeResponse.decode(data, version=version))
+        answers = asked("consumer").answer(ConsumerGroupDescribeResponse.decode(data, version=version))["g"]
         (read,) = answers.members
         assert (answers.state, answers.epoch, answers.assignor) == ("Stable", 2, "uniform")
         assert (read.rack, read.topics, read.pattern, read.assigned) == ("az1", ("t",), "t.*", (("t", (0, 2)),))
@@ -100,7 +105,9 @@ def test_a_streams_group_without_topology_is_read() -> None:
             )
         ],
     )
-    answers = asked("streams").answer(StreamsGroupDescribeResponse.decode(bytes(sent.encode(version=0)), version=0))
+    answers = asked("streams").answer(StreamsGroupDescribeResponse.decode(bytes(sent.encode(version=0)), version=0))[
+        "g"
+    ]
     assert (answers.state, answers.subtopologies, answers.members) == ("NotReady", (), ())
 
 

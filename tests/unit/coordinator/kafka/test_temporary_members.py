@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, DescribeByBroker, SentTopology, possible_topologies
+from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, DescribeManyByBroker, SentTopology, possible_topologies
 from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     SentSubtopology,
     SentTopic,
@@ -64,9 +64,8 @@ def described(version: int) -> BrokerGroup:
         ],
     )
     data = bytes(sent.encode(version=version))
-    return DescribeByBroker(NODE, "g", "streams", 1_000).answer(
-        StreamsGroupDescribeResponse.decode(data, version=version)
-    )
+    answer = StreamsGroupDescribeResponse.decode(data, version=version)
+    return DescribeManyByBroker(NODE, ["g"], "streams", 1_000).answer(answer)["g"]
 
 
 def test_a_brokers_answer_is_put_into_the_order_in_which_members_send_it() -> None:

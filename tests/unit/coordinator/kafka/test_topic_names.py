@@ -22,8 +22,8 @@ NAMES = st.one_of(
     st.sampled_from(["orders", "a" * 249, "...", "_x-1.Y"]), st.sampled_from(NONSENSE), st.text(max_size=5)
 )
 # Modules that put topic names of others into requests, and those whose names are settings of Bellwether's own.
-DOORS = ("kafka/client/metadata.py", "kafka/client/cluster.py", "kafka/client/offset_reader.py", "topology/live.py")
-DOORS += ("kafka/wire/node_requests.py", "kafka/wire/many_groups.py", "topology/internal_topics.py")
+DOORS = ("kafka/client/metadata.py", "kafka/client/cluster.py", "topology/live.py")
+DOORS += ("kafka/wire/node_requests.py", "topology/internal_topics.py")
 OWN = ("control/topic.py", "control/topic_faults.py", "telemetry/publish.py", "telemetry/weight_reader.py")
 OWN += ("telemetry/history_reader.py",)
 READ_BEFORE = ("telemetry/samples.py",)  # topics of a plan, which exist
@@ -57,8 +57,8 @@ def test_offsets_are_asked_for_names_only(counts: dict[str, int]) -> None:
     message = FetchOffsets(NODE, "g", counts, 100).message()
     assert {topic.name for topic in message.topics} == right
     assert {topic.name for topic in message.groups[0].topics} == right
-    assert set(FetchOffsetsOfMany(NODE, {"g": counts}, 100).message()._wanted["g"]) == right
-    assert set(LatestOffsets(NODE, {name: [0] for name in counts}, 100).message()._wanted) == right
+    assert {topic.name for topic in FetchOffsetsOfMany(NODE, {"g": counts}, 100).message().groups[0].topics} == right
+    assert {topic.name for topic in LatestOffsets(NODE, {name: [0] for name in counts}, 100).message().topics} == right
 
 
 def test_a_topic_of_an_impossible_name_is_refused_before_it_is_asked_for() -> None:

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
+from bellwether_kafka.coordinator.groups import Describer
 from bellwether_kafka.coordinator.kafka.client import ClusterReader, ClusterUnreachableError
 from bellwether_kafka.coordinator.kafka.wire import GroupList, ListedGroup, Transport, TransportError
 from bellwether_kafka.coordinator.membership import Failure, Node
-from bellwether_kafka.coordinator.observation import SharedGroups
 from bellwether_kafka.coordinator.runtime.groups_now import statuses
 from bellwether_kafka.coordinator.runtime.observed_groups import FoundGroups, ObservedGroups, lister
 from bellwether_kafka.coordinator.runtime.selection import ConfiguredSelection, Selected
@@ -54,7 +54,7 @@ class Fleet:
         def make(selected: Selected) -> Any:
             return Refreshed(selected, self.refreshes)
 
-        shared = SharedGroups(cast("Transport", None))
+        shared = Describer(cast("Transport", None))
         self.groups = ObservedGroups(
             self.selection(*entries),
             make,

@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 
 from bellwether_kafka.assignors.shared import ClusterView
+from bellwether_kafka.coordinator.groups import Describer
 from bellwether_kafka.coordinator.kafka.client import ClusterReader, OffsetReader
 from bellwether_kafka.coordinator.membership import Note, NoteKind
 from bellwether_kafka.coordinator.observation import GroupLag, LagVerdict
@@ -120,8 +121,8 @@ async def unasked(brokers: EmbeddedCluster) -> None:
     transport = EmbeddedTransport(brokers.properties)
     await transport.start()
     cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap, "log_level": "0"})
-    reader = OffsetReader(cluster.admin, transport)
-    beside = asyncio.create_task(watch.beside(None, transport, cluster.admin))
+    reader = OffsetReader(cluster, transport, Describer(transport))
+    beside = asyncio.create_task(watch.beside(reader, transport, cluster.admin))
     try:
         async with asyncio.timeout(60 * PATIENCE):
             await refreshed_at.wait()
