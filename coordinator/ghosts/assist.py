@@ -14,8 +14,7 @@ from typing import Protocol
 import structlog
 
 from bellwether_kafka.coordinator import clocks, membership
-from bellwether_kafka.coordinator.ghosts.coexistence import WedgeFinder
-from bellwether_kafka.coordinator.ghosts.long_rebalance import LongRebalances
+from bellwether_kafka.coordinator.ghosts.coexistence import LongRebalances, WedgeFinder
 from bellwether_kafka.coordinator.ghosts.proof import Ghost, GhostFinder, GhostOptions, Proof
 from bellwether_kafka.coordinator.groups import Describer
 from bellwether_kafka.coordinator.kafka.wire import RemovedMembers, TransportError, grant

@@ -1,5 +1,4 @@
-"""Coexistence with KIP-848 and with broken members: whether a group can be converted, and whether its rebalance is
-wedged.
+"""Rebalances that do not end, and coexistence with KIP-848 and with broken members. Pure, but for a log line.
 
 Conversion. When a member joins with group.protocol=consumer, a broker since 4.0 converts the whole classic group,
 unless an assignment carries userData, a blob does not parse, a partition has two owners, or the group is of another
@@ -8,8 +7,13 @@ type (group coordinator 4.3, `ConsumerGroup.fromClassicGroup`, `addPartitionEpoc
 
 The wedge, KAFKA-20570. Brokers up to 4.3 throw when they complete a join with a subscription that does not parse: all
 members get UNKNOWN_SERVER_ERROR or no answer to JoinGroup until that member is gone
-(docs/internals/broker-behaviour.md#malformed-subscriptions). DescribeGroups shows no subscriptions meanwhile, so the
+(docs/reference/broker-behaviour.md#malformed-subscriptions). DescribeGroups shows no subscriptions meanwhile, so the
 suspects are the members that have joined since the group was last stable.
+
+Long rebalances under exactly-once. Streams commits nothing during a rebalance. If one lasts longer than
+transaction.timeout.ms, 10 s for Streams, the transactions of all instances are aborted, and each restores its state
+(docs/reference/client-quirks.md#java-streams-threads). Brokers do not report which members have not rejoined.
+Bellwether knows only which members the group had when it was last stable, and which have joined since.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -179,3 +183,58 @@ def named(members: Sequence[DescribedMember]) -> str:
     """Returns a phrase with the first `SHOWN` members and their hosts, and the number of further ones."""
     shown = ", ".join(f"{m.member_id} ({m.client_host})" for m in members[:SHOWN])
     return shown + (f" and {len(members) - SHOWN} more" if len(members) > SHOWN else "")
+
+
+TRANSACTION_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LongRebalance:
+    """A rebalance that has lasted for half of the transaction timeout. `awaited`: members of the last stable
+    generation; those on hosts from which members have joined since, which are the most likely to be dead, or else all.
+    `came`: members that have joined since."""
+
+    waited_s: float
+    awaited: tuple[DescribedMember, ...]
+    came: tuple[DescribedMember, ...]
+
+    @property
+    def reason(self) -> str:
+        if not self.awaited:
+            whom = "the members that it waits for are not known, because the group was never seen Stable"
+        else:
+            whom = f"it waits for one or more of {named(self.awaited)}"
+        since = f"; since the group was last Stable came {named(self.came)}" if self.awaited and self.came else ""
+        return (
+            f"the rebalance has waited for {self.waited_s:.0f} s: after transaction.timeout.ms"
+            f" ({TRANSACTION_TIMEOUT_S:.0f} s unless set) the transactions of all instances are aborted; {whom}{since};"
+            " if one of them is dead, run instances under bellwether guard, or shorten their session.timeout.ms"
+        )
+
+
+class LongRebalances:
+    """Watches one group; takes every DescribeGroups answer. Times are in seconds."""
+
+    def __init__(self) -> None:
+        self._at_rest: tuple[str, ...] | None = None  # member ids, None before the group was seen stable
+        self._since: float | None = None
+        self._reported = False
+
+    def refresh(self, seen: DescribeAnswer, now: float, own: str = "") -> LongRebalance | None:
+        """Returns the long rebalance, once for each. `own` is Bellwether's member id, which never delays one."""
+        if seen.error:
+            return None
+        if seen.state == GroupState.STABLE or not seen.members:
+            self._at_rest = tuple(m.member_id for m in seen.members)
+            self._since, self._reported = None, False
+            return None
+        self._since = now if self._since is None else self._since
+        waited_s = now - self._since
+        if self._reported or waited_s < TRANSACTION_TIMEOUT_S / 2:
+            return None
+        self._reported = True
+        at_rest = self._at_rest or ()
+        old = tuple(m for m in seen.members if m.member_id in at_rest and m.member_id != own)
+        came = tuple(m for m in seen.members if m.member_id not in at_rest)
+        hosts = {m.client_host for m in came}
+        return LongRebalance(waited_s, tuple(m for m in old if m.client_host in hosts) or old, came if at_rest else ())

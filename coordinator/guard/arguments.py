@@ -1,21 +1,137 @@
-"""The arguments of `bellwether guard`, and its run.
+"""The arguments of `bellwether guard`, what it reads from the file and the variables that all commands
+read, and its run.
 
-They are parsed with argparse, because typer and pydantic, which all other commands use, would take most of a guard's
-memory and start-up time. `--help` still comes from typer (`coordinator/cli/processes.py`).
+Arguments are parsed with argparse, because typer and pydantic, which all other commands use, would take most of a
+guard's memory and start-up time. `--help` still comes from typer (`coordinator/cli/processes.py`). The process is
+started first, and the code that talks to brokers is imported while it runs.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from bellwether_kafka.coordinator.guard.guard_options import GRACE_S, GRACE_S_MAX, GuardOptions
-from bellwether_kafka.coordinator.guard.guarded import CommandError, wait_for_pid
-from bellwether_kafka.coordinator.guard.run import echo, guard_child, guard_process
-from bellwether_kafka.coordinator.guard.settings import GuardSettingsError, broker_settings
+from bellwether_kafka.bounded import CONFIG_BYTES_MAX, OutsideTextError, read_file, toml_of
+from bellwether_kafka.coordinator.control import CONTROL_TOPIC
+from bellwether_kafka.coordinator.guard.guarded import Child, CommandError, ForeignProcess, Guarded, wait_for_pid
+from bellwether_kafka.coordinator.names import without_secrets
+from bellwether_kafka.coordinator.properties import process_properties
+
+GRACE_S = 15.0
+GRACE_S_MAX = 86_400.0
+Echo = Callable[[str], None]  # a sentence for the log of the process
+
+
+@dataclass(frozen=True, slots=True)
+class GuardOptions:
+    """The options of a guard.
+
+    `group_id`: the application id, for Kafka Streams. `properties`: librdkafka's. `state_dir` (Kafka Streams'
+    state.dir) holds the process id that identifies members; otherwise `client_ids` do, which the operator states are
+    this process' own. `grace_s`: how long an evacuation may delay the stop, in seconds; 0 for no evacuation. `fence`:
+    also end the transactions of a dead process.
+    """
+
+    group_id: str
+    properties: Mapping[str, str]
+    control_topic: str
+    state_dir: Path | None = None
+    client_ids: tuple[str, ...] = ()
+    grace_s: float = GRACE_S
+    fence: bool = True
+
+
+def once(echo: Echo) -> Echo:
+    """Returns an echo that drops sentences it has already echoed."""
+    shown: set[str] = set()
+
+    def echo_once(sentence: str) -> None:
+        if sentence not in shown:
+            shown.add(sentence)
+            echo(sentence)
+
+    return echo_once
+
+
+BOOTSTRAP = "bootstrap.servers"
+CONTROL_VARIABLE = "BELLWETHER_CONTROL_TOPIC"
+
+
+class GuardSettingsError(ValueError):
+    """A setting is wrong; the message is a sentence with the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """librdkafka's properties, which contain secrets in clear text and must not be logged, and the control topic."""
+
+    properties: Mapping[str, str]
+    control_topic: str
+
+
+def broker_settings(
+    file: Path | None, bootstrap: str | None, topic: str | None, environ: Mapping[str, str]
+) -> BrokerSettings:
+    """Reads the file, the environment and the command line; the last wins. Raises GuardSettingsError."""
+    table = _read(file) if file is not None else {}
+    given = {BOOTSTRAP: bootstrap} if bootstrap is not None else {}
+    try:
+        properties = process_properties(table.get("kafka", {}), environ, given)
+    except ValueError as error:
+        raise GuardSettingsError(f"The setting kafka is wrong: {error}.") from None
+    if not properties.get(BOOTSTRAP, "").strip():
+        raise GuardSettingsError(
+            f"{BOOTSTRAP} is not set; use --bootstrap, or name a file that has it by --config or BELLWETHER_CONFIG."
+        )
+    named = topic or (environ[CONTROL_VARIABLE] if CONTROL_VARIABLE in environ else table.get("control_topic"))
+    return BrokerSettings(properties, str(named or CONTROL_TOPIC))
+
+
+def _read(file: Path) -> dict[str, object]:
+    try:
+        return toml_of(read_file(file, CONFIG_BYTES_MAX))
+    except OSError as error:
+        raise GuardSettingsError(
+            f"The configuration file {file} cannot be read ({error.strerror}); check --config."
+        ) from None
+    except OutsideTextError as error:
+        raise GuardSettingsError(f"The configuration file {file} cannot be used: {error}; correct it.") from None
+
+
+def guard_child(command: Sequence[str], options: GuardOptions) -> int:
+    """Runs a command to its end, ends its memberships and returns the command's exit code. Raises CommandError."""
+    child = Child(command)
+    child.start()
+    return _attended(child, options)
+
+
+def guard_process(pid: int, options: GuardOptions) -> int:
+    """Watches a process that the guard did not start, until it has ended. Raises CommandError."""
+    return _attended(ForeignProcess(pid), options)
+
+
+def echo(sentence: str) -> None:
+    """Prints a line of the guard's among those of the process."""
+    print(f"bellwether guard: {without_secrets(sentence)}", file=sys.stderr, flush=True)  # noqa: T201 - logs of the process go there, too
+
+
+def _attended(process: Guarded, options: GuardOptions) -> int:
+    """Attends the process to its end and returns its exit code. An error of the guard must not harm the process: it is
+    reported, and the guard then only waits for the end."""
+    try:
+        import asyncio  # noqa: PLC0415 - as below
+
+        from bellwether_kafka.coordinator.guard.attend import attend  # noqa: PLC0415 - takes longer than the start may
+
+        asyncio.run(attend(process, options, echo))
+    except Exception as error:  # noqa: BLE001 - see above
+        echo(f"Nothing is guarded: {error} ({type(error).__name__}). The process runs on.")
+    process.wait()
+    return process.exit_code
+
 
 BAD_INPUT = 2
 PID_FILE_WAIT_S = 60.0

@@ -10,13 +10,12 @@ from functools import partial
 
 from bellwether_kafka.coordinator.groups import Requests
 from bellwether_kafka.coordinator.guard import members
-from bellwether_kafka.coordinator.guard.announcement import Announcement
+from bellwether_kafka.coordinator.guard.arguments import Echo, GuardOptions, once
+from bellwether_kafka.coordinator.guard.evacuation import Announcement, PlannedStop
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
-from bellwether_kafka.coordinator.guard.guard_options import Echo, GuardOptions, once
 from bellwether_kafka.coordinator.guard.guarded import Guarded
 from bellwether_kafka.coordinator.guard.member_removal import CLOSED, ENDED, EndProof, MemberRemoval
-from bellwether_kafka.coordinator.guard.own_members import OwnMembers
-from bellwether_kafka.coordinator.guard.planned_stop import PlannedStop
+from bellwether_kafka.coordinator.guard.members import OwnMembers
 from bellwether_kafka.coordinator.guard.state_directory import StateDirectory
 from bellwether_kafka.coordinator.kafka.wire import Transport, UnreachableError
 from bellwether_kafka.coordinator.membership import DescribeAnswer, GroupState

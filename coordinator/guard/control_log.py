@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from bellwether_kafka.coordinator import control, membership
+from bellwether_kafka.coordinator.guard.arguments import Echo
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
-from bellwether_kafka.coordinator.guard.guard_options import Echo
 from bellwether_kafka.coordinator.kafka.wire import (
     OFFSET_OUT_OF_RANGE,
     Limits,

@@ -1,22 +1,60 @@
-"""Requests about one group: describes it and removes members. Finds the coordinator node again when it has moved. An
-error that a retry cannot fix is reported as a sentence. LeaveGroup removes members of classic groups and of groups of
-the consumer protocol, the heartbeat of their own protocol those of the streams protocol
-(docs/internals/broker-behaviour.md#kip-848-conversion)."""
+"""Requests about one group: describes it and removes members.
+
+LeaveGroup removes members of classic groups and of groups of the consumer protocol, the heartbeat of their own protocol
+those of the streams protocol (docs/reference/broker-behaviour.md#kip-848-conversion). A group whose broker assigns is
+shown as DescribeGroups would, so that the guard knows one kind of answer. An error that a retry cannot fix is reported
+as a sentence.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 
 from bellwether_kafka.coordinator import membership
 from bellwether_kafka.coordinator.groups import Describer, Requests
-from bellwether_kafka.coordinator.guard.broker_group import as_described
 from bellwether_kafka.coordinator.kafka.wire import (
     BROKER_PROTOCOLS,
+    BrokerGroup,
+    BrokerMember,
     BrokerProtocol,
     RemovedMembers,
     RemoveStreamsMember,
     TransportError,
 )
-from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, Failure, Node
+from bellwether_kafka.coordinator.membership import Code, DescribeAnswer, DescribedMember, Failure, GroupState, Node
+from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment
+from bellwether_kafka.protocol.primitives import TopicPartition
+
+# While members give up partitions or wait for some, the state is that of a rebalance.
+STATES = {"Stable": GroupState.STABLE, "Empty": GroupState.EMPTY, "Dead": GroupState.DEAD}
+ASSIGNMENT_VERSION = 0
+
+
+def as_described(group: BrokerGroup) -> DescribeAnswer:
+    """Returns the group with its members and what they have: partitions, of an application the active tasks, each as a
+    partition of a topic that is called as its subtopology.
+
+    Members that have died are listed until their sessions end, also in a stable group. So which of two with one client
+    id is dead does not show.
+    """
+    state = STATES.get(group.state, GroupState.PREPARING)
+    members = tuple(_as_described(member) for member in group.members)
+    return DescribeAnswer(0, group.error, state, group.protocol, group.assignor, members, group.message)
+
+
+def _as_described(member: BrokerMember) -> DescribedMember:
+    return DescribedMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        assignment=_assignment(member),
+        client_id=member.client_id,
+        client_host=member.client_host,
+    )
+
+
+def _assignment(member: BrokerMember) -> bytes:
+    partitions = tuple(TopicPartition(topic, number) for topic, numbers in member.assigned for number in numbers)
+    return ConsumerProtocolAssignment(version=ASSIGNMENT_VERSION, partitions=partitions).encode()
+
 
 REQUEST_TIMEOUT_MS = 2_000
 RETRY_S = 0.1

@@ -17,10 +17,16 @@ The guard never removes static members: they replace themselves.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.guard import state_directory
+from bellwether_kafka.coordinator.guard.arguments import GuardOptions
+from bellwether_kafka.coordinator.guard.guarded import Guarded
+from bellwether_kafka.coordinator.guard.state_directory import Lock, RunningStreams, StateDirectory, has_closed
 from bellwether_kafka.coordinator.membership import FINISHED, DescribeAnswer, DescribedMember
 from bellwether_kafka.protocol.messages import process_in_client_id, reported_process
+from bellwether_kafka.protocol.primitives import TopicPartition
 
 # A process that ends sooner may never have joined, as one that crashes while it starts.
 SETTLED_S = 10.0
@@ -195,3 +201,75 @@ def _unless_shared(
 
 _COPIED = "the state directory is a copy; give every instance its own"
 _SHARED = "--client-id must be this process' own; give every process another client.id"
+
+
+class OwnMembers:
+    """The members of one process. `had`: the partitions of its members when they last had any. `streams_closed`:
+    Streams has closed while the process lived, and its memberships were ended."""
+
+    def __init__(self, process: Guarded, options: GuardOptions) -> None:
+        self.directory = StateDirectory(options.state_dir / options.group_id) if options.state_dir else None
+        self.had: frozenset[TopicPartition] = frozenset()
+        self.streams_closed = False
+        self._process = process
+        self._options = options
+        self._seen = SeenMembers()
+        self._streams: RunningStreams | None = None
+
+    @property
+    def process_id(self) -> str | None:
+        """The process id of Kafka Streams."""
+        return self._streams.process_id if self._streams is not None else None
+
+    def take(self, answer: DescribeAnswer) -> None:
+        if not self._process.ended:  # members that join after its end belong to another process
+            self._seen = updated(self._seen, answer, joins=self._may_have_joined())
+            self.had = control.owned(answer, self.now().member_ids) or self.had
+
+    def _may_have_joined(self) -> bool:
+        """Returns whether the process may have members. `KafkaStreams` locks its state directory before it joins."""
+        if self.directory is None or self._streams is not None or self.streams_closed:
+            return True
+        return self.take_lock(self.directory, self.directory.lock())
+
+    def take_lock(self, directory: StateDirectory, lock: Lock) -> bool:
+        """Records the state of the lock of the state directory. Returns whether the guarded process holds it."""
+        unchanged = self._streams is not None and self._streams.lock == lock
+        if lock.holder is None or not (unchanged or self._process.is_own(lock.holder)):
+            return False
+        self._streams, self.streams_closed = state_directory.updated(self._streams, directory, lock), False
+        return True
+
+    def has_closed_streams(self, lock: Lock) -> bool:
+        return self._streams is not None and has_closed(self._streams, lock)
+
+    def forget_streams(self) -> None:
+        """Records that Streams has closed and its memberships are ended."""
+        self._streams, self.streams_closed = None, True
+
+    def now(self) -> Belonging:
+        return self._belonging(self._options.client_ids)
+
+    def of_streams(self) -> Belonging:
+        return self._belonging(())
+
+    def late(self, answer: DescribeAnswer, before: Belonging) -> Belonging:
+        """Returns the Streams members of this answer that were not known before. A client id that was ever shared has
+        none: the new member may belong to another process that has just restarted."""
+        seen = updated(self._seen, answer)
+        present = self._belonging((), replace(seen, copied=seen.shared))
+        return replace(present, member_ids=tuple(m for m in present.member_ids if m not in before.member_ids))
+
+    def _belonging(self, client_ids: tuple[str, ...], seen: SeenMembers | None = None) -> Belonging:
+        named = Identity(self._options.group_id, self.process_id, client_ids)
+        return belonging(named, self._seen if seen is None else seen, self._process.lived_s)
+
+    def is_gone(self) -> bool:
+        """Returns whether no process is left that could be one of its members. For Streams the lock of the state
+        directory decides; other processes that the guarded one started may live on."""
+        streams = self.process_id is not None or self.streams_closed
+        by_directory = self.directory is not None and streams and not self._options.client_ids
+        return self.is_unheld() if by_directory else self._process.is_gone_whole() and self.is_unheld()
+
+    def is_unheld(self) -> bool:
+        return self.directory is None or self.directory.lock().holder is None

@@ -1,18 +1,9 @@
 """The configuration file and its checks."""
 
-from typing import TYPE_CHECKING
-
-from bellwether_kafka.coordinator.on_demand import on_demand
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings
+from bellwether_kafka.coordinator.settings.leaders import Leader, applications_of, leader_of, policies_of
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
 from bellwether_kafka.coordinator.settings.process_settings import Settings, load, named
 from bellwether_kafka.coordinator.settings.settings_change import SettingsChange, change
 from bellwether_kafka.coordinator.settings.settings_errors import AmbiguousGroupError, SettingsError
 from bellwether_kafka.coordinator.settings.sources import PREFIX
-
-_HEAVY = {"leaders": ("Leader", "applications_of", "leader_of", "policies_of")}
-
-if TYPE_CHECKING:
-    from bellwether_kafka.coordinator.settings.leaders import Leader, applications_of, leader_of, policies_of
-else:
-    __getattr__ = on_demand(__name__, _HEAVY)

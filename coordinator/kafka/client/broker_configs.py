@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from bellwether_kafka.coordinator.kafka.client.acls import DENIED
 from bellwether_kafka.coordinator.kafka.client.cluster import ClusterReader, ClusterUnreachableError
+from bellwether_kafka.coordinator.kafka.client.librdkafka import DENIED
 from bellwether_kafka.coordinator.kafka.wire import Transport, TransportError, release_of_versions
 from bellwether_kafka.coordinator.membership import Node, SizeLimit
 from bellwether_kafka.protocol.primitives import whole_number

@@ -8,9 +8,8 @@ measured for 100,000 partitions.)
 """
 
 import asyncio
-import random
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar, cast
@@ -22,15 +21,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
 from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.kafka.client import metadata
-from bellwether_kafka.coordinator.kafka.client.acls import SILENCE, grant
-from bellwether_kafka.coordinator.kafka.client.certificates import Delegate, Renewed
-from bellwether_kafka.coordinator.kafka.client.librdkafka_clients import librdkafka_client
-from bellwether_kafka.coordinator.kafka.client.metadata_watch import (
-    WatchRules,
-    WatchState,
-    material_change,
-    planned_with,
-)
+from bellwether_kafka.coordinator.kafka.client.librdkafka import SILENCE, Delegate, Renewed, grant, librdkafka_client
 from bellwether_kafka.coordinator.kafka.wire import Give, InSync, Together, librdkafka_properties
 from bellwether_kafka.coordinator.membership import Node
 from bellwether_kafka.protocol.primitives import is_topic_name
@@ -41,10 +32,8 @@ VIEWED_AT_ONCE = 10_000  # partitions; below this, making a view is faster than 
 REQUEST_TIMEOUT_S = 10.0
 SHARED_AGE_MS = 30_000
 FAILED_AGAIN_S = 5.0
-JITTER = 0.2
 CLEANUP = "cleanup.policy"
 SELECTOR, RACK_AWARE = "replica.selector.class", "RackAwareReplicaSelector"
-DEFAULT_RULES = WatchRules()
 UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
 # librdkafka's own errors are public names that begin with an underscore.
 LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001
@@ -229,93 +218,6 @@ class SharedReader(ClusterReader):
             self._failed = (self._clock(), error)
             raise
         self._failed = None
-
-
-class MetadataWatch:
-    """Polls the topics of every followed group and reports when a group should rebalance
-    (docs/internals/reliability.md#duties-of-a-leader).
-
-    `on_change(group_id, reason, subject)` runs on the event loop; see `Change`. The interval is `interval_ms` with a
-    jitter of a tenth either way, so that instances do not poll in step (`seed` makes it repeatable).
-    """
-
-    def __init__(
-        self,
-        reader: ClusterReader,
-        on_change: Callable[[str, str, str], None],
-        *,
-        interval_ms: int = 10_000,
-        rules: WatchRules = DEFAULT_RULES,
-        seed: int | None = None,
-        clock: Callable[[], float] = clocks.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._reader = reader
-        self._on_change = on_change
-        self._interval_s = interval_ms / 1000
-        self._rules = rules
-        self._random = random.Random(random.getrandbits(64) if seed is None else seed)  # noqa: S311 - spreads polls
-        self._clock = clock
-        self._sleep = sleep
-        self._groups: dict[str, WatchState] = {}
-
-    def follow(
-        self,
-        group_id: str,
-        topics: Collection[str],
-        view: ClusterView,
-        *,
-        rack_aware: bool,
-        kept: Collection[str] = (),
-        objection: Callable[[ClusterView], str] | None = None,
-    ) -> None:
-        """Call this after each plan that was sent. `topics` is the union of all subscriptions, `view` the view used for
-        the plan.
-
-        `rack_aware`: a member has a rack, so changes of replica racks matter. `kept`: topics without a subscriber that
-        must not get lost. `objection` returns why a rebalance with the present topics would do more harm than good, ""
-        if it would not.
-        """
-        last = self._reader.last_read
-        read = last if last is not None and last.read_at == view.read_at and last.topics == view.topics else None
-        state = planned_with(view, topics, rack_aware=rack_aware, read=read, kept=kept, objection=objection)
-        self._groups[group_id] = state
-
-    def forget(self, group_id: str) -> None:
-        """Call this when the group is no longer led."""
-        self._groups.pop(group_id, None)
-
-    async def run(self) -> None:
-        """Polls until cancelled. Silent brokers and defects of Bellwether are logged and do not end it."""
-        while True:
-            await self._sleep(self._interval_s * (1 + JITTER * (self._random.random() - 0.5)))
-            try:
-                await self.poll()
-            except Exception:
-                log.exception("metadata_watch_crashed")
-
-    async def poll(self) -> None:
-        """Reads all followed topics once and calls `on_change` for each group that should rebalance."""
-        topics = frozenset().union(*(state.topics for state in self._groups.values()))
-        if not topics:
-            return
-        try:
-            await self._reader.read(topics)
-        except ClusterUnreachableError as error:
-            log.warning("metadata_watch_failed", reason=str(error))
-            return
-        for group_id, state in list(self._groups.items()):
-            read = await self._reader.read(state.topics, age_ms_max=int(self._interval_s * 1000))
-            if self._groups.get(group_id) is not state:
-                continue  # a newer plan was sent in between
-            change, self._groups[group_id] = material_change(state, read, self._clock(), self._rules)
-            if change is None:
-                continue
-            objection = state.objection(metadata.cluster_view(read)) if state.objection is not None else ""
-            if objection:
-                log.warning("change_not_followed", group=group_id, change=change.reason, reason=objection)
-            else:
-                self._on_change(group_id, change.reason, change.subject)
 
 
 def _outcome(topic: Any) -> TopicAnswer:

@@ -1,4 +1,4 @@
-"""Decides when new metadata is worth a rebalance, as a pure function
+"""Polls metadata, and decides by a pure function when new ones are worth a rebalance
 (docs/internals/reliability.md#duties-of-a-leader).
 
 Growth and new topics count at once. A topic that is gone or has fewer partitions counts when two consecutive reads show
@@ -7,17 +7,25 @@ only when they have differed for a hold-down time, so that a rolling restart of 
 that cannot be read does not count as gone.
 """
 
-from collections.abc import Callable, Collection
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
+import structlog
 
 from bellwether_kafka.assignors.shared import ClusterView, IntArray
-from bellwether_kafka.coordinator.kafka.client.metadata import MetadataRead, ReplicaSet
+from bellwether_kafka.coordinator import clocks
+from bellwether_kafka.coordinator.kafka.client.cluster import ClusterReader, ClusterUnreachableError
+from bellwether_kafka.coordinator.kafka.client.metadata import MetadataRead, ReplicaSet, cluster_view
 from bellwether_kafka.coordinator.membership import UNREAD
 from bellwether_kafka.coordinator.names import listed
 
 NAMES_SHOWN = 3
+JITTER = 0.2
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,9 @@ class WatchRules:
 
     hold_down_ms: int = 60_000
     repeat_ms: int = 60_000
+
+
+DEFAULT_RULES = WatchRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,3 +180,90 @@ def _reported_once(
     if reasons == state.reported and (now - state.reported_at) * 1000 < rules.repeat_ms:
         return None, state
     return "; ".join(reasons), replace(state, reported=reasons, reported_at=now)
+
+
+class MetadataWatch:
+    """Polls the topics of every followed group and reports when a group should rebalance
+    (docs/internals/reliability.md#duties-of-a-leader).
+
+    `on_change(group_id, reason, subject)` runs on the event loop; see `Change`. The interval is `interval_ms` with a
+    jitter of a tenth either way, so that instances do not poll in step (`seed` makes it repeatable).
+    """
+
+    def __init__(
+        self,
+        reader: ClusterReader,
+        on_change: Callable[[str, str, str], None],
+        *,
+        interval_ms: int = 10_000,
+        rules: WatchRules = DEFAULT_RULES,
+        seed: int | None = None,
+        clock: Callable[[], float] = clocks.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._reader = reader
+        self._on_change = on_change
+        self._interval_s = interval_ms / 1000
+        self._rules = rules
+        self._random = random.Random(random.getrandbits(64) if seed is None else seed)  # noqa: S311 - spreads polls
+        self._clock = clock
+        self._sleep = sleep
+        self._groups: dict[str, WatchState] = {}
+
+    def follow(
+        self,
+        group_id: str,
+        topics: Collection[str],
+        view: ClusterView,
+        *,
+        rack_aware: bool,
+        kept: Collection[str] = (),
+        objection: Callable[[ClusterView], str] | None = None,
+    ) -> None:
+        """Call this after each plan that was sent. `topics` is the union of all subscriptions, `view` the view used for
+        the plan.
+
+        `rack_aware`: a member has a rack, so changes of replica racks matter. `kept`: topics without a subscriber that
+        must not get lost. `objection` returns why a rebalance with the present topics would do more harm than good, ""
+        if it would not.
+        """
+        last = self._reader.last_read
+        read = last if last is not None and last.read_at == view.read_at and last.topics == view.topics else None
+        state = planned_with(view, topics, rack_aware=rack_aware, read=read, kept=kept, objection=objection)
+        self._groups[group_id] = state
+
+    def forget(self, group_id: str) -> None:
+        """Call this when the group is no longer led."""
+        self._groups.pop(group_id, None)
+
+    async def run(self) -> None:
+        """Polls until cancelled. Silent brokers and defects of Bellwether are logged and do not end it."""
+        while True:
+            await self._sleep(self._interval_s * (1 + JITTER * (self._random.random() - 0.5)))
+            try:
+                await self.poll()
+            except Exception:
+                log.exception("metadata_watch_crashed")
+
+    async def poll(self) -> None:
+        """Reads all followed topics once and calls `on_change` for each group that should rebalance."""
+        topics = frozenset().union(*(state.topics for state in self._groups.values()))
+        if not topics:
+            return
+        try:
+            await self._reader.read(topics)
+        except ClusterUnreachableError as error:
+            log.warning("metadata_watch_failed", reason=str(error))
+            return
+        for group_id, state in list(self._groups.items()):
+            read = await self._reader.read(state.topics, age_ms_max=int(self._interval_s * 1000))
+            if self._groups.get(group_id) is not state:
+                continue  # a newer plan was sent in between
+            change, self._groups[group_id] = material_change(state, read, self._clock(), self._rules)
+            if change is None:
+                continue
+            objection = state.objection(cluster_view(read)) if state.objection is not None else ""
+            if objection:
+                log.warning("change_not_followed", group=group_id, change=change.reason, reason=objection)
+            else:
+                self._on_change(group_id, change.reason, change.subject)

@@ -23,7 +23,6 @@ from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     asks_bellwether,
     policy_in,
 )
-from bellwether_kafka.coordinator.kafka.wire.log_requests import FindLeader, ReadRecords
 from bellwether_kafka.coordinator.kafka.wire.node_requests import (
     AnyCommitted,
     DescribeMany,
@@ -43,7 +42,7 @@ from bellwether_kafka.coordinator.kafka.wire.node_requests import (
     TransactionalIds,
     grant,
 )
-from bellwether_kafka.coordinator.kafka.wire.outside import GRACE_S, DaemonThreads
+from bellwether_kafka.coordinator.kafka.wire.outside_calls import GRACE_S, DaemonThreads
 from bellwether_kafka.coordinator.kafka.wire.producer_requests import (
     DescribeTransaction,
     FenceProducer,
@@ -58,5 +57,11 @@ from bellwether_kafka.coordinator.kafka.wire.temporary_members import (
 )
 from bellwether_kafka.coordinator.kafka.wire.together import Give, Together
 from bellwether_kafka.coordinator.kafka.wire.tokens import TokenError
-from bellwether_kafka.coordinator.kafka.wire.topic_log import OFFSET_OUT_OF_RANGE, TopicLog, TopicLogError
+from bellwether_kafka.coordinator.kafka.wire.topic_log import (
+    OFFSET_OUT_OF_RANGE,
+    FindLeader,
+    ReadRecords,
+    TopicLog,
+    TopicLogError,
+)
 from bellwether_kafka.coordinator.kafka.wire.transport import Transport, TransportError, UnreachableError

@@ -1,6 +1,6 @@
 """Rebalances under exactly-once that wait for half of the transaction timeout."""
 
-from bellwether_kafka.coordinator.ghosts.long_rebalance import LongRebalance, LongRebalances
+from bellwether_kafka.coordinator.ghosts.coexistence import LongRebalance, LongRebalances
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from tests.kit.membership import plain
 

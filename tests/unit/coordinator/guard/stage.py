@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from bellwether_kafka.coordinator import control
+from bellwether_kafka.coordinator.guard.arguments import GuardOptions
 from bellwether_kafka.coordinator.guard.attend import Attendance
-from bellwether_kafka.coordinator.guard.guard_options import GuardOptions
 from bellwether_kafka.coordinator.kafka.wire import BrokerGroup, BrokerMember
 from bellwether_kafka.coordinator.membership import DescribedMember
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment

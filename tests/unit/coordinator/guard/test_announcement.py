@@ -3,7 +3,7 @@
 import pytest
 
 from bellwether_kafka.coordinator import control
-from bellwether_kafka.coordinator.guard import announcement
+from bellwether_kafka.coordinator.guard import evacuation
 from tests.kit.membership import GROUP, plain
 from tests.unit.coordinator.guard.stage import NAMED, Stage, heartbeat, killed, stage
 
@@ -52,7 +52,7 @@ def test_without_a_control_topic_the_members_are_removed_at_once() -> None:
 def test_a_bellwether_that_does_not_come_holds_the_removal_up_for_a_bounded_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(announcement, "ANNOUNCED_S", 0.3)
+    monkeypatch.setattr(evacuation, "ANNOUNCED_S", 0.3)
     on = stage(NAMED, plain("a"), OTHER)
     on.brokers.echo(heartbeat(leads=(), claims=(GROUP,)))
     on.play(killed)

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from bellwether_kafka.coordinator.guard import GRACE_S, GuardArguments, arguments
-from bellwether_kafka.coordinator.guard.arguments import parsed
-from bellwether_kafka.coordinator.guard.guard_options import GuardOptions
-from bellwether_kafka.coordinator.guard.settings import GuardSettingsError, broker_settings
+from bellwether_kafka.coordinator.guard.arguments import GuardOptions, GuardSettingsError, broker_settings, parsed
 from tests.kit.commands import bellwether
 from tests.unit.coordinator.cli.every_command import ALL
 

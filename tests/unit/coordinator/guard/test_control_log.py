@@ -11,7 +11,7 @@ from bellwether_kafka.coordinator.guard import control_log, evacuation
 from bellwether_kafka.coordinator.guard.control_log import ControlLog, NotOrderedError
 from bellwether_kafka.coordinator.guard.group_link import GroupLink
 from bellwether_kafka.coordinator.kafka.wire import ReadRecords, Unread
-from bellwether_kafka.coordinator.kafka.wire.log_requests import ReadLog
+from bellwether_kafka.coordinator.kafka.wire.topic_log import ReadLog
 from tests.kit.membership import GROUP, P1
 from tests.unit.coordinator.guard.stage import heartbeat, orders
 from tests.unit.coordinator.guard.world import Brokers

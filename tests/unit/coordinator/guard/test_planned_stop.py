@@ -8,7 +8,7 @@ import pytest
 
 from bellwether_kafka.coordinator import control
 from bellwether_kafka.coordinator.kafka.wire import BrokerProtocol, FindLeader
-from bellwether_kafka.coordinator.kafka.wire.log_requests import AppendRecord
+from bellwether_kafka.coordinator.kafka.wire.topic_log import AppendRecord
 from bellwether_kafka.coordinator.membership import DescribeAnswer, DescribedMember
 from tests.kit.membership import GROUP, P1, plain, thread
 from tests.unit.coordinator.guard.stage import (

@@ -23,7 +23,8 @@ from bellwether_kafka.coordinator.kafka.wire import (
     RemoveStreamsMember,
     TransportError,
 )
-from bellwether_kafka.coordinator.kafka.wire.log_requests import (
+from bellwether_kafka.coordinator.kafka.wire.producer_requests import DescribedTransaction
+from bellwether_kafka.coordinator.kafka.wire.topic_log import (
     AppendedRecord,
     AppendRecord,
     FindStart,
@@ -31,7 +32,6 @@ from bellwether_kafka.coordinator.kafka.wire.log_requests import (
     ReadLog,
     StartFound,
 )
-from bellwether_kafka.coordinator.kafka.wire.producer_requests import DescribedTransaction
 from bellwether_kafka.coordinator.membership import (
     CoordinatorAnswer,
     DescribeAnswer,

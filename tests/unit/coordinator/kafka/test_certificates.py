@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from bellwether_kafka.coordinator.kafka.client import Renewed
-from bellwether_kafka.coordinator.kafka.client.certificates import CertificateFiles, Delegate
+from bellwether_kafka.coordinator.kafka.client.librdkafka import CertificateFiles, Delegate
 
 GRACE_S = 0.1
 

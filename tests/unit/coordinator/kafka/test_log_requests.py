@@ -10,7 +10,7 @@ from kafka.protocol.producer import InitProducerIdResponse, ProduceRequest, Prod
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from bellwether_kafka.coordinator.kafka.wire import FenceProducer, FindLeader, FindTransactionCoordinator, ReadRecords
-from bellwether_kafka.coordinator.kafka.wire.log_requests import (
+from bellwether_kafka.coordinator.kafka.wire.topic_log import (
     AppendedRecord,
     AppendRecord,
     FindStart,

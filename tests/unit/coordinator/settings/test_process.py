@@ -7,7 +7,7 @@ import pytest
 
 from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.ghosts import GhostOptions
-from bellwether_kafka.coordinator.guard.settings import broker_settings
+from bellwether_kafka.coordinator.guard.arguments import broker_settings
 from bellwether_kafka.coordinator.membership import MembershipConfig, check_timing
 from bellwether_kafka.coordinator.names import without_secrets
 from bellwether_kafka.coordinator.planning import MESSAGE_BYTES_MAX

@@ -15,7 +15,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
 
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka.wire.outside.calls import OutsideCalls
+from bellwether_kafka.coordinator.kafka.wire.outside_calls import OutsideCalls
 from bellwether_kafka.coordinator.kafka.wire.tokens import Token, TokenKeeper
 
 STEPS_MAX = 16

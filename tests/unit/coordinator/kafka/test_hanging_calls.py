@@ -22,7 +22,7 @@ import pytest
 from bellwether_kafka.coordinator.kafka.wire import Transport, tokens
 from bellwether_kafka.coordinator.kafka.wire.transport import _control_key
 from bellwether_kafka.coordinator.membership import Heartbeat, Node, RequestFailed
-from tests.unit.coordinator.kafka.outside.brokers import Broker, Hanging, broker
+from tests.unit.coordinator.kafka.brokers import Broker, Hanging, broker
 
 NEVER_MS = 600_000  # longer than any test may take: what would wait so long fails it
 HEARTBEATS = 10

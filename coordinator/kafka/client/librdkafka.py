@@ -1,7 +1,10 @@
-"""Replaces clients whose certificate files have changed.
+"""Creates librdkafka clients and replaces those whose certificate files have changed, and says what a client's error
+means: a missing ACL and how to grant it, or silence, which may pass.
 
-librdkafka reads certificates and keys once, when a client is created. When its certificate has expired, a client keeps
-its open connections but cannot open new ones. (kafka-python reads the files for every connection.)
+If a login gets no token, librdkafka itself waits ten seconds for one and then reports only that there is none; here an
+error with the reason is raised at once. librdkafka reads certificates and keys once, when a client is created. When its
+certificate has expired, a client keeps its open connections but cannot open new ones. (kafka-python reads the files for
+every connection.)
 """
 
 from collections.abc import Callable, Mapping
@@ -10,14 +13,68 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import structlog
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from bellwether_kafka.bounded import Stamp, stamp_of
-from bellwether_kafka.coordinator.kafka.wire import GRACE_S, DaemonThreads
+from bellwether_kafka.coordinator.kafka.wire import CALLBACK, GRACE_S, DaemonThreads, TokenError, grant
+
+DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+# librdkafka requires a group id for every reader and looks up its coordinator node, even if the reader neither joins
+# nor commits. Such a reader needs neither a right to the group nor the node.
+IRRELEVANT_TO_READERS = frozenset(
+    {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+)
+# No broker has answered, which may pass.
+SILENCE = frozenset(
+    getattr(KafkaError, name)  # librdkafka's own errors are public names that begin with an underscore
+    for name in ("_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE")
+)
+# The topic does not exist: an answer of a broker, or what librdkafka has concluded from one.
+NO_TOPIC = frozenset(getattr(KafkaError, name) for name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"))
+
+
+def with_remedy(error: KafkaError, operations: str, topic: str) -> str:
+    """Returns the text of a topic request's error, with the remedy if an ACL is missing."""
+    remedy = f"; {grant(operations, 'Topic', topic)}" if error.code() in DENIED else ""
+    return f"{error.str()}{remedy}"
+
+
+Client = TypeVar("Client")
+
+
+class LoginError(KafkaException):  # type: ignore[misc]  # confluent-kafka has no types
+    """A login gets no token, perhaps only for now. The text of its error is a clause with the remedy."""
+
+    @property
+    def clause(self) -> str:
+        return str(self.args[0].str())
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.clause[:1].upper()}{self.clause[1:]}."
+
+
+def librdkafka_client(make: Callable[[dict[str, Any]], Client], properties: Mapping[str, Any]) -> Client:
+    """Returns `make(properties)`. The properties must come from `librdkafka_properties`. Raises KafkaException."""
+    callback = properties.get(CALLBACK)
+    if callback is not None:
+        try:
+            callback()
+        except TokenError as error:
+            sentence = str(error).rstrip(".")
+            clause = f"{sentence[:1].lower()}{sentence[1:]}"
+            raise LoginError(KafkaError(KafkaError._AUTHENTICATION, clause)) from None  # noqa: SLF001 - a public name
+    return make(dict(properties))
+
 
 NAMES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 
-Client = TypeVar("Client")
 Stamps = tuple[Stamp, ...]
 
 log = structlog.get_logger(__name__)

@@ -1,5 +1,12 @@
-"""Awaits calls that may wait for another system on kafka-python's I/O loop, without blocking it."""
+"""Calls that may wait for other systems than brokers: addresses, tokens, tickets, certificate files.
 
+Rule: the I/O thread sends heartbeats and never makes a call that may wait for another system. Such calls run in daemon
+threads with a deadline, which unlike those of concurrent.futures do not keep the process alive. While a new answer is
+late, the last one is used.
+"""
+
+import queue
+import threading
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -8,7 +15,46 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.kafka.wire.outside.daemon_threads import DaemonThreads
+
+IDLE_S = 30.0
+
+
+class DaemonThreads:
+    """Runs jobs in order, at most `most` at a time. A job must not raise. `add` is thread-safe."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name = name
+        self._most = most
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._unfinished = 0
+        self._threads = 0
+
+    def add(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            self._unfinished += 1
+            another = self._threads < min(self._unfinished, self._most)
+            self._threads += another
+        self._jobs.put(job)
+        if another:
+            threading.Thread(target=self._work, name=f"bellwether-{self._name}", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=IDLE_S)
+            except queue.Empty:
+                with self._lock:
+                    if self._unfinished >= self._threads:
+                        continue  # a job has been added for this thread
+                    self._threads -= 1
+                return
+            try:
+                job()
+            finally:
+                with self._lock:
+                    self._unfinished -= 1
+
 
 GRACE_S = 0.1  # how long to wait for a new answer if there is an older one
 

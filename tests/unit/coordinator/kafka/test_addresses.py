@@ -12,7 +12,7 @@ import pytest
 from bellwether_kafka.coordinator.kafka.wire import Transport
 from bellwether_kafka.coordinator.kafka.wire.transport import _control_key
 from bellwether_kafka.coordinator.membership import Heartbeat, Node, RequestFailed
-from tests.unit.coordinator.kafka.outside.brokers import Broker, broker
+from tests.unit.coordinator.kafka.brokers import Broker, broker
 
 
 @contextlib.contextmanager
