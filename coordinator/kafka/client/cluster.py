@@ -95,13 +95,12 @@ class ClusterReader:
         stale = self._cache.stale(asked, now - age_ms_max / 1000)
         if stale:
             await self._refresh(stale)
-        self.last_read = self._cache.read(asked, now)
-        return self.last_read
+        return self._cache.read(asked, now)
 
     async def snapshot(self, topics: Iterable[str], age_ms_max: int) -> ClusterView:
         """Returns the assignors' view of exactly these topics, at most `age_ms_max` old if brokers answer. Topics that
         do not exist are left out; topics that cannot be read are in `unreadable`."""
-        read = await self.read(topics, age_ms_max)
+        self.last_read = read = await self.read(topics, age_ms_max)
         if len(read.codes) <= VIEWED_AT_ONCE:
             return metadata.cluster_view(read)
         return await self._in_thread(metadata.cluster_view, read)
@@ -182,7 +181,7 @@ class ClusterReader:
     def _why_unreachable(self, error: KafkaException) -> str:
         self.admin.poll(0)  # delivers errors of the client's own threads, such as a refused login
         details, self._errors[:] = list(self._errors), []
-        answered = self.last_read is not None
+        answered = bool(self._cache.online)
         return unreachable_sentence(self._bootstrap, [error.args[0], *details], REQUEST_TIMEOUT_S, answered=answered)
 
 

@@ -79,6 +79,9 @@ async def test_one_impossible_name_spoils_no_other_topic(kind: type[ClusterReade
     reader = Recorded({"bootstrap.servers": "127.0.0.1:1"})
     view = await reader.snapshot([*NONSENSE[:-1], "orders"], 0)
     assert (view.topics, view.unreadable) == (("orders",), frozenset())
+    await reader.read(["store"])
+    assert reader.last_read is not None
+    assert reader.last_read.topics == ("orders",), "what a plan was made with is not lost by reading offsets"
     reader.close()
 
 
