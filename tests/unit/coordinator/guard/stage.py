@@ -41,9 +41,9 @@ class Stage:
         return self.message
 
     async def refreshed(self, refreshes: int = 2) -> None:
-        """Until the group has been looked at this often from now on."""
+        """Until the answers to this many requests have been taken: the guard has sent the next."""
         before = len(self.brokers.asked)
-        await self.until(lambda: len(self.brokers.asked) >= before + refreshes)
+        await self.until(lambda: len(self.brokers.asked) > before + refreshes)
 
     async def until(self, happened: Callable[[], bool]) -> None:
         while not happened():  # noqa: ASYNC110 - brokers that are asked set no event
