@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from bellwether_kafka.coordinator.control.applied_plan import AppliedPlan
-from bellwether_kafka.coordinator.control.fields import VALUE_BYTES_MAX, RecordError
 from bellwether_kafka.coordinator.control.order_kinds import (
     ONCE_MS,
     ORDERS,
@@ -13,7 +12,7 @@ from bellwether_kafka.coordinator.control.order_kinds import (
     order_key,
 )
 from bellwether_kafka.coordinator.control.orders import NO_ORDERS, GroupOrders, Orders, absence_of
-from bellwether_kafka.coordinator.control.record_codec import decode, encode
+from bellwether_kafka.coordinator.control.record_codec import VALUE_BYTES_MAX, RecordError, decode, encode
 from bellwether_kafka.coordinator.control.records import (
     ABSENCE,
     CONTROL_TOPIC,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from bellwether_kafka.coordinator.control.absence import AbsenceUpdate
-from bellwether_kafka.coordinator.control.controlled_groups import ControlledGroup, given_up, leads
+from bellwether_kafka.coordinator.control.group_roles import ControlledGroup, given_up, leads
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind
 from bellwether_kafka.coordinator.control.orders import Orders
 from bellwether_kafka.coordinator.control.records import Absence, PlacementOrder, Record, Stage, Until

@@ -19,8 +19,7 @@ from bellwether_kafka.coordinator import clocks
 from bellwether_kafka.coordinator.control import records
 from bellwether_kafka.coordinator.control.absence_orders import AbsenceOrders
 from bellwether_kafka.coordinator.control.active_role import Instances
-from bellwether_kafka.coordinator.control.controlled_groups import ControlledGroup, Runner, given_up, leads
-from bellwether_kafka.coordinator.control.group_roles import GroupRoles
+from bellwether_kafka.coordinator.control.group_roles import ControlledGroup, GroupRoles, Runner, given_up, leads
 from bellwether_kafka.coordinator.control.handed_back import renewed
 from bellwether_kafka.coordinator.control.order_kinds import OrderKind
 from bellwether_kafka.coordinator.control.order_source import OrderSource

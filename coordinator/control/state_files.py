@@ -15,9 +15,8 @@ from typing import Any
 import structlog
 
 from bellwether_kafka.bounded import json_of, read_small
-from bellwether_kafka.coordinator.control.fields import RecordError
 from bellwether_kafka.coordinator.control.handed_back import HandedBack
-from bellwether_kafka.coordinator.control.record_codec import decode
+from bellwether_kafka.coordinator.control.record_codec import RecordError, decode
 from bellwether_kafka.coordinator.control.records import Record
 
 FILE_BYTES_MAX = 10_000_000

@@ -15,9 +15,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bellwether_kafka.coordinator import clocks
-from bellwether_kafka.coordinator.control.fields import RecordError
 from bellwether_kafka.coordinator.control.order_source import LastRecords, OnCaughtUp, OnRecord, OnRefused
-from bellwether_kafka.coordinator.control.record_codec import decode, encode
+from bellwether_kafka.coordinator.control.record_codec import RecordError, decode, encode
 from bellwether_kafka.coordinator.control.records import Record
 from bellwether_kafka.coordinator.control.topic_faults import forbidden, forgetful
 from bellwether_kafka.coordinator.kafka.client import (

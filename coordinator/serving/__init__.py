@@ -4,7 +4,6 @@ assignor)."""
 from bellwether_kafka.coordinator.serving.answers import Answers, NewestPlan, Served
 from bellwether_kafka.coordinator.serving.assignor_server import AssignorAddressError, AssignorServer
 from bellwether_kafka.coordinator.serving.broker_rebalances import RETRY_S, BrokerRebalances
-from bellwether_kafka.coordinator.serving.incomplete import Incomplete
-from bellwether_kafka.coordinator.serving.known import KnownGroups, KnownMember, TopicNames
+from bellwether_kafka.coordinator.serving.known import Incomplete, KnownGroups, KnownMember, TopicNames
 from bellwether_kafka.coordinator.serving.task_plans import tasks_by_process
 from bellwether_kafka.coordinator.serving.task_request_views import KnownApplication

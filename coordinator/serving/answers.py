@@ -28,9 +28,14 @@ from bellwether_kafka.coordinator.planning import (
     no_plan_for_broker,
 )
 from bellwether_kafka.coordinator.serving import task_plans, wire
-from bellwether_kafka.coordinator.serving.incomplete import Incomplete, incomplete, incomplete_tasks
-from bellwether_kafka.coordinator.serving.known import KnownGroups, TopicNames
-from bellwether_kafka.coordinator.serving.refused import RefusedError
+from bellwether_kafka.coordinator.serving.known import (
+    Incomplete,
+    KnownGroups,
+    RefusedError,
+    TopicNames,
+    incomplete,
+    incomplete_tasks,
+)
 from bellwether_kafka.coordinator.serving.request_views import views_of
 from bellwether_kafka.coordinator.serving.task_request_views import KnownApplication, task_views
 from bellwether_kafka.coordinator.serving.wire_tasks import TaskGroup

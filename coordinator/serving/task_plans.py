@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.streams.application import PINNED, AssignmentCon
 from bellwether_kafka.assignors.streams.members import StreamsMemory
 from bellwether_kafka.assignors.streams.policies import STREAMS_HA
 from bellwether_kafka.coordinator.planning import StreamsConfig, WatchedTopics
-from bellwether_kafka.coordinator.serving.refused import RefusedError
+from bellwether_kafka.coordinator.serving.known import RefusedError
 from bellwether_kafka.coordinator.serving.task_request_views import TaskViews, as_asked
 from bellwether_kafka.coordinator.serving.wire_tasks import TaskGroup
 
