@@ -7,7 +7,7 @@ each reason, and a reading that fails keeps no other from being made.
 
 import asyncio
 import zlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 
 import structlog
@@ -31,15 +31,16 @@ BYTES_PER_SECOND_MAX = 1_000_000  # large groups have large descriptions, and ar
 
 log = structlog.get_logger(__name__)
 
-# What brokers or the network cause: how it is logged. Anything else is a defect.
-EXPECTED: tuple[tuple[type[Exception], str, Callable[..., object]], ...] = (
-    (OffsetsError, "offsets_unknown", log.warning),
-    (TopicCreationError, "internal_topics_not_created", log.warning),
-    (ClusterUnreachableError, "metadata_unknown", log.warning),
-    (TimeoutError, "metadata_unknown", log.warning),
-    (RefusalError, "racks_not_compared", log.info),
-    (TransportError, "group_not_read", log.info),
-    (NotShownError, "group_not_read", log.info),
+# What brokers or the network cause: the event and the level of its line. Anything else is a defect. A method of the
+# logger would be bound to how logs are written at the import.
+EXPECTED: tuple[tuple[type[Exception], str, str], ...] = (
+    (OffsetsError, "offsets_unknown", "warning"),
+    (TopicCreationError, "internal_topics_not_created", "warning"),
+    (ClusterUnreachableError, "metadata_unknown", "warning"),
+    (TimeoutError, "metadata_unknown", "warning"),
+    (RefusalError, "racks_not_compared", "info"),
+    (TransportError, "group_not_read", "info"),
+    (NotShownError, "group_not_read", "info"),
 )
 
 
@@ -230,10 +231,10 @@ class GroupWatch:
             self._judge(led, self._picture(led, **fresh), reading)
 
     def _failed(self, what: str, error: Exception) -> None:
-        for kind, event, write in EXPECTED:
+        for kind, event, level in EXPECTED:
             if isinstance(error, kind):
                 reason = str(error) or "no answer in time"
-                self._troubles.report(write, event, reason, of=what, group=self.group_id, reading=what)
+                self._troubles.report(getattr(log, level), event, reason, of=what, group=self.group_id, reading=what)
                 return
         log.error("reading_failed", group=self.group_id, reading=what, exc_info=error)
 
