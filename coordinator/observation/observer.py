@@ -315,9 +315,10 @@ class GroupObserver:
     def _planner(self, answer: DescribeAnswer, group: BrokerGroup | None) -> Planner[PartitionPlan] | Planner[TaskPlan]:
         """Returns a new planner for each refresh, so that it depends only on the group's present state."""
         sources, group_id = self._sources, self.group_id
+        solver = self._solver if group is None else None  # its process has the configured policy
         if answer.protocol == STATEFUL_PROTOCOL:
             kind, dialect = planning.stateful(group_id, self._streams, sources.reader, self._given, self._assignors)
-            return Planner(group_id, kind, dialect=dialect, solver=self._solver, racks=self._racks)
+            return Planner(group_id, kind, dialect=dialect, solver=solver, racks=self._racks)
         rules = self._rules(group)
         if answer.protocol != STREAMS_PROTOCOL:
             policy = self._policy_of(group)
@@ -325,7 +326,7 @@ class GroupObserver:
             consumers = planning.ConsumerKind(
                 sources.reader, policy.with_rules(rules) if rules else policy, weights=weights
             )
-            return Planner(group_id, consumers, solver=self._solver, racks=self._racks)
+            return Planner(group_id, consumers, solver=solver, racks=self._racks)
         config, assignors = self._streams, self._assignors
         topology = self._keeper if group is None else GivenTopology(topology_of(group))
         if group is not None:
@@ -334,7 +335,7 @@ class GroupObserver:
                 config = config.with_rules(rules) if rules else config
                 assignors = config.stock_assignors
         streams = StreamsKind(group_id, config, sources.reader, sources.offsets, topology, assignors)
-        return Planner(group_id, streams, solver=self._solver, racks=self._racks)
+        return Planner(group_id, streams, solver=solver, racks=self._racks)
 
     def _policy_of(self, group: BrokerGroup | None) -> Policy:
         """Returns the policy for plain consumers: the configured one, or that in the name of a broker's assignor."""

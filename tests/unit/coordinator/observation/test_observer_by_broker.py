@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import pytest
@@ -117,6 +117,32 @@ def test_a_group_is_planned_by_the_policy_in_the_name_of_its_assignor_and_by_its
     assert before is not None
     assert after is not None
     assert (before.decision.policy, before.moves.moved, after.moves.moved) == ("rack-first", 0, 1)
+
+
+class OfTheConfiguredPolicy:
+    """In place of the process in which plans of the configured policy are made."""
+
+    always = True
+
+    def wants(self, *_size: int) -> bool:
+        return True
+
+    async def solve(self, *_: object) -> NoReturn:
+        raise AssertionError("the process has the configured policy, and the broker gets plans by another")
+
+
+def test_a_plan_for_a_broker_is_not_made_where_the_configured_policy_is() -> None:
+    """A group that was led, with a plug-in as policy, converted to the protocol in which its broker assigns."""
+    shared = Shared()
+    members = tuple(BrokerMember(name, name, "az1", name, "/h", ("t",), (("t", (n,)),)) for n, name in enumerate("ab"))
+    shared.by_broker = BrokerGroup(
+        "g", "consumer", 0, state="Stable", assignor="bellwether-rack-first", members=members
+    )
+    observer = of_fleet(shared, ())
+    observer._solver = cast("Any", OfTheConfiguredPolicy())
+    shadow = refreshed(observer).shadow
+    assert shadow is not None
+    assert shadow.decision.policy == "rack-first"
 
 
 def test_a_command_plans_an_application_that_is_not_configured_by_its_orders() -> None:
