@@ -146,7 +146,8 @@ async def refreshed(brokers: EmbeddedCluster) -> tuple[Picture | None, Picture |
     transport = EmbeddedTransport(brokers.properties)
     await transport.start()
     cluster = ClusterReader({"bootstrap.servers": brokers.bootstrap, "log_level": "0"})
-    beside = asyncio.create_task(watch.beside(None, transport, cluster.admin))
+    reader = OffsetReader(cluster, transport, Describer(transport))
+    beside = asyncio.create_task(watch.beside(reader, transport, cluster.admin))
     try:
         before = after = watch.picture("g")
         async with asyncio.timeout(60 * PATIENCE):
