@@ -23,36 +23,8 @@ def plan(counts: dict[str, int], topics: Sequence[Sequence[str]]) -> list[str]:
     return list(plan_of(group, cluster, owner).values())
 
 
-def test_one_member_without_topics_gets_nothing() -> None:
-    assert plan({}, [[]]) == [""]
-    assert plan({"t1": 3}, [[]]) == [""]
-
-
-def test_an_unknown_topic_is_skipped() -> None:
-    assert plan({}, [["t1"]]) == [""]
-    assert plan({"t1": 0, "t2": 1}, [["t1", "t2", "t3"]]) == ["t2-0"]
-
-
-def test_only_subscribed_topics_are_assigned() -> None:
-    assert plan({"other": 3, "t1": 3}, [["t1"]]) == ["t1-0 t1-1 t1-2"]
-
-
-def test_one_partition_goes_to_the_first_member() -> None:
-    assert plan({"t1": 1}, [["t1"], ["t1"]]) == ["t1-0", ""]
-
-
 def test_extras_go_to_the_first_members_of_every_topic() -> None:
     assert plan({"t1": 3, "t2": 3}, [["t1", "t2"], ["t1", "t2"]]) == ["t1-0 t1-1 t2-0 t2-1", "t1-2 t2-2"]
-
-
-def test_mixed_subscriptions_are_shared_per_topic() -> None:
-    assert plan({"t1": 3, "t2": 2}, [["t1"], ["t1", "t2"], ["t1"]]) == ["t1-0", "t1-1 t2-0 t2-1", "t1-2"]
-
-
-def test_members_are_ordered_by_id_not_by_position() -> None:
-    cluster = cluster_of({"t1": 3})
-    group, owner = assign(cluster, [MemberView(m, None, ("t1",)) for m in ("c", "a", "b")])
-    assert plan_of(group, cluster, owner) == {"c": "t1-2", "a": "t1-0", "b": "t1-1"}
 
 
 def test_static_members_come_first_by_instance_id() -> None:
@@ -114,35 +86,6 @@ def test_rack_grid(
     cluster = cluster_of({f"t{i + 1}": n for i, n in enumerate(sizes)}, replicas, broker_racks)
     group, owner = assign(cluster, members_of(topics, list(member_racks)))
     assert rack_mismatches(group, cluster, owner) == expected
-
-
-@pytest.mark.parametrize("sizes", [(5, 5, 5), (6, 6, 6)])
-@pytest.mark.parametrize("replicas", [1, 2, 3])
-def test_co_partitioned_topics_keep_equal_partition_sets(sizes: Sequence[int], replicas: int) -> None:
-    cluster = cluster_of({f"t{i}": n for i, n in enumerate(sizes)}, replicas, "abc")
-    group, owner = assign(cluster, members_of([cluster.topics] * 3, list("abc")))
-    patterns = {tuple(owner[first : first + sizes[0]].tolist()) for first in cluster.first[:-1]}
-    assert len(patterns) == 1
-    assert group.size == 3
-
-
-@pytest.mark.parametrize(
-    ("replicas", "broker_racks", "member_racks"),
-    [
-        pytest.param(3, "abc", "abc", id="every rack holds everything"),
-        pytest.param(1, (None,), "abc", id="no broker racks"),
-        pytest.param(1, "abc", (None, None, None), id="no member racks"),
-        pytest.param(1, "abc", "def", id="foreign racks only"),
-    ],
-)
-def test_without_use_for_racks_the_result_is_the_textbook_one(
-    replicas: int, broker_racks: Sequence[str | None], member_racks: Sequence[str | None]
-) -> None:
-    sizes = {"t1": 6, "t2": 7, "t3": 2}
-    cluster = cluster_of(sizes, replicas, broker_racks)
-    _, owner = assign(cluster, members_of(SAME, list(member_racks)))
-    _, plain = assign(cluster_of(sizes), members_of(SAME))
-    assert owner.tolist() == plain.tolist()
 
 
 class SlowRange:
@@ -247,14 +190,3 @@ def test_a_thousand_members_on_a_hundred_thousand_partitions() -> None:
         mine = np.bincount(owner[cluster.first[t] : cluster.first[t + 1]], minlength=1000)
         assert mine.max() - mine.min() <= 1
         assert mine.sum() == count
-
-
-RACKS = ("a", "b", "c")
-
-
-def test_range_gives_members_without_racks_their_share_beside_those_with() -> None:
-    cluster = cluster_of({"t": 3, "u": 4, "v": 4}, racks=RACKS)
-    group = GroupView.of(cluster, members_of([["t"], ["t"], ["u", "v"], ["u", "v"]], ["a", "b", None, None]))
-    plan = plan_of(group, cluster, BUILT_IN["range"].assign(group, cluster))
-    assert plan["consumer3"] == "u-0 u-1 v-0 v-1"
-    assert plan["consumer4"] == "u-2 u-3 v-2 v-3"

@@ -19,13 +19,6 @@ def assign(cluster: ClusterView, members: Sequence[MemberView]) -> tuple[GroupVi
 @pytest.mark.parametrize(
     ("counts", "topics", "expected"),
     [
-        pytest.param({}, [[]], [""], id="one member, no topic"),
-        pytest.param({}, [["t1"]], [""], id="unknown topic"),
-        pytest.param({"t1": 3}, [["t1"]], ["t1-0 t1-1 t1-2"], id="one member, one topic"),
-        pytest.param({"other": 3, "t1": 3}, [["t1"]], ["t1-0 t1-1 t1-2"], id="only subscribed topics"),
-        pytest.param({"t1": 1, "t2": 2}, [["t1", "t2"]], ["t1-0 t2-0 t2-1"], id="several topics"),
-        pytest.param({"t1": 1}, [["t1"], ["t1"]], ["t1-0", ""], id="two members, one partition"),
-        pytest.param({"t1": 2}, [["t1"], ["t1"]], ["t1-0", "t1-1"], id="two members, two partitions"),
         pytest.param(
             {"t1": 3, "t2": 2},
             [["t1"], ["t1", "t2"], ["t1"]],

@@ -20,14 +20,6 @@ def test_golden_subscription() -> None:
     assert FULL.encode() == bytes.fromhex(FULL_HEX)
 
 
-def test_golden_assignments() -> None:
-    data = bytes.fromhex("0003 00000001 000174 00000002 00000000 00000001 ffffffff")
-    message = ConsumerProtocolAssignment(3, (T0, T1))
-    assert ConsumerProtocolAssignment.decode(data) == message
-    assert message.encode() == data
-    assert ConsumerProtocolAssignment().encode() == bytes.fromhex("0000 00000000 ffffffff")
-
-
 def test_kafka_go_says_version_1_and_writes_no_owned_partitions() -> None:
     assert subscription("0001 00000001 000174 ffffffff") == ConsumerProtocolSubscription(1, ("t",))
 

@@ -16,8 +16,6 @@ T1, T2, U2 = TopicPartition("t", 1), TopicPartition("t", 2), TopicPartition("u",
 ACTIVE = (TaskId(0, 1), TaskId(0, 1))
 STANDBY = ((TaskId(1, 2), (T2,)),)
 HOST = HostInfo("h", 9)
-V2 = """00000002 00000002 0000000000000001 0000000000000001 00000001 00000001 00000002 00000001 0001 74 00000002
-    00000001 0001 68 00000009 00000001 0001 74 00000001"""
 V11 = """0000000b 0000000b 00000002 00000000 00000001 00000000 00000000 00000001 00000000 00000001 00000001 00000002
     00000000 00000001 0001 74 00000002 00000002 00000000 0001 74 00000001 0001 75 00000001 0001 68 00000009 00000001
     00000000 00000001 00000001 0001 68 00000009 00000001 00000001 00000002 00000000 0000018bcfe56800"""
@@ -34,11 +32,6 @@ def full(version: int) -> AssignmentInfo:
         3 if version >= 4 else 0,
         1_700_000_000_000 if version >= 7 else NEVER_MS,
     )
-
-
-def test_golden_version_2() -> None:
-    assert AssignmentInfo.decode(bytes.fromhex(V2)) == full(2)
-    assert full(2).encode() == bytes.fromhex(V2)
 
 
 def test_golden_version_11() -> None:
