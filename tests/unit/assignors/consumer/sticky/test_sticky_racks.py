@@ -15,7 +15,7 @@ from bellwether_kafka.assignors.consumer.sticky import exchange, general, place
 from bellwether_kafka.assignors.consumer.sticky.constrained import rack_quotas
 from bellwether_kafka.assignors.shared import ClusterView
 from tests.kit.consumers import rack_mismatches, racked
-from tests.unit.assignors.consumer.sticky.sticky_scenes import Outcome, Who, check, decide, group_of
+from tests.unit.assignors.consumer.sticky.sticky_scenes import Outcome, Who, decide, group_of
 
 TOPICS = {"t1": 6, "t2": 7, "t3": 2}
 EQUAL = ("t1 t2 t3",) * 3
@@ -52,23 +52,6 @@ def test_without_use_for_racks_the_plan_is_the_plain_one(
     assert outcome.sizes == [5, 5, 5]
 
 
-@pytest.mark.parametrize(
-    ("topics", "replicas", "broker_racks", "at_most"),
-    [
-        (EQUAL, 1, ABC, 0),
-        (EQUAL, 2, ABC, 0),
-        (EQUAL, 3, ("a", "b", "a"), 5),
-        (UNEQUAL, 1, ABC, 4),
-        (UNEQUAL, 2, ABC, 0),
-        (UNEQUAL, 3, ("a", "b", "a"), 5),
-    ],
-)
-def test_grid(topics: Sequence[str], replicas: int, broker_racks: Sequence[str], at_most: int) -> None:
-    outcome = decide(TOPICS, members_of(topics, ABC), replicas=replicas, racks=broker_racks)
-    assert outcome.sizes == [5, 5, 5]
-    assert far(outcome) <= at_most
-
-
 def test_what_is_owned_in_the_wrong_rack_moves_in_two_rebalances() -> None:
     """Partition i is in rack i mod 3; every member owns what is in the next rack."""
     flats = [f"{topic}-{p}" for topic, count in TOPICS.items() for p in range(count)]
@@ -89,54 +72,6 @@ def test_exactly_the_two_misplaced_partitions_are_exchanged() -> None:
     assert outcome.waiting == {"t-2": "c0", "t-1": "c1"}
 
 
-def test_two_racks_two_topics_all_local() -> None:
-    outcome = decide({"t1": 2, "t2": 2}, {"A": Who("t1 t2", rack="a"), "B": Who("t1 t2", rack="b")}, racks=("a", "b"))
-    assert outcome.sizes == [2, 2]
-    assert far(outcome) == 0
-
-
-def test_balance_comes_before_locality() -> None:
-    cluster = ClusterView.of({"t": [["a"]] * 6, "u": [["b"]]})
-    group = group_of(cluster, {"A1": Who("t", rack="a"), "A2": Who("t", rack="a"), "B1": Who("t", rack="b")})
-    owner = place(group, cluster)
-    assert np.bincount(owner[:6]).tolist() == [2, 2, 2]
-
-
-def test_a_member_without_a_rack_takes_the_rest() -> None:
-    cluster = ClusterView.of({"t": [[rack] for rack in "aabbab"]})
-    group = group_of(cluster, {"A": Who("t", rack="a"), "B": Who("t", rack="b"), "C": Who("t")})
-    owner = place(group, cluster)
-    check(cluster, group, owner)
-    assert rack_mismatches(group, cluster, owner) == 0
-
-
-def test_ten_members_thirty_partitions_three_racks() -> None:
-    """Four members stand in rack a, where only ten partitions are: two of their twelve places are far at best."""
-    members = {f"m{i}": Who("t", rack=ABC[i % 3]) for i in range(10)}
-    outcome = decide({"t": 30}, members, racks=ABC)
-    assert outcome.sizes == [3] * 10
-    assert far(outcome) == 2
-
-
-def test_pyramid_of_subscriptions() -> None:
-    """Balance leaves every member exactly one topic of the pyramid, local or not; a wider member chooses by rack."""
-    names = ["t1", "t2", "t3", "t4"]
-    members = {f"m{i}": Who(" ".join(names[: i + 1]), rack="ab"[i % 2]) for i in range(4)}
-    outcome = decide(dict.fromkeys(names, 2), members, racks=("a", "b"))
-    assert outcome.sizes == [2, 2, 2, 2]
-    assert far(outcome) == 4
-    wider = decide(dict.fromkeys(names, 2), {**members, "m2": Who(" ".join(names), rack="a")}, racks=("a", "b"))
-    assert wider.sizes == [2, 2, 2, 2]
-    assert far(wider) == 2
-
-
-def test_home_topics_of_three_racks() -> None:
-    cluster = ClusterView.of({topic: [[rack]] * 4 for topic, rack in zip(("t1", "t2", "t3"), ABC, strict=True)})
-    group = group_of(cluster, {f"m{i}": Who("t1 t2 t3", rack=rack) for i, rack in enumerate(ABC)})
-    owner = place(group, cluster)
-    assert owner.tolist() == [0] * 4 + [1] * 4 + [2] * 4
-
-
 @pytest.mark.parametrize(
     ("topics", "kept"),
     # With the mixed lists one partition is exchanged, because that brings another one home.
@@ -152,12 +87,6 @@ def test_a_member_leaves_and_what_is_local_stays(topics: Sequence[str], kept: in
     assert after.sizes in ([5, 5, 6], [4, 6, 6])
 
 
-def test_a_topic_grows() -> None:
-    cluster = ClusterView.of({"t": [["a"], ["b"], ["a"], ["b"], ["a"], ["b"]]})
-    group = group_of(cluster, {"A": Who("t", "t-0 t-2", rack="a"), "B": Who("t", "t-1 t-3", rack="b")})
-    assert place(group, cluster).tolist() == [0, 1, 0, 1, 0, 1]
-
-
 @pytest.mark.parametrize("topics", [("t u",) * 3, ("t u", "t u", "t")])
 def test_a_settled_group_stays_though_not_everything_can_be_local(topics: Sequence[str]) -> None:
     """The JVM puts every misplaced partition back into the pool at each rebalance."""
@@ -168,15 +97,6 @@ def test_a_settled_group_stays_though_not_everything_can_be_local(topics: Sequen
     again = decide({"t": 7, "u": 8}, members, racks=ABC)
     assert again.plan == first.plan
     assert again.waiting == {}
-
-
-def test_jvm_greedy_rack_pass_misses_a_local_plan() -> None:
-    """A partition that could go to either rack must not take the only place of one that has no choice."""
-    cluster = ClusterView.of({"t": [["a", "b"], ["a"], ["b"], ["a", "c"], ["c"], ["b", "c"]]})
-    group = group_of(cluster, {f"c{i}": Who("t", rack=rack) for i, rack in enumerate(ABC)})
-    owner = place(group, cluster)
-    assert np.bincount(owner).tolist() == [2, 2, 2]
-    assert rack_mismatches(group, cluster, owner) == 0
 
 
 def quotas(
