@@ -7,12 +7,12 @@ type (group coordinator 4.3, `ConsumerGroup.fromClassicGroup`, `addPartitionEpoc
 
 The wedge, KAFKA-20570. Brokers up to 4.3 throw when they complete a join with a subscription that does not parse: all
 members get UNKNOWN_SERVER_ERROR or no answer to JoinGroup until that member is gone
-(docs/reference/broker-behaviour.md#malformed-subscriptions). DescribeGroups shows no subscriptions meanwhile, so the
+(docs/internals/broker-behaviour.md#malformed-subscriptions). DescribeGroups shows no subscriptions meanwhile, so the
 suspects are the members that have joined since the group was last stable.
 
 Long rebalances under exactly-once. Streams commits nothing during a rebalance. If one lasts longer than
 transaction.timeout.ms, 10 s for Streams, the transactions of all instances are aborted, and each restores its state
-(docs/reference/client-quirks.md#java-streams-threads). Brokers do not report which members have not rejoined.
+(docs/internals/client-quirks.md#java-streams-threads). Brokers do not report which members have not rejoined.
 Bellwether knows only which members the group had when it was last stable, and which have joined since.
 """
 

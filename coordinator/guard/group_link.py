@@ -1,7 +1,7 @@
 """Requests about one group: describes it and removes members.
 
 LeaveGroup removes members of classic groups and of groups of the consumer protocol, the heartbeat of their own protocol
-those of the streams protocol (docs/reference/broker-behaviour.md#kip-848-conversion). A group whose broker assigns is
+those of the streams protocol (docs/internals/broker-behaviour.md#kip-848-conversion). A group whose broker assigns is
 shown as DescribeGroups would, so that the guard knows one kind of answer. An error that a retry cannot fix is reported
 as a sentence.
 """
