@@ -69,6 +69,7 @@ class Describer:
     def forget(self, group_id: str) -> None:
         self._nodes.pop(group_id, None)
         self._alone.discard(group_id)
+        self._searches.pop(group_id, None)
 
     async def describe_group(self, group_id: str) -> DescribeAnswer:
         """Returns state, protocol and members with metadata and assignment bytes (both empty unless Stable). Raises

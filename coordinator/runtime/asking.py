@@ -153,7 +153,7 @@ def _by_orders(
     before: tuple[Rule, ...] = planned if last is None else last.state  # type: ignore[assignment]  # of this reason
     if known.lacked is not None and (cause := news((), rules, known.ended) or known.lacked[1]):
         memory.asked[Reason.ORDERED] = _Asked(rules, 1, now)
-        yield Reason.LACKING, id(known.lacked[0]), cause
+        yield Reason.LACKING, known.lacked[0], cause
     elif rules == before or (last is not None and not known.first):
         memory.asked[Reason.ORDERED] = _Asked(rules, 1, now)
     else:

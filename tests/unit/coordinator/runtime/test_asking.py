@@ -306,3 +306,10 @@ def test_an_order_that_ends_as_its_member_is_observed_again_is_asked_for() -> No
 def test_orders_are_compared_with_plans_of_this_process_alone_and_not_before_they_are_read() -> None:
     assert Asking().step("g", ServedGroup(rules=(BAN,)), NOW) == ""
     assert Asking().step("g", ServedGroup(rules=None, by_orders=True, late=True), NOW) == ""
+
+
+def test_every_plan_that_lacked_something_is_asked_for_again() -> None:
+    """A plan that is gone may have stood where the next one stands, so that both have the same `id`."""
+    asking = Asking()
+    for n in range(4):
+        assert ordered(asking, now=NOW + n, lacked=lacking("it lacks a rack")) == "it lacks a rack", n
