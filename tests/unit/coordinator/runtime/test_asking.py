@@ -143,7 +143,7 @@ def test_a_member_that_joined_while_bellwether_was_away_gets_its_share() -> None
 
 def test_an_old_plan_may_have_been_followed_by_one_of_another_process() -> None:
     other = {"a": PLANNED["b"], "b": PLANNED["a"], "c": PLANNED["c"]}
-    old = NEWEST.made_at + PLAN_AGE_S_MAX
+    old = NEWEST.made_at + PLAN_AGE_S_MAX + 1.0
     assert cause(Asking(), seen(other), now=old) == ""
     assert cause(Asking(), seen(STARVED), now=old) == IDLE
 
