@@ -31,7 +31,7 @@ FEATURES = {
     "lead, take-over, succeed": ("lead g t",),
     "lead a Streams application": ("streams g t", "cluster"),
     "`topology learn`": ("topology g",),
-    "control topic": ("control",),
+    "orders, standby": ("control",),
     "plug-in for brokers": ("observe g t",),
     "orders in groups that a broker assigns": ("served g t",),
     "events": ("events",),

@@ -28,7 +28,7 @@ OWN = {
     "bellwether_kafka/bounded.py": "the reader",
     "bellwether_kafka/health.py": "its own process; it may import nothing, and its time has a limit",
     "coordinator/guard/proc.py": "/proc, which the kernel writes",
-    "coordinator/control/local.py": "/proc, and JSON that it has just written",
+    "coordinator/control/state_files.py": "JSON that it has just written",
     "coordinator/cli/lazy.py": "the null device",
     "coordinator/web/app.py": "its own page",
     "pipeline/jobs.py": "its own schemas, and by Spark's file systems its own note",

@@ -219,7 +219,7 @@ UNEVEN = "the load of members is uneven, 3 partitions would move"
 def test_a_plan_that_would_even_the_load_out_is_asked_for_and_more_and_more_rarely_while_owners_stay() -> None:
     asking = Asking()
     weighed = better(loaded())
-    times = [second for second in range(0, 30_000, 10) if gains(asking, weighed, EVEN, second) == [UNEVEN]]
+    times = [second for second in range(0, 30_000, 60) if gains(asking, weighed, EVEN, second) == [UNEVEN]]
     assert [later - earlier for earlier, later in itertools.pairwise(times)] == [60, 120, 240, 480, 960, 1920] + [
         3600
     ] * 7
