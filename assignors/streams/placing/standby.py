@@ -2,7 +2,7 @@
 
 Every rule takes the lightest suitable process by (load / capacity, process). Whenever Kafka queries its
 ConstrainedPrioritySet here, the priorities are current, so heaps of (load, process) give the same answers
-(docs/internals/streams.md#standbys, docs/internals/streams.md#tagged-standbys).
+(docs/internals/streams.md#highavailabilitytaskassignor).
 """
 
 from collections import defaultdict
