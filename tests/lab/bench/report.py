@@ -21,8 +21,11 @@ BEGIN, END = "<!-- begin of what `make bench` writes -->", "<!-- end of what `ma
 JVM, UNIFORM, FRANZ, OWN = "JVM", "broker's uniform", "franz-go", "Bellwether"
 ENGINES = (JVM, UNIFORM, FRANZ, OWN)
 DERIVED = (f"JVM / {OWN}", f"first run: JVM, {OWN}", "commit")
-# The end of a row's name that says how large it is, and the start that says what is measured.
-SIZED = re.compile(r"(?P<subject>.*), (?P<size>[\d,]+ x [\d,]+)(?: \(\d+ topics\))?(?P<circumstances>.*)")
+# The parts of a row's name that say how large it is, and what has happened; the others say what is measured.
+SIZE = re.compile(
+    r"(?P<size>[\d,]+(?: threads)? x [\d,]+(?: tasks)?|(?<=, )[\d,]+ members|^[\d,]+ groups)(?: \(\d+ topics\))?"
+)
+EVENT = re.compile(r", (?:\d+ join|cold start|join|leave|fresh|churn)(?=,)")
 
 # Streams decisions that the plot shows: 2,000 processes, 20 of them new.
 WHOLE = re.compile(r"whole decision, racks, 0 standby, .* x (?P<tasks>[\d,]+)")
@@ -81,7 +84,7 @@ def written(figures: Figures) -> str:
     """The part of the page between the marks."""
     described = ", ".join(figures["machine"].values())
     parts = [
-        f"Machine: {described}. Milliseconds; best of all runs, median in brackets.",
+        f"Machine: {described}. Milliseconds; best of all runs.",
         "",
         *_table(
             ["consumer groups: protocol, event, members x partitions", *ENGINES, *DERIVED],
@@ -97,48 +100,51 @@ def written(figures: Figures) -> str:
         "",
         *_table(
             [f"on a real broker (`make bench-live`); simulated (`{FLEET}`)", "outcome", "commit"],
-            [[row["row"], row["outcome"], row["commit"]] for row in figures["live"]],
+            [[row["row"], row["outcome"], row["commit"]] for row in shown(figures["live"])],
         ),
     ]
     return "\n".join(parts)
 
 
 def shown(rows: list[Figures]) -> list[Figures]:
-    """Of rows that differ in size only the largest, the largest that the JVM has done, and the largest of the plot."""
-    by_size = sorted(rows, key=_partitions)
+    """Of rows that differ in size and event only: the slowest of the largest; the same of those that the JVM has done,
+    or brokers take by default; and the largest of the plot."""
+    by_size = sorted(rows, key=lambda row: (_size(row), _own_ms(row)))
     largest = {(_subject(row), False): row for row in by_size}
-    largest |= {(_subject(row), True): row for row in by_size if _jvm_done(row)}
+    largest |= {(_subject(row), True): row for row in by_size if _done(row)}
     names = {row["row"] for row in (*largest.values(), *[row for row in by_size if row.get("growth")][-1:])}
     return [row for row in rows if row["row"] in names]
 
 
 def _subject(row: Figures) -> str:
-    return SIZED.sub(r"\g<subject>\g<circumstances>", row["row"])
+    return EVENT.sub("", SIZE.sub("", row["row"]))
 
 
-def _partitions(row: Figures) -> int:
-    """Or tasks; 0 where the name has no size."""
-    hit = SIZED.fullmatch(row["row"])
-    return int(hit["size"].split(" x ")[1].replace(",", "")) if hit else 0
+def _size(row: Figures) -> int:
+    """How many partitions, tasks, members or groups; 0 where the name has no size."""
+    hit = SIZE.search(row["row"])
+    return int(re.findall(r"[\d,]+", hit["size"])[-1].replace(",", "")) if hit else 0
 
 
-def _jvm_done(row: Figures) -> bool:
-    return "best" in row["engines"].get(JVM, {}) if "engines" in row else row["jvm_ms"] is not None
+def _own_ms(row: Figures) -> float:
+    return total(row["engines"][OWN]) if "engines" in row else row.get("own_ms", 0.0)
+
+
+def _done(row: Figures) -> bool:
+    if "engines" in row:
+        return "best" in row["engines"].get(JVM, {})
+    return row["jvm_ms"] is not None if "jvm_ms" in row else "refused" not in row["outcome"]
 
 
 def _consumer_row(row: Figures) -> list[str]:
     cells = [row["row"]]
     for name in ENGINES:
         figures = row["engines"].get(name)
-        cells.append("-" if figures is None else figures.get("failed") or _best_and_median(figures))
+        cells.append("-" if figures is None else figures.get("failed") or ms(total(figures)))
     jvm, own = row["engines"].get(JVM, {}), row["engines"][OWN]
     cells.append(f"{total(jvm) / total(own):.1f}x" if "best" in jvm else "-")
     cells.append(", ".join([ms(figures["first"]) if "best" in figures else "-" for figures in (jvm, own)]))
     return [*cells, row["commit"]]
-
-
-def _best_and_median(figures: Figures) -> str:
-    return f"{ms(total(figures))} ({ms(figures['median'])})"
 
 
 def _streams_row(row: Figures) -> list[str]:
