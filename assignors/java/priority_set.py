@@ -3,11 +3,11 @@
 In Java it is a heap whose priorities (the loads) change while processes are queued. While the heap is in order, the
 answer is the lightest process, by (load / capacity, process). It gets out of order in only one way: a movement takes a
 task from a queued process D and gives it to a process S, which is pushed back first and may stop below the stale place
-of D (docs/internals/streams.md#highavailabilitytaskassignor). For that, S must not be lighter than D is now, but lighter
-than D was; otherwise no comparison on the way has a different result. From then on no process is below one that is
-heavier than both it and D before the movement, and sifting keeps this invariant. So a process can only be overtaken by
-one that is at most as heavy as that ceiling. If one of these qualifies too, the answer depends on the layout, which is
-then rebuilt by replaying the operations on the heap. Emptying the heap restores its order.
+of D (docs/internals/streams.md#highavailabilitytaskassignor). For that, S must not be lighter than D is now, but
+lighter than D was; otherwise no comparison on the way has a different result. From then on no process is below one that
+is heavier than both it and D before the movement, and sifting keeps this invariant. So a process can only be overtaken
+by one that is at most as heavy as that ceiling. If one of these qualifies too, the answer depends on the layout, which
+is then rebuilt by replaying the operations on the heap. Emptying the heap restores its order.
 
 Replaying costs as much as in Java, so it is bounded: after `STEPS` heap operations in one assignment the lightest
 process is taken, which is the purpose of the set. Only thousands of processes and tasks reach this bound.

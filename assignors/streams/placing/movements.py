@@ -1,8 +1,8 @@
 """Task movements: tasks stay where their state is until their intended process has caught up.
 
 A port of TaskMovement (docs/internals/streams.md#highavailabilitytaskassignor). The placement states where everything
-should end up. A movement returns an active task or a standby to a process that has its state now, and lets the intended process warm
-up, as long as the budget of warm-up replicas lasts.
+should end up. A movement returns an active task or a standby to a process that has its state now, and lets the intended
+process warm up, as long as the budget of warm-up replicas lasts.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
