@@ -20,8 +20,8 @@ from tests.paths import ROOT
 pytestmark = pytest.mark.embedded
 
 ON_A_TERMINAL = """
-
 from bellwether_kafka.coordinator.cli import main
+from bellwether_kafka.coordinator.kafka import wire
 from tests.interop.support.two_groups import TwoGroups
 
 wire.Transport = TwoGroups
