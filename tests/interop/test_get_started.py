@@ -29,7 +29,6 @@ from tests.interop.support.groups import (
     until_unrivalled,
     without_members_in_the_way,
 )
-from tests.interop.support.guarded import children
 from tests.interop.support.jvm import java
 from tests.interop.support.members import Flock, partitions_of, wait_until
 from tests.interop.support.pages.reader import Reader, executable, following, with_examples_replaced
@@ -261,10 +260,9 @@ def test_a_streams_application_is_led_and_given_back(kafka: KafkaCluster, tmp_pa
 
 
 def instance_under_guard(reader: Reader) -> int:
-    """The process id of the instance that runs in the first terminal."""
-    guard = reader.first.job
-    assert guard is not None, reader.first.text()
-    (instance,) = children(guard)
+    """The process id of the instance that runs in the first terminal: the guard puts it in the foreground."""
+    instance = reader.first.job
+    assert instance is not None, reader.first.text()
     return instance
 
 
