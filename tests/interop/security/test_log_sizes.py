@@ -38,8 +38,8 @@ def sized(secured_kafka: KafkaCluster) -> KafkaCluster:
 async def weights(cluster: KafkaCluster) -> Weights:
     """Returns the weights after two refreshes, between which equally many records of two sizes are written."""
     login = {k: v for k, v in cluster.client_config(USER, USER).items() if k != "log_level"}
-    cluster, transport, now = ClusterReader(login), Transport(login), [1_000.0]
-    offsets, admin = OffsetReader(cluster, transport, Describer(transport)), cluster.admin
+    reader_of_cluster, transport, now = ClusterReader(login), Transport(login), [1_000.0]
+    offsets, admin = OffsetReader(reader_of_cluster, transport, Describer(transport)), reader_of_cluster.admin
     lags = LagRefreshes(GROUP, clock=lambda: now[0], monotonic=lambda: now[0], compacted=lambda *_: {})
     await transport.start(10_000)
     try:
@@ -50,7 +50,7 @@ async def weights(cluster: KafkaCluster) -> Weights:
             await asyncio.to_thread(write, cluster)
         return lags.weights()
     finally:
-        cluster.close()
+        reader_of_cluster.close()
         await transport.close()
 
 
