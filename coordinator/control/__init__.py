@@ -15,7 +15,6 @@ from bellwether_kafka.coordinator.control.orders import NO_ORDERS, GroupOrders, 
 from bellwether_kafka.coordinator.control.record_codec import VALUE_BYTES_MAX, RecordError, decode, encode
 from bellwether_kafka.coordinator.control.records import (
     ABSENCE,
-    CONTROL_TOPIC,
     EVERYBODY,
     HEARTBEAT,
     HEARTBEAT_AGE_MS_MAX,

@@ -27,7 +27,6 @@ from bellwether_kafka.coordinator.control.order_kinds import (
 if TYPE_CHECKING:
     from bellwether_kafka.assignors.shared import Rule
 
-CONTROL_TOPIC = "bellwether-control"  # the name of the control topic, unless settings say another
 EVERYBODY = "*"  # the target of a drain of any instance that leads
 HEARTBEAT = "beat"
 ABSENCE = "absence"

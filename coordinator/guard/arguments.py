@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from bellwether_kafka.bounded import CONFIG_BYTES_MAX, OutsideTextError, read_file, toml_of
-from bellwether_kafka.coordinator.control import CONTROL_TOPIC
 from bellwether_kafka.coordinator.guard.guarded import Child, CommandError, ForeignProcess, Guarded, wait_for_pid
 from bellwether_kafka.coordinator.names import without_secrets
-from bellwether_kafka.coordinator.properties import process_properties
+from bellwether_kafka.coordinator.properties import CONTROL_TOPIC, process_properties
 
 GRACE_S = 15.0
 GRACE_S_MAX = 86_400.0

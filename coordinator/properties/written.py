@@ -9,6 +9,7 @@ from bellwether_kafka.bounded import json_of, read_file
 from bellwether_kafka.coordinator.names import HIDDEN, SECRETS, keep_secret
 
 KAFKA_PREFIX = "BELLWETHER_KAFKA_"
+CONTROL_TOPIC = "bellwether-control"  # the name of the control topic, unless settings say another
 FROM_FILE = ".file"
 SECRET_BYTES_MAX = 65_536
 NO_SECRETS = (FROM_FILE, ".url", ".location", ".ms", ".mechanism", ".mechanisms", ".class", ".method", ".name", ".id")

@@ -32,8 +32,9 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_v
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bellwether_kafka.bounded import OutsideTextError, json_of
-from bellwether_kafka.coordinator.control import CONTROL_TOPIC, ControlSettings
+from bellwether_kafka.coordinator.control import ControlSettings
 from bellwether_kafka.coordinator.membership import CLIENT_ID, MembershipConfig
+from bellwether_kafka.coordinator.properties import CONTROL_TOPIC
 from bellwether_kafka.coordinator.settings.group_settings import GroupSettings, PositiveMilliseconds
 from bellwether_kafka.coordinator.settings.patterns import is_pattern, pattern
 from bellwether_kafka.coordinator.settings.pipeline import CostSettings, EventSettings, WeightSettings
