@@ -17,7 +17,6 @@ from bellwether_kafka.coordinator.cli.orders import apply, give, service
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control import (
-    CONTROL_TOPIC,
     NO_END_MS,
     ORDERS,
     InstanceHeartbeat,
@@ -29,6 +28,7 @@ from bellwether_kafka.coordinator.control import (
 )
 from bellwether_kafka.coordinator.control import topic as control_topic
 from bellwether_kafka.coordinator.control.topic import read_all, write_now
+from bellwether_kafka.coordinator.properties import CONTROL_TOPIC
 from tests.kit.brokers import EmbeddedCluster
 from tests.kit.commands import bellwether
 from tests.unit.coordinator.cli.orders.channel import LIMIT_S, Channel
