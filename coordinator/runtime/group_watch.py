@@ -103,7 +103,7 @@ class GroupWatch:
         other groups."""
         if led.membership.watches_memberless:
             return self._unread_s(Reading.COMMITS)
-        self._reader.has_members()
+        self._reader.forget_commits()
         self._read_at.pop(Reading.COMMITS, None)
         return 0.0
 

@@ -89,8 +89,8 @@ class GroupReader:
         """Returns what is new for a picture. Raises what brokers and plans raise."""
         return await self._readers[reading](member)
 
-    def has_members(self) -> None:
-        """Readings of a group without members begin anew."""
+    def forget_commits(self) -> None:
+        """Begins the readings of a group without members anew."""
         self._commits = None
 
     async def objection(self, decision: Decision[TaskPlan]) -> str:

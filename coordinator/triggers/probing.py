@@ -303,7 +303,7 @@ def probing_wants(picture: Picture, prober: Prober | None) -> Mapping[Reading, f
 
 
 def probing_keeps(prober: Prober | None) -> Prober | None:
-    """The rates belong to the application, whoever leads it."""
+    """Keeps the rates, which do not depend on who leads the application."""
     if prober is not None:
         prober.forget()
     return prober

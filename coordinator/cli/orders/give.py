@@ -106,12 +106,13 @@ def _command(kind: OrderKind, traits: OrderTraits) -> Callable[..., None]:
 
 def _order(kind: OrderKind, to: OrderService, given: Mapping[str, Any]) -> control.Order | PlacementOrder:
     """Returns the order that these arguments give."""
-    lasts = control.ORDERS[kind].lasts
-    fixed_ms = control.NO_END_MS if lasts else now_ms() + control.ONCE_MS
     lasts_ms = duration_ms(given["for_"]) if given.get("for_") is not None else None
     where = _place(to, given["group"], given["where"]) if "where" in given else ""
     at_ms = now_ms()
-    expires_ms = fixed_ms if lasts_ms is None else at_ms + lasts_ms
+    if lasts_ms is not None:
+        expires_ms = at_ms + lasts_ms
+    else:
+        expires_ms = control.NO_END_MS if control.ORDERS[kind].lasts else at_ms + control.ONCE_MS
     if where:
         item = given.get("item", EVERYTHING)
         return PlacementOrder(kind, given["group"], item, where, owner(), at_ms, expires_ms, given["reason"])

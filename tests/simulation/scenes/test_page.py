@@ -177,16 +177,16 @@ def test_five_groups_keep_every_promise_while_the_page_is_read(monkeypatch: pyte
     assert all(world.injected for world in worlds)
 
 
-TOLD_S = 165.0  # long enough for a process to come back to several groups at once
+REPORTED_S = 165.0  # long enough for a process to come back to several groups at once
 
 
-def told(monkeypatch: pytest.MonkeyPatch) -> str:
+def reported(monkeypatch: pytest.MonkeyPatch) -> str:
     """What happens in the first minutes."""
     with whole(monkeypatch, SEED) as worlds:
         come(worlds)
         for world in worlds:
             Faults(world, 20.0)
-        worlds[0].run_until(TOLD_S)
+        worlds[0].run_until(REPORTED_S)
         return "\n".join(line for world in worlds for line in world.reported)
 
 
@@ -203,7 +203,7 @@ def test_how_strings_are_hashed_decides_nothing() -> None:
         ).stdout.splitlines()
         for seed in ("1", "2")
     ]
-    assert float(ran[0][-1].split()[0]) > TOLD_S - 60
+    assert float(ran[0][-1].split()[0]) > REPORTED_S - 60
     assert ran[0] == ran[1]
 
 
@@ -222,5 +222,5 @@ def test_a_page_that_says_what_was_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
 if __name__ == "__main__":
     with redirect_stdout(sys.stderr):  # what the service logs has the time of this machine
-        story = told(pytest.MonkeyPatch())
+        story = reported(pytest.MonkeyPatch())
     print(story)

@@ -85,7 +85,7 @@ def test_what_crosses_racks_is_unknown_where_no_rack_is_known(capsys: pytest.Cap
     assert [line.split()[-2:] for line in capsys.readouterr().out.splitlines()[1:3]] == [["unknown", "0"]] * 2
 
 
-def test_without_a_member_the_bound_of_its_pause_is_told(groups: ShownGroups) -> None:
+def test_simulate_without_a_member_says_how_long_its_pause_may_be(groups: ShownGroups) -> None:
     groups.show(consumers(1, 1, 1, 0))
     assert "(48 s by default), with a guard for 0.2 s + " in groups.says("simulate", "g", "--without", "member:b")
     assert "by default" not in groups.says("simulate", "g", "--add", "1")
