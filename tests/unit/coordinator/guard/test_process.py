@@ -173,11 +173,12 @@ def test_a_file_that_names_nobody_is_a_sentence(tmp_path: Path) -> None:
         wait_for_pid(tmp_path / "app.pid", 0.2)
 
 
-APPLICATION = """import signal, sys, time
+# one write for each line: a second signal interrupts the handler of the first, and its line would be inside the other
+APPLICATION = """import os, signal, sys, time
 heard = []
 def note(number, _frame):
     heard.append(number)
-    print("heard", signal.Signals(number).name, flush=True)
+    os.write(1, f"heard {signal.Signals(number).name}\\n".encode())
 for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
     signal.signal(number, note)
 print("here", flush=True)
