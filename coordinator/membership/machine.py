@@ -20,7 +20,7 @@ from bellwether_kafka.coordinator.membership.current_role import CurrentRole
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving, Recovery
 from bellwether_kafka.coordinator.membership.leading import GroupRebalances, Leading
 from bellwether_kafka.coordinator.membership.rebalances import NextRebalance
-from bellwether_kafka.coordinator.membership.requests import Command, Kind, Request, Timer
+from bellwether_kafka.coordinator.membership.requests import SENT, Command, Kind, Request, Timer
 from bellwether_kafka.coordinator.membership.role import Role
 from bellwether_kafka.coordinator.membership.takeover_policy import SearchTurns
 from bellwether_kafka.coordinator.membership.transitions import (
@@ -35,8 +35,6 @@ from bellwether_kafka.coordinator.membership.transitions import (
 )
 
 Handler = Callable[[Any], None]
-# Requests of Bellwether's own member. Only a take-over needs answers to those for other members and pending ids.
-OWN = frozenset({Kind.FIND, Kind.DESCRIBE, Kind.JOIN, Kind.SYNC, Kind.HEARTBEAT, Kind.LEAVE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +213,7 @@ class GroupMembership:
                 self._recovery.request_failed(kind, event)
             case _ if self._core.state is State.APPROACHING:
                 self._approach.answered(kind, event)
-            case _ if kind in OWN:
+            case _ if SENT[kind].own:
                 self._handled(event)
 
     def _handled(self, event: events.Event) -> None:

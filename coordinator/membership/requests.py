@@ -10,6 +10,7 @@ of temporary members.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
@@ -131,24 +132,33 @@ class Timer(Enum):
     TAKEOVER = auto()
 
 
-PARKED = (Kind.JOIN, Kind.JOIN_AGAIN, Kind.BLOCKER, Kind.SYNC)
-LANE = {Kind.JOIN: 0, Kind.JOIN_AGAIN: 1, Kind.BLOCKER: 1}
-TEMPORARY_LANE = 2  # the first temporary member's; each has its own
-# What is sent for each kind, and the setting that limits how long its answer may take. A broker that parks a JoinGroup
-# also parks what is queued behind it.
-SENT: dict[Kind, tuple[Callable[..., "Request"], str]] = {
-    Kind.DESCRIBE: (Describe, "request_timeout_ms"),
-    Kind.JOIN: (Join, "join_timeout_ms"),
-    Kind.JOIN_AGAIN: (Join, "join_timeout_ms"),
-    Kind.BLOCKER: (Join, "join_timeout_ms"),
-    Kind.TEMPORARY: (Join, "join_timeout_ms"),
-    Kind.OPEN: (Evict, "join_timeout_ms"),
-    Kind.GIVE_BACK: (Evict, "leave_ms_max"),
-    Kind.SHRINK: (Evict, "leave_ms_max"),
-    Kind.EVICT: (Evict, "leave_ms_max"),
-    Kind.SYNC: (Sync, "session_timeout_ms"),
-    Kind.HEARTBEAT: (Heartbeat, "request_timeout_ms"),
-    Kind.LEAVE: (Leave, "leave_ms_max"),
+class Sent(NamedTuple):
+    """What is sent for a kind. `limit`: the setting that limits how long its answer may take; a broker that parks a
+    JoinGroup also parks what is queued behind it. `own`: for Bellwether's own member; only a take-over needs answers to
+    those for other members and pending ids. `parks`: the broker may keep it until a rebalance ends, which costs a
+    connection, usually that of the `lane`."""
+
+    request: Callable[..., "Request"]
+    limit: str
+    own: bool = False
+    parks: bool = False
+    lane: int = 0
+
+
+SENT: dict[Kind, Sent] = {
+    Kind.FIND: Sent(FindCoordinator, "request_timeout_ms", own=True),
+    Kind.DESCRIBE: Sent(Describe, "request_timeout_ms", own=True),
+    Kind.JOIN: Sent(Join, "join_timeout_ms", own=True, parks=True),
+    Kind.JOIN_AGAIN: Sent(Join, "join_timeout_ms", parks=True, lane=1),
+    Kind.BLOCKER: Sent(Join, "join_timeout_ms", parks=True, lane=1),
+    Kind.TEMPORARY: Sent(Join, "join_timeout_ms", lane=2),  # the first one's; each has its own
+    Kind.OPEN: Sent(Evict, "join_timeout_ms"),
+    Kind.GIVE_BACK: Sent(Evict, "leave_ms_max"),
+    Kind.SHRINK: Sent(Evict, "leave_ms_max"),
+    Kind.EVICT: Sent(Evict, "leave_ms_max"),
+    Kind.SYNC: Sent(Sync, "session_timeout_ms", own=True, parks=True),
+    Kind.HEARTBEAT: Sent(Heartbeat, "request_timeout_ms", own=True),
+    Kind.LEAVE: Sent(Leave, "leave_ms_max", own=True),
 }
 
 
@@ -227,7 +237,7 @@ class Requests:
             self._drop_temporary()
         for kind in kinds:
             request_id = self._waiting.pop(kind, None)
-            if request_id is not None and kind in PARKED:
+            if request_id is not None and SENT[kind].parks:
                 self.out.append(Abandon(request_id))
 
     def _drop_temporary(self) -> None:
@@ -256,31 +266,26 @@ class Requests:
         instead. Returns whether it was sent."""
         if kind in self._waiting or self.paused:
             return False
-        if self.node is None:
+        if self.node is None and kind is not Kind.FIND:
             self.find()
             return False
-        self.out.append(self._request(kind, self._next_id(kind), **fields))
+        self._last_id += 1
+        self._waiting[kind] = self._last_id
+        self.out.append(self._request(kind, self._last_id, **fields))
         if kind in (Kind.JOIN, Kind.SYNC):
             self._parked_at = self.node
         return True
 
     def _request(self, kind: Kind, request_id: int, **fields: object) -> Request:
-        request, timeout = SENT[kind]
-        group, timeout_ms = self.config.group_id, getattr(self.config, timeout)
-        return request(request_id=request_id, node=self.node, group_id=group, timeout_ms=timeout_ms, **fields)
-
-    def _next_id(self, kind: Kind) -> int:
-        self._last_id += 1
-        self._waiting[kind] = self._last_id
-        return self._last_id
+        if kind is not Kind.FIND:
+            fields["node"] = self.node
+        group, timeout_ms = self.config.group_id, getattr(self.config, SENT[kind].limit)
+        return SENT[kind].request(request_id=request_id, group_id=group, timeout_ms=timeout_ms, **fields)
 
     def find(self) -> None:
-        if Kind.FIND in self._waiting or self.paused:
-            return
-        limit_ms, request_id = self.config.request_timeout_ms, self._next_id(Kind.FIND)
-        self.out.append(FindCoordinator(request_id, self.config.group_id, limit_ms, self._searches))
         # A broker with outdated metadata names a dead node repeatedly: ask another broker next time.
-        self._searches += 1
+        if self._send(Kind.FIND, attempt=self._searches):
+            self._searches += 1
 
     def describe(self) -> bool:
         return self._send(Kind.DESCRIBE)
@@ -298,18 +303,18 @@ class Requests:
     ) -> None:
         """Sends JoinGroup, by default as Bellwether's own member. `besides`: protocol names to offer last."""
         own = self.member_id if member_id is None else member_id
-        lane = LANE[kind] if lane is None else lane
+        lane = SENT[kind].lane if lane is None else lane
         self._send(kind, **self._joining(metadata, reason, own, lane, static=static, besides=besides))
 
     def join_temporary(self, metadata: bytes, reason: str, member_id: str, number: int) -> None:
         """Sends JoinGroup of a temporary member; an empty `member_id` requests an id. `number` selects its connection,
         as each member needs its own."""
-        if self.node is None or self.paused:
+        if not self.ready:
             return
         self._last_id += 1
         self._temporary.add(self._last_id)
         self._temporary_last = self._last_id
-        fields = self._joining(metadata, reason, member_id, TEMPORARY_LANE + number, static=False)
+        fields = self._joining(metadata, reason, member_id, SENT[Kind.TEMPORARY].lane + number, static=False)
         self.out.append(self._request(Kind.TEMPORARY, self._last_id, **fields))
 
     def _joining(

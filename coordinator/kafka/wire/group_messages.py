@@ -1,7 +1,7 @@
 """Translates commands into kafka-python's request messages, and its responses into events. Belongs to `transport`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -84,84 +84,32 @@ def unreachable(names: Sequence[str], protocol: str | None, why: str, failure: m
 
 
 def message(command: membership.Request) -> Any:
-    match command:
-        case membership.FindCoordinator():
-            return FindCoordinatorRequest(
-                key=command.group_id, key_type=GROUP_KEY_TYPE, coordinator_keys=[command.group_id]
-            )
-        case membership.Describe():
-            return DescribeGroupsRequest(groups=[command.group_id], include_authorized_operations=False)
-        case membership.Join():
-            return _join_message(command)
-        case membership.Sync():
-            return _sync_message(command)
-        case membership.Heartbeat():
-            return HeartbeatRequest(**_as_member(command), generation_id=command.generation)
-        case membership.Leave():
-            return _leave_message(command, [(command.member_id, command.instance_id)])
-        case membership.Evict():
-            return _leave_message(command, [(member_id, None) for member_id in command.member_ids])
-
-
-def _as_member(command: membership.Join | membership.Sync | membership.Heartbeat) -> dict[str, Any]:
-    return {"group_id": command.group_id, "member_id": command.member_id, "group_instance_id": command.instance_id}
-
-
-def _join_message(command: membership.Join) -> Any:
-    entry = JoinGroupRequest.JoinGroupRequestProtocol
-    return JoinGroupRequest(
-        **_as_member(command),
-        session_timeout_ms=command.session_timeout_ms,
-        rebalance_timeout_ms=command.rebalance_timeout_ms,
-        protocol_type=PROTOCOL_TYPE,
-        protocols=[entry(name=name, metadata=metadata) for name, metadata in command.protocols],
-        reason=command.reason or None,
-    )
-
-
-def _sync_message(command: membership.Sync) -> Any:
-    entry = SyncGroupRequest.SyncGroupRequestAssignment
-    return SyncGroupRequest(
-        **_as_member(command),
-        generation_id=command.generation,
-        protocol_type=PROTOCOL_TYPE,
-        protocol_name=command.protocol,
-        assignments=[entry(member_id=member_id, assignment=blob) for member_id, blob in command.assignments],
-    )
-
-
-def _leave_message(command: membership.Leave | membership.Evict, leaving: list[tuple[str, str | None]]) -> Any:
-    """Returns a LeaveGroup request. `leaving` are (member id, instance id)."""
-    entry, reason = LeaveGroupRequest.MemberIdentity, command.reason or None
-    members = [entry(member_id=own, group_instance_id=instance, reason=reason) for own, instance in leaving]
-    return LeaveGroupRequest(group_id=command.group_id, member_id=leaving[0][0], members=members)
+    return _WIRE[type(command)][0](command)
 
 
 def answer(command: membership.Request, response: Any) -> membership.Answer:
-    match command:
-        case membership.FindCoordinator():
-            return _coordinator_answer(command, response)
-        case membership.Describe():
-            return described(response.groups[0], command.request_id)
-        case membership.Join():
-            return _join_answer(command, response)
-        case membership.Sync():
-            return membership.SyncAnswer(command.request_id, response.error_code, bytes(response.assignment or b""))
-        case membership.Heartbeat():
-            return membership.HeartbeatAnswer(command.request_id, response.error_code)
-        case membership.Leave() | membership.Evict():
-            members = getattr(response, "members", None) or ()
-            errors = [response.error_code, *(member.error_code for member in members)]
-            return membership.LeaveAnswer(command.request_id, next((code for code in errors if code), 0))
+    reply: membership.Answer = _WIRE[type(command)][1](command, response)
+    return reply
+
+
+def _find_message(command: membership.FindCoordinator) -> Any:
+    return FindCoordinatorRequest(key=command.group_id, key_type=GROUP_KEY_TYPE, coordinator_keys=[command.group_id])
 
 
 def _coordinator_answer(command: membership.FindCoordinator, response: Any) -> membership.CoordinatorAnswer:
     coordinator = response.coordinators[0] if response.API_VERSION >= 4 else response
     if coordinator.error_code:
         return membership.CoordinatorAnswer(command.request_id, coordinator.error_code)
-    return membership.CoordinatorAnswer(
-        command.request_id, 0, membership.Node(coordinator.node_id, coordinator.host, coordinator.port)
-    )
+    node = membership.Node(coordinator.node_id, coordinator.host, coordinator.port)
+    return membership.CoordinatorAnswer(command.request_id, 0, node)
+
+
+def _describe_message(command: membership.Describe) -> Any:
+    return DescribeGroupsRequest(groups=[command.group_id], include_authorized_operations=False)
+
+
+def _describe_answer(command: membership.Describe, response: Any) -> membership.DescribeAnswer:
+    return described(response.groups[0], command.request_id)
 
 
 def described(group: Any, request_id: int = 0) -> membership.DescribeAnswer:
@@ -187,6 +135,22 @@ def described(group: Any, request_id: int = 0) -> membership.DescribeAnswer:
     )
 
 
+def _as_member(command: membership.Join | membership.Sync | membership.Heartbeat) -> dict[str, Any]:
+    return {"group_id": command.group_id, "member_id": command.member_id, "group_instance_id": command.instance_id}
+
+
+def _join_message(command: membership.Join) -> Any:
+    entry = JoinGroupRequest.JoinGroupRequestProtocol
+    return JoinGroupRequest(
+        **_as_member(command),
+        session_timeout_ms=command.session_timeout_ms,
+        rebalance_timeout_ms=command.rebalance_timeout_ms,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=[entry(name=name, metadata=metadata) for name, metadata in command.protocols],
+        reason=command.reason or None,
+    )
+
+
 def _join_answer(command: membership.Join, response: Any) -> membership.JoinAnswer:
     return membership.JoinAnswer(
         request_id=command.request_id,
@@ -201,3 +165,54 @@ def _join_answer(command: membership.Join, response: Any) -> membership.JoinAnsw
             for m in response.members
         ),
     )
+
+
+def _sync_message(command: membership.Sync) -> Any:
+    entry = SyncGroupRequest.SyncGroupRequestAssignment
+    return SyncGroupRequest(
+        **_as_member(command),
+        generation_id=command.generation,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=command.protocol,
+        assignments=[entry(member_id=member_id, assignment=blob) for member_id, blob in command.assignments],
+    )
+
+
+def _sync_answer(command: membership.Sync, response: Any) -> membership.SyncAnswer:
+    return membership.SyncAnswer(command.request_id, response.error_code, bytes(response.assignment or b""))
+
+
+def _heartbeat_message(command: membership.Heartbeat) -> Any:
+    return HeartbeatRequest(**_as_member(command), generation_id=command.generation)
+
+
+def _heartbeat_answer(command: membership.Heartbeat, response: Any) -> membership.HeartbeatAnswer:
+    return membership.HeartbeatAnswer(command.request_id, response.error_code)
+
+
+def _leave_message(command: membership.Leave | membership.Evict) -> Any:
+    if isinstance(command, membership.Leave):
+        ids = [(command.member_id, command.instance_id)]
+    else:
+        ids = [(member_id, None) for member_id in command.member_ids]
+    entry, reason = LeaveGroupRequest.MemberIdentity, command.reason or None
+    members = [entry(member_id=member_id, group_instance_id=instance, reason=reason) for member_id, instance in ids]
+    return LeaveGroupRequest(group_id=command.group_id, member_id=ids[0][0], members=members)
+
+
+def _leave_answer(command: membership.Leave | membership.Evict, response: Any) -> membership.LeaveAnswer:
+    members = getattr(response, "members", None) or ()
+    errors = [response.error_code, *(member.error_code for member in members)]
+    return membership.LeaveAnswer(command.request_id, next((code for code in errors if code), 0))
+
+
+# Of each request: the library's message, and the answer in the response to it.
+_WIRE: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
+    membership.FindCoordinator: (_find_message, _coordinator_answer),
+    membership.Describe: (_describe_message, _describe_answer),
+    membership.Join: (_join_message, _join_answer),
+    membership.Sync: (_sync_message, _sync_answer),
+    membership.Heartbeat: (_heartbeat_message, _heartbeat_answer),
+    membership.Leave: (_leave_message, _leave_answer),
+    membership.Evict: (_leave_message, _leave_answer),
+}
