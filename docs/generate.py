@@ -1,4 +1,5 @@
-"""Writes four pages from the code, metrics, configuration, commands and states: `python docs/generate.py`.
+"""Writes four pages from the code, metrics, configuration, commands and states, and the reasons for not leading in the
+runbooks: `python docs/generate.py`.
 
 A test compares. Names, types, defaults and texts of settings come from the settings themselves. docs/commands.yml has
 the prose of the commands' page.
@@ -51,6 +52,7 @@ from bellwether_kafka.coordinator.telemetry.metrics_served import ServedMetrics
 from bellwether_kafka.coordinator.telemetry.metrics_streams import PROCESSES_MAX, TASKS_MAX, StreamsMetrics
 
 HERE = Path(__file__).parent
+REASONS = "| reason | what is true | what to do |\n|---|---|---|"
 MOST = 0.75  # of all commands: their options are not listed with each
 COMMON = 3  # commands with the same option, from which on it is described once
 NESTED = {"kafka", "groups", "events", "weights", "cost", "racks"}
@@ -336,11 +338,21 @@ def _machine(title: str, transitions: Transitions[Any], *starts: Enum) -> Iterat
         yield f"| {state.name} | {state.value} | {', '.join(order) or '-'} |"
 
 
+def runbooks_page() -> str:
+    """The page as it is, with a row for each reason for not leading."""
+    text = (HERE / "reference/runbooks.md").read_text(encoding="utf-8")
+    head, _, rest = text.partition(REASONS)
+    _, _, after = rest.partition("\n\n")
+    rows = (f"| `{reason.value}` | {reason.meaning} | {reason.remedy} |" for reason in NotLeading)
+    return "\n".join([head + REASONS, *rows, "", after])
+
+
 PAGES = {
     "reference/metrics.md": metrics_page,
     "reference/configuration.md": configuration_page,
     "reference/commands.md": commands_page,
     "internals/states.md": states_page,
+    "reference/runbooks.md": runbooks_page,
 }
 
 

@@ -93,7 +93,6 @@ from bellwether_kafka.coordinator.membership.requests import (
 )
 from bellwether_kafka.coordinator.membership.role import (
     EXIT_CONFIG,
-    REMEDIES,
     Code,
     NotLeading,
     Obstacle,

@@ -9,6 +9,7 @@ from bellwether_kafka.coordinator.membership.core import Core
 from bellwether_kafka.coordinator.membership.events import Decide, NoteKind
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving, Recovery
 from bellwether_kafka.coordinator.membership.leading import Leading
+from bellwether_kafka.coordinator.membership.obstacles import may_lead
 from bellwether_kafka.coordinator.membership.requests import Kind, Timer
 from bellwether_kafka.coordinator.membership.role import Action, NotLeading, Obstacle, action_for, refusal
 from bellwether_kafka.coordinator.membership.takeover import Failed, Outcome, TakenOver, Takeover
@@ -174,7 +175,7 @@ class Adoption:
         self.approach.group_seen(state)
         if answer.members:
             core.sighting.peopled(core.now)
-        if state == events.GroupState.EMPTY and not (core.permission.may_lead or config.subscribes):
+        if state == events.GroupState.EMPTY and not (may_lead(core) or config.subscribes):
             core.sighting.awaited = True  # members that return at once will have done so before Bellwether may join
         obstacle = lead_rules.unfit(answer, config)
         by_broker = obstacle is not None and obstacle.reason is NotLeading.CONVERTED
@@ -195,12 +196,12 @@ class Adoption:
         written = not core.sighting.may_be_joined(core.now)
         awaits = core.sighting.awaited or bool(core.permission.orders.release) or written
         reason = core.policy.may_join(answer, core.now, awaits_members=awaits)
-        if reason and self.core.permission.may_lead:
+        if reason and may_lead(self.core):
             self.joining.slot_taken = lead_rules.holds_instance(answer, config)
             self.joining.begin(reason)
             return
         core.set_timer(Timer.WATCH, self._next_watch_ms())
-        if not reason and self.core.permission.may_lead:
+        if not reason and may_lead(self.core):
             self._consider(answer)
 
     def offsets_read(self, event: events.OffsetsRead) -> None:
@@ -208,7 +209,7 @@ class Adoption:
         sighting = self.core.sighting
         could_be_joined = sighting.may_be_joined(self.core.now)
         sighting.read(event)
-        out = could_be_joined or sighting.awaited or not self.core.permission.may_lead
+        out = could_be_joined or sighting.awaited or not may_lead(self.core)
         if sighting.may_be_joined(self.core.now) and not out:
             self.recovery.proceed()
 
@@ -240,7 +241,7 @@ class Adoption:
         """Begins a take-over if Bellwether can join before the dead members are removed. They are removed in any
         case."""
         core = self.core
-        free = core.permission.may_lead and not core.hand_backs.waits
+        free = may_lead(core) and not core.hand_backs.waits
         if core.requests.ready and free and not core.policy.may_try_in(core.now):
             attempt = core.takeovers.before_removal(Deaths(event.seen, event.dead))
             if attempt is not None:
@@ -251,7 +252,7 @@ class Adoption:
         own."""
         core = self.core
         at_rest = answer.state == events.GroupState.STABLE and bool(answer.members)
-        if at_rest and core.permission.may_lead and not core.policy.may_try_in(core.now):
+        if at_rest and may_lead(core) and not core.policy.may_try_in(core.now):
             self._returning = True
             self._send_dry_run(answer)
 

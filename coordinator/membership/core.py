@@ -4,9 +4,9 @@ The parts, each above those that it uses:
 
 joining_leaving  JoinGroup and SyncGroup, every way out, and the way back after errors
 rebalances       rebalances that Bellwether begins; answers to heartbeats, and holding the announced rebalance open
+obstacles        whether Bellwether leads and, if not, why
 leading          from the JoinGroup answer that names Bellwether to the delivered plan
 adoption         watching a group, and joining it
-current_role     whether Bellwether leads and, if not, why
 machine          which event goes to which part
 """
 
@@ -149,6 +149,7 @@ class Core:
         self.attempts = 0  # failed in a row; determines the back-off
         self.unclear_since: float | None = None
         self.refusal: Obstacle | None = None
+        self.ended: Obstacle | None = None  # why Bellwether can never lead this group
         self.spread = spread(config.group_id)
 
     @property

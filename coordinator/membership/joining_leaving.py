@@ -110,7 +110,6 @@ class Leaving:
     core: Core
     joining: Joining
     stopping: bool = False
-    ended: Obstacle | None = None  # why Bellwether can never lead this group
 
     def leave(self, reason: str, why: NotLeading, *, setback: bool = False) -> None:
         """Sends LeaveGroup, then watches the group or stops. `setback` delays the next adoption, for longer each time
@@ -200,7 +199,7 @@ class Leaving:
     def fail(self, why: Obstacle) -> None:
         """Stops for good in this group. Leaves first if it is a member, so that no member waits for Bellwether's
         session to expire."""
-        self.ended = self.ended or why
+        self.core.ended = self.core.ended or why
         self.stopping = True
         if self.core.requests.member_id and self.core.state is not State.LEAVING:
             self.leave(why.sentence, why.reason)
@@ -220,9 +219,9 @@ class Leaving:
         core = self.core
         core.clear()
         core.go(State.STOPPED)
-        if self.ended is not None:
-            exit_code = EXIT_FENCED if self.ended.reason is NotLeading.FENCED else EXIT_CONFIG
-            core.send(Fatal(self.ended.sentence, exit_code))
+        if core.ended is not None:
+            exit_code = EXIT_FENCED if core.ended.reason is NotLeading.FENCED else EXIT_CONFIG
+            core.send(Fatal(core.ended.sentence, exit_code))
         core.send(MembershipStopped())
 
 

@@ -1,5 +1,7 @@
 """Which groups can be led, and which members are Bellwether's: from descriptions of a group, without state."""
 
+from collections.abc import Callable
+
 from bellwether_kafka.coordinator.membership.config import (
     CLIENT_ID,
     STOCK_PROTOCOLS,
@@ -92,54 +94,67 @@ def assigned_by_broker(answer: DescribeAnswer) -> bool:
 
 def unfit(answer: DescribeAnswer, config: MembershipConfig) -> Obstacle | None:
     """Returns why Bellwether can never lead this group, as a sentence with the remedy; None if it can."""
-    if assigned_by_broker(answer):
-        return Obstacle(
-            NotLeading.CONVERTED,
-            f"Group '{config.group_id}' is not a classic consumer group: its broker assigns by itself (KIP-848 or"
-            " another new protocol). Bellwether observes it, and leads again once its members have"
-            " group.protocol=classic.",
-        )
-    sentence = _another_kind(answer, config) or _taken(answer, config)
-    return Obstacle(NotLeading.UNFIT, sentence) if sentence else None
+    return next((why for each in UNFIT if (why := each(answer, config)) is not None), None)
 
 
-def _another_kind(answer: DescribeAnswer, config: MembershipConfig) -> str:
-    group = config.group_id
-    if answer.protocol_type not in ("", PROTOCOL_TYPE):
-        return (
-            f"Group '{group}' is of type '{answer.protocol_type}', not '{PROTOCOL_TYPE}': it does not belong to"
-            " consumers; remove it from the configured groups."
-        )
-    own = config.protocols
-    if config.adopt != "when-empty" and not config.streams:
-        own += STOCK_PROTOCOLS  # Bellwether also offers the protocol that a running group uses
-    if answer.protocol and answer.protocol not in own:
-        if config.streams:
-            return (
-                f"Group '{group}' uses the protocol '{answer.protocol}', so it is no Kafka Streams application; remove"
-                ' kind = "streams" from its settings.'
-            )
-        if answer.protocol == STREAMS_PROTOCOL:
-            return f"Group '{group}' is a Kafka Streams application; set kind = \"streams\" and its topology."
-        if answer.protocol == STATEFUL_PROTOCOL:
-            return f"Group '{group}' is made of stateful members; set kind = \"stateful\"."
-        return (
-            f"Group '{group}' uses the protocol '{answer.protocol}', which is not among the configured ones"
-            f" ({', '.join(config.protocols)}); add it to protocols."
-        )
-    return ""
+def _converted(answer: DescribeAnswer, config: MembershipConfig) -> Obstacle | None:
+    if not assigned_by_broker(answer):
+        return None
+    return Obstacle(
+        NotLeading.CONVERTED,
+        f"Group '{config.group_id}' is not a classic consumer group: its broker assigns by itself (KIP-848 or"
+        " another new protocol). Bellwether observes it, and leads again once its members have"
+        " group.protocol=classic.",
+    )
 
 
-def _taken(answer: DescribeAnswer, config: MembershipConfig) -> str:
-    """Returns an error if an application's member has Bellwether's instance id: Bellwether's JoinGroup would expel
-    it."""
-    for member in answer.members if config.instance_id is not None else ():
-        if member.instance_id == config.instance_id and (_works(member) or _is_foreign(member, config)):
-            return (
-                f"Group '{config.group_id}': the group.instance.id '{config.instance_id}' belongs to the application's"
-                f" member {member.member_id}; set another instance_id."
-            )
-    return ""
+def _of_another_type(answer: DescribeAnswer, config: MembershipConfig) -> Obstacle | None:
+    if answer.protocol_type in ("", PROTOCOL_TYPE):
+        return None
+    sentence = (
+        f"Group '{config.group_id}' is of type '{answer.protocol_type}', not '{PROTOCOL_TYPE}': it does not belong to"
+        " consumers; remove it from the configured groups."
+    )
+    return Obstacle(NotLeading.UNFIT, sentence)
+
+
+def _with_another_protocol(answer: DescribeAnswer, config: MembershipConfig) -> Obstacle | None:
+    # Bellwether also offers the protocol that a running group uses.
+    stock = STOCK_PROTOCOLS if config.adopt != "when-empty" and not config.streams else ()
+    if not answer.protocol or answer.protocol in (*config.protocols, *stock):
+        return None
+    used = f"uses the protocol '{answer.protocol}'"
+    if config.streams:
+        what = f'{used}, so it is no Kafka Streams application; remove kind = "streams" from its settings.'
+    elif answer.protocol == STREAMS_PROTOCOL:
+        what = 'is a Kafka Streams application; set kind = "streams" and its topology.'
+    elif answer.protocol == STATEFUL_PROTOCOL:
+        what = 'is made of stateful members; set kind = "stateful".'
+    else:
+        configured = ", ".join(config.protocols)
+        what = f"{used}, which is not among the configured ones ({configured}); add it to protocols."
+    return Obstacle(NotLeading.UNFIT, f"Group '{config.group_id}' {what}")
+
+
+def _with_a_member_under_its_id(answer: DescribeAnswer, config: MembershipConfig) -> Obstacle | None:
+    """Bellwether's JoinGroup would expel a member of the application that has its instance id."""
+    taken = (m for m in answer.members if is_own(m, config) and (_works(m) or _is_foreign(m, config)))
+    member = next(taken, None)
+    if member is None:
+        return None
+    sentence = (
+        f"Group '{config.group_id}': the group.instance.id '{config.instance_id}' belongs to the application's member"
+        f" {member.member_id}; set another instance_id."
+    )
+    return Obstacle(NotLeading.UNFIT, sentence)
+
+
+UNFIT: tuple[Callable[[DescribeAnswer, MembershipConfig], Obstacle | None], ...] = (
+    _converted,
+    _of_another_type,
+    _with_another_protocol,
+    _with_a_member_under_its_id,
+)
 
 
 def _works(member: DescribedMember) -> bool:

@@ -16,9 +16,9 @@ from bellwether_kafka.coordinator.membership import events
 from bellwether_kafka.coordinator.membership.adoption import Adoption, Approach
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
 from bellwether_kafka.coordinator.membership.core import Core
-from bellwether_kafka.coordinator.membership.current_role import CurrentRole
 from bellwether_kafka.coordinator.membership.joining_leaving import Joining, Leaving, Recovery
 from bellwether_kafka.coordinator.membership.leading import GroupRebalances, Leading
+from bellwether_kafka.coordinator.membership.obstacles import role_of
 from bellwether_kafka.coordinator.membership.rebalances import NextRebalance
 from bellwether_kafka.coordinator.membership.requests import SENT, Command, Kind, Request, Timer
 from bellwether_kafka.coordinator.membership.role import Role
@@ -90,7 +90,7 @@ class GroupMembership:
         self._next_rebalance = NextRebalance(core, joining, self._leaving, self._recovery)
         self._approach = Approach(core, joining, self._leaving, self._leading)
         self._adoption = Adoption(core, joining, self._leaving, self._recovery, self._approach)
-        self._role = CurrentRole(core, self._leaving)
+        self._role = Role()
         self._handlers = self._handlers_by_event()
         self._timers = self._handlers_by_timer()
 
@@ -156,7 +156,7 @@ class GroupMembership:
             hands_over=leadership.pending and not leadership.followups,
             has_active_role=core.permission.active,
             in_front=self._approach.in_front,
-            role=self._role.role,
+            role=self._role,
             handed_back=core.hand_backs.reason,
             alone=core.alone,
             has_members=sighting.others or sighting.by_broker is not None,
@@ -171,7 +171,7 @@ class GroupMembership:
     def start(self, now: float) -> tuple[Command, ...]:
         self._core.now = now
         self._recovery.proceed()
-        self._role.refresh()
+        self._role = role_of(self._core, self._role)
         return self._core.requests.drain()
 
     def handle(self, event: events.Event, now: float) -> tuple[Command, ...]:
@@ -183,7 +183,7 @@ class GroupMembership:
                 self._broken(str(error))
             if not self._adoption.needs_turn:
                 self._core.turns.end(self.config.group_id)
-            self._role.refresh()
+            self._role = role_of(self._core, self._role)
         return self._core.requests.drain()
 
     def deadline(self) -> float | None:

@@ -2,7 +2,6 @@
 handed the lead back and lacks the proof that it may return."""
 
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bellwether_kafka.coordinator.membership.config import MembershipConfig
@@ -79,21 +78,6 @@ class Permission:
         self.active = not config.standby
         self.orders = OrdersInForce(leave="", pause="")
         self._fences = 0
-
-    def hindrances(self, *, others: bool) -> Iterator[Obstacle]:
-        """Yields what keeps this instance out of the group, in the order in which it is reported. A new reason is one
-        row here. `others`: another member is in it."""
-        if self.orders.leave:
-            yield Obstacle(NotLeading.ORDERED_OUT, self.orders.leave)
-        if self.orders.release and not others:
-            yield Obstacle(NotLeading.ORDERED_OUT, f"{self.orders.release}, until members join")
-        if not self.active:
-            yield Obstacle(NotLeading.STANDBY, "another instance with this instance id is to lead")
-
-    @property
-    def may_lead(self) -> bool:
-        """Whether it may lead where there are members."""
-        return next(self.hindrances(others=True), None) is None
 
     def changed(self, *, active: bool) -> bool:
         """Sets `active`; returns True if this instance has just become active."""

@@ -5,75 +5,150 @@ Kafka's means for that (docs/internals/broker-behaviour.md#error-codes).
 a leader that has received none for a session timeout no longer leads, because the broker has expelled it by then.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum, StrEnum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     from bellwether_kafka.coordinator.membership.config import MembershipConfig
 
 
 class NotLeading(StrEnum):
-    """Why Bellwether does not lead a group that is configured to be led."""
+    """Why Bellwether does not lead a group that is configured to be led: the value, what is true then, and what to do.
+    `docs/generate.py` writes them into the runbooks."""
 
-    STARTING = "starting"
-    UNREACHABLE = "unreachable"
-    EMPTY = "empty"
-    UNKNOWN_GROUP = "unknown_group"
-    NO_SUBSCRIBERS = "no_subscribers"
-    JOINING = "joining"
-    TAKING_OVER = "taking_over"
-    REBALANCING = "rebalancing"
-    MEMBER_LEADS = "member_leads"
-    UNDECLARED = "undeclared"
-    BLOCKED = "blocked"
-    NO_PLAN = "no_plan"
-    SET_BACK = "set_back"
-    HANDED_BACK = "handed_back"
-    LEAVING = "leaving"
-    ORDERED_OUT = "ordered_out"
-    STANDBY = "standby"
-    FENCED = "fenced"
-    CONVERTED = "converted"
-    UNFIT = "unfit"
-    DENIED = "denied"
-    STOPPED = "stopped"
-    FAILED = "failed"
+    meaning: str
+    remedy: str
 
+    def __new__(cls, value: str, meaning: str = "", remedy: str = "") -> Self:
+        reason = str.__new__(cls, value)
+        reason._value_, reason.meaning, reason.remedy = value, meaning, remedy
+        return reason
 
-REMEDIES: Mapping[NotLeading, str] = {
-    NotLeading.STARTING: "Wait: the group has not been described yet.",
-    NotLeading.UNREACHABLE: "Check the brokers, the network and bootstrap.servers; Bellwether keeps trying.",
-    NotLeading.EMPTY: "Nothing to do: Bellwether leads once members join.",
-    NotLeading.UNKNOWN_GROUP: "Check the name of the group; if its application is yet to start, nothing is to be done.",
-    NotLeading.NO_SUBSCRIBERS: "If its members subscribe (no assign()), set subscribes = true; else Bellwether joins"
-    " once members do.",
-    NotLeading.JOINING: "Wait: the broker holds the rebalance open until its members are back.",
-    NotLeading.TAKING_OVER: "Wait: this takes seconds.",
-    NotLeading.REBALANCING: "Wait: Bellwether takes a group over when it is Stable.",
-    NotLeading.MEMBER_LEADS: (
-        'With adopt = "when-empty", set "succeed" or "take-over"; otherwise restart the instances one after another, as'
-        " `bellwether doctor` says."
-    ),
-    NotLeading.UNDECLARED: "Add the declaration that is named to the group's settings.",
-    NotLeading.BLOCKED: "Do what the reason says, or stop all members for a moment.",
-    NotLeading.NO_PLAN: "Fix what the reason names; `bellwether doctor` has the details. Bellwether keeps trying.",
-    NotLeading.SET_BACK: "Wait: Bellwether tries again by itself, at the time of the next attempt; `bellwether leave`"
-    " and then `bellwether resume` have it try at once.",
-    NotLeading.HANDED_BACK: "Compare the topology file with `Topology.describe()`. Bellwether returns when its own plan"
-    " would differ no more, or after `bellwether leave` and `bellwether resume`.",
-    NotLeading.LEAVING: "Wait: a member takes over.",
-    NotLeading.ORDERED_OUT: "End the order with `bellwether resume`.",
-    NotLeading.STANDBY: "Nothing to do: another instance leads the group, and this one takes over when it stops.",
-    NotLeading.FENCED: "Give each process an instance_id of its own, or set standby = true; then restart this one.",
-    NotLeading.CONVERTED: 'Set group.protocol=classic in its members, or mode = "observe" in the group\'s settings.',
-    NotLeading.UNFIT: "Correct the setting that the reason names, then restart.",
-    NotLeading.DENIED: "Do what the reason says: grant the ACL, correct the credentials or make room; Bellwether keeps"
-    " trying.",
-    NotLeading.STOPPED: "Start Bellwether again.",
-    NotLeading.FAILED: "Report the error in the log, then restart.",
-}
+    STARTING = (
+        "starting",
+        "Bellwether has not described the group yet",
+        "Wait: the group has not been described yet.",
+    )
+    UNREACHABLE = (
+        "unreachable",
+        "no broker answers for the group, or none has answered for a session timeout",
+        "Check the brokers, the network and bootstrap.servers; Bellwether keeps trying.",
+    )
+    EMPTY = (
+        "empty",
+        "the group has no other members now, but has had some",
+        "Nothing to do: Bellwether leads once members join.",
+    )
+    UNKNOWN_GROUP = (
+        "unknown_group",
+        "no other member has ever been seen, and the group has no committed offsets",
+        "Check the name of the group; if its application is yet to start, nothing is to be done.",
+    )
+    NO_SUBSCRIBERS = (
+        "no_subscribers",
+        "no member that subscribes has been seen: consumers may assign themselves partitions",
+        "If its members subscribe (no assign()), set subscribes = true; else Bellwether joins once members do.",
+    )
+    JOINING = (
+        "joining",
+        "Bellwether's first JoinGroup is under way",
+        "Wait: the broker holds the rebalance open until its members are back.",
+    )
+    TAKING_OVER = (
+        "taking_over",
+        "a take-over is being prepared or is under way",
+        "Wait: this takes seconds.",
+    )
+    REBALANCING = (
+        "rebalancing",
+        "the group rebalances under another leader",
+        "Wait: Bellwether takes a group over when it is Stable.",
+    )
+    MEMBER_LEADS = (
+        "member_leads",
+        "a member leads that may not be removed",
+        (
+            'With adopt = "when-empty", set "succeed" or "take-over"; otherwise restart the instances one after'
+            " another, as `bellwether doctor` says."
+        ),
+    )
+    UNDECLARED = (
+        "undeclared",
+        "a take-over needs a declaration that the settings lack",
+        "Add the declaration that is named to the group's settings.",
+    )
+    BLOCKED = (
+        "blocked",
+        "a take-over would not succeed with the present members",
+        "Do what the reason says, or stop all members for a moment.",
+    )
+    NO_PLAN = (
+        "no_plan",
+        "there is no plan that may be sent",
+        "Fix what the reason names; `bellwether doctor` has the details. Bellwether keeps trying.",
+    )
+    SET_BACK = (
+        "set_back",
+        "the last attempt failed, or Bellwether gave the group back",
+        (
+            "Wait: Bellwether tries again by itself, at the time of the next attempt; `bellwether leave` and "
+            "then `bellwether resume` have it try at once."
+        ),
+    )
+    HANDED_BACK = (
+        "handed_back",
+        "members could not work by Bellwether's plan, so it gave the lead to one",
+        (
+            "Compare the topology file with `Topology.describe()`. Bellwether returns when its own plan would "
+            "differ no more, or after `bellwether leave` and `bellwether resume`."
+        ),
+    )
+    LEAVING = (
+        "leaving",
+        "Bellwether's LeaveGroup is under way",
+        "Wait: a member takes over.",
+    )
+    ORDERED_OUT = (
+        "ordered_out",
+        "an operator ordered Bellwether to leave, or to release the empty group",
+        "End the order with `bellwether resume`.",
+    )
+    STANDBY = (
+        "standby",
+        "another instance with the same instance id is to lead",
+        "Nothing to do: another instance leads the group, and this one takes over when it stops.",
+    )
+    FENCED = (
+        "fenced",
+        "another process has joined with the same instance id",
+        "Give each process an instance_id of its own, or set standby = true; then restart this one.",
+    )
+    CONVERTED = (
+        "converted",
+        "the group has been converted to KIP-848",
+        'Set group.protocol=classic in its members, or mode = "observe" in the group\'s settings.',
+    )
+    UNFIT = (
+        "unfit",
+        "the group, or a setting, makes it impossible to lead",
+        "Correct the setting that the reason names, then restart.",
+    )
+    DENIED = (
+        "denied",
+        "the brokers refuse Bellwether, or the group is full or has members with other protocols",
+        "Do what the reason says: grant the ACL, correct the credentials or make room; Bellwether keeps trying.",
+    )
+    STOPPED = (
+        "stopped",
+        "the process is shutting down",
+        "Start Bellwether again.",
+    )
+    FAILED = (
+        "failed",
+        "an internal error ended Bellwether's membership",
+        "Report the error in the log, then restart.",
+    )
 
 
 class Obstacle(NamedTuple):
@@ -100,7 +175,7 @@ class Role:
 
     @property
     def remedy(self) -> str:
-        return REMEDIES[self.reason] if self.reason is not None else ""
+        return self.reason.remedy if self.reason is not None else ""
 
     def followed_by(self, now: "Role") -> "Role":
         """Returns `now`, but with the `since` of this role if the reason has not changed."""

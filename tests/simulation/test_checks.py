@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from bellwether_kafka.coordinator.control.active_role import Instances
-from bellwether_kafka.coordinator.membership import NotLeading, Obstacle, StepAsideWanted
+from bellwether_kafka.coordinator.membership import NotLeading, Role, StepAsideWanted
 from bellwether_kafka.coordinator.membership.adoption import Adoption
-from bellwether_kafka.coordinator.membership.current_role import CurrentRole
 from bellwether_kafka.coordinator.membership.leading import Leading
 from bellwether_kafka.coordinator.membership.permission import HandBacks
 from bellwether_kafka.coordinator.planning import streams_kind
@@ -146,15 +145,15 @@ def test_a_role_that_once_was_true_is_noticed(
     world: World, monkeypatch: pytest.MonkeyPatch, fault: Callable[[World], None], message: str
 ) -> None:
     """An instance that has led says so for ever."""
-    monkeypatch.setattr(CurrentRole, "refresh", lambda self: None)
+    monkeypatch.setattr(Role, "followed_by", lambda self, _: self)
     fault(world)
     with pytest.raises(ViolationError, match=message):
         world.run_until(world.clock.now + 60.0)
 
 
 def test_a_leader_that_denies_its_lead_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    another_leads = Obstacle(NotLeading.MEMBER_LEADS, "a member leads")
-    monkeypatch.setattr(CurrentRole, "_obstacle", lambda self: another_leads)
+    another_leads = Role(NotLeading.MEMBER_LEADS, "a member leads")
+    monkeypatch.setattr(Role, "followed_by", lambda *_: another_leads)
     with pytest.raises(ViolationError, match=r"leads for .* it says member_leads"):
         world.run_until(world.clock.now + 60.0)
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from bellwether_kafka.coordinator.membership import REMEDIES, NotLeading, Role
+from bellwether_kafka.coordinator.membership import NotLeading, Role
 from bellwether_kafka.coordinator.web import GroupStatus, HttpAddressError, HttpServer, Web, responses, role_status
 from bellwether_kafka.coordinator.web import server as http
 from bellwether_kafka.coordinator.web.app import PAGE
@@ -113,7 +113,7 @@ async def test_groups_are_json() -> None:
         assert row == {
             "group": "orders", "mode": "lead", "state": "stable", "leading": False, "generation": 7, "members": 1,
             "role": {
-                "reason": "empty", "detail": "no other member is in the group", "remedy": REMEDIES[NotLeading.EMPTY],
+                "reason": "empty", "detail": "no other member is in the group", "remedy": NotLeading.EMPTY.remedy,
                 "since_ms": 1_700_000_005_000, "next_attempt_ms": 1_700_000_007_500,
             },
             "emptying": [], "applied_plan": "",
