@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether_kafka.protocol.bulk.columns import IntArray, LongArray
+from bellwether_kafka.protocol.bulk.consumer import IntArray, LongArray
 from bellwether_kafka.protocol.messages import AssignmentInfo
 from bellwether_kafka.protocol.primitives import RemoteProtocolError
 

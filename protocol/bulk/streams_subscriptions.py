@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from bellwether_kafka.protocol.bulk.columns import IntArray, LongArray
+from bellwether_kafka.protocol.bulk.consumer import IntArray, LongArray
 from bellwether_kafka.protocol.messages import STREAMS_VERSION_MAX, SubscriptionInfo
 from bellwether_kafka.protocol.primitives import ProcessId, Reader, RemoteProtocolError
 

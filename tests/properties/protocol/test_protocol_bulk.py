@@ -1,68 +1,29 @@
 """The columnar codec agrees with the plain one in every value and every error, on blobs of any quality."""
 
-from collections.abc import Callable
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether_kafka.protocol.bulk import SubscriptionColumns, owner_of, read_subscriptions, write_assignments
+from bellwether_kafka.protocol.bulk import owner_of, write_assignments
 from bellwether_kafka.protocol.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from bellwether_kafka.protocol.primitives import TopicPartition
 from tests.properties.protocol.protocol_strategies import ASSIGNMENTS, SUBSCRIPTIONS, TOPICS, mutated
-from tests.unit.protocol.bulk.agreement import assignments_agree, claims_agree, read_many, subscriptions_agree
+from tests.unit.protocol.bulk.agreement import assignments_agree, claims_agree, subscriptions_agree
 
-# Few lists are walked one by one, many in lock step: both ways are to be met.
 COPIES = st.sampled_from([1, 40])
-# Few bytes and equal ones have shorter ways, which must agree too.
-READERS = st.sampled_from([read_subscriptions, read_many])
 PROTOCOLS = st.sampled_from(["sticky", "cooperative-sticky"])
 SUBSCRIPTION_BLOBS = st.lists(mutated(SUBSCRIPTIONS.map(ConsumerProtocolSubscription.encode)), max_size=6)
 ASSIGNMENT_BLOBS = st.lists(mutated(ASSIGNMENTS.map(ConsumerProtocolAssignment.encode)), max_size=6)
 
 
-@given(SUBSCRIPTION_BLOBS, COPIES, READERS)
-def test_subscriptions(blobs: list[bytes], copies: int, reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
-    subscriptions_agree(blobs * copies, reader)
+@given(SUBSCRIPTION_BLOBS, COPIES)
+def test_subscriptions(blobs: list[bytes], copies: int) -> None:
+    subscriptions_agree(blobs * copies)
 
 
-@given(st.data(), st.lists(st.tuples(TOPICS, st.integers(0, 3)), min_size=1, max_size=4), st.integers(0, 4))
-def test_lists_that_differ_in_partitions_only_and_some_that_do_not(
-    data: st.DataObject, owned: list[tuple[str, int]], others: int
-) -> None:
-    """The stencil: alike, nearly alike, and cut short in the middle."""
-    seeded = data.draw(st.randoms(use_true_random=False))
-
-    def member(shape: list[tuple[str, int]]) -> bytes:
-        partitions = [TopicPartition(t, seeded.randrange(-(1 << 31), 1 << 31)) for t, n in shape for _ in range(n)]
-        return ConsumerProtocolSubscription(
-            version=3, topics=("t",), owned_partitions=tuple(partitions), generation_id=seeded.randrange(9), rack_id="r"
-        ).encode()
-
-    blobs = [member(owned) for _ in range(30)]
-    for _ in range(others):
-        name, items = owned[0]
-        unexpected = data.draw(
-            st.sampled_from(
-                [
-                    [(name, items + 1), *owned[1:]],
-                    [(name[:-1] + "x", items), *owned[1:]],
-                    owned[1:],
-                    [*owned, ("last", 1)],
-                ]
-            )
-        )
-        blobs.append(member(unexpected))
-    blobs += [blob[: data.draw(st.integers(0, len(blob)))] for blob in blobs[-3:]]
-    seeded.shuffle(blobs)
-    subscriptions_agree(blobs, read_many)
-
-
-@given(SUBSCRIPTION_BLOBS, COPIES, PROTOCOLS, READERS)
-def test_claims(
-    blobs: list[bytes], copies: int, protocol: str, reader: Callable[[list[bytes]], SubscriptionColumns]
-) -> None:
-    claims_agree(blobs * copies, protocol, reader)
+@given(SUBSCRIPTION_BLOBS, COPIES, PROTOCOLS)
+def test_claims(blobs: list[bytes], copies: int, protocol: str) -> None:
+    claims_agree(blobs * copies, protocol)
 
 
 @given(ASSIGNMENT_BLOBS, COPIES)

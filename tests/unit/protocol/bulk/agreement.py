@@ -1,8 +1,7 @@
 """The oracle of the bulk readers: what the plain readers say of each blob."""
 
-import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from bellwether_kafka.protocol.bulk import (
     AssignedColumns,
     InfoColumns,
-    SubscriptionColumns,
     read_assigned,
     read_assignments,
     read_claims,
@@ -79,27 +77,8 @@ def plain(decode: Callable[[bytes], Message], blobs: Sequence[bytes]) -> tuple[d
     return by_index, errors
 
 
-# Bytes of one member that nobody can read, and so many that those of a group are read column by column.
-UNREADABLE = struct.pack(">hi", 0, -5) + bytes(3_000)
-
-
-def read_many(blobs: Sequence[bytes]) -> SubscriptionColumns:
-    """What is read of these members beside one more, without that one."""
-    columns = read_subscriptions([*blobs, UNREADABLE])
-    assert columns.errors.keys() >= {len(blobs)}
-    return replace(
-        columns,
-        topic_list=columns.topic_list[:-1],
-        version=columns.version[:-1],
-        user_data=columns.user_data[: len(blobs)],
-        generation=columns.generation[:-1],
-        rack=columns.rack[:-1],
-        errors={member: why for member, why in columns.errors.items() if member < len(blobs)},
-    )
-
-
-def subscriptions_agree(blobs: list[bytes], reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
-    columns = reader(blobs)
+def subscriptions_agree(blobs: list[bytes]) -> None:
+    columns = read_subscriptions(blobs)
     messages, errors = plain(ConsumerProtocolSubscription.decode, blobs)
     assert columns.errors == errors
     owned = rows(columns.topic_names, len(blobs), columns.owned_member, columns.owned_topic, columns.owned_partition)
@@ -121,8 +100,8 @@ def subscriptions_agree(blobs: list[bytes], reader: Callable[[list[bytes]], Subs
     assert len(columns.topic_lists) == len(set(columns.topic_lists)) == len({s.topics for s in messages.values()})
 
 
-def claims_agree(blobs: list[bytes], protocol: str, reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
-    claims = read_claims(protocol, reader(blobs))
+def claims_agree(blobs: list[bytes], protocol: str) -> None:
+    claims = read_claims(protocol, read_subscriptions(blobs))
     partitions = rows(claims.topic_names, len(blobs), claims.member, claims.topic, claims.partition)
     for m, message in plain(ConsumerProtocolSubscription.decode, blobs)[0].items():
         if protocol == "sticky":

@@ -2,12 +2,12 @@
 groups whose members are alike, nearly alike and different."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 
-from bellwether_kafka.protocol.bulk import SubscriptionColumns, read_assigned, read_subscriptions
+from bellwether_kafka.protocol.bulk import read_assigned
 from bellwether_kafka.protocol.messages import (
     AssignmentInfo,
     ConsumerProtocolAssignment,
@@ -21,7 +21,6 @@ from tests.unit.protocol.bulk.agreement import (
     assignments_agree,
     claims_agree,
     infos_agree,
-    read_many,
     subscriptions_agree,
 )
 
@@ -40,22 +39,21 @@ def damaged(blob: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("version", range(4))
-@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
-def test_subscriptions_with_one_thing_wrong(version: int, reader: Callable[[list[bytes]], SubscriptionColumns]) -> None:
+def test_subscriptions_with_one_thing_wrong(version: int) -> None:
     message = ConsumerProtocolSubscription(version, ("orders", "t"), b"\0\0\0\5", OWNED, 6, "az1")
     blobs = [*damaged(message.encode())]
-    subscriptions_agree(blobs, reader)
+    subscriptions_agree(blobs)
     for begin in range(0, len(blobs), 9):
-        subscriptions_agree(blobs[begin : begin + 9], reader)
+        subscriptions_agree(blobs[begin : begin + 9])
 
 
 @pytest.mark.parametrize("protocol", ["sticky", "cooperative-sticky"])
 @pytest.mark.parametrize("data", [CLAIMED, b"\0\1" + CLAIMED, CLAIMED[:-4], b"\0\0\0\5"])
 def test_claims_with_one_thing_wrong(data: bytes, protocol: str) -> None:
     blobs = [ConsumerProtocolSubscription(1, ("t",), wrong, OWNED[:1]).encode() for wrong in damaged(data)]
-    claims_agree(blobs, protocol, read_many)
+    claims_agree(blobs, protocol)
     for begin in range(0, len(blobs), 7):
-        claims_agree(blobs[begin : begin + 7], protocol, read_many)
+        claims_agree(blobs[begin : begin + 7], protocol)
 
 
 def test_assignments_with_one_thing_wrong() -> None:
@@ -65,8 +63,8 @@ def test_assignments_with_one_thing_wrong() -> None:
         assignments_agree(blobs[begin : begin + 9])
 
 
-@pytest.mark.parametrize("members", [1, 11, 12, 13, 33, 70])
-@pytest.mark.parametrize("shapes", [1, 2, 5, 70])
+@pytest.mark.parametrize("members", [1, 13, 70])
+@pytest.mark.parametrize("shapes", [1, 5, 70])
 @pytest.mark.parametrize("version", [1, 3])
 def test_groups_whose_lists_have_few_or_many_shapes(version: int, members: int, shapes: int) -> None:
     """One shape is one list of names and counts; numbers differ. Some members are cut, some have a byte wrong."""
@@ -89,7 +87,7 @@ def test_groups_whose_lists_have_few_or_many_shapes(version: int, members: int, 
             if random.random() < harm:
                 blob = random.choice([*damaged(blob)])
             blobs.append(blob)
-        subscriptions_agree(blobs, read_many)
+        subscriptions_agree(blobs)
 
 
 @pytest.mark.parametrize("version", range(1, 12))

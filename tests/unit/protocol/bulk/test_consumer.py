@@ -2,13 +2,11 @@
 
 import struct
 import tracemalloc
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from bellwether_kafka.protocol.bulk import (
-    SubscriptionColumns,
     owner_of,
     read_assignments,
     read_claims,
@@ -21,9 +19,7 @@ from bellwether_kafka.protocol.messages import (
     encode_sticky_user_data,
 )
 from bellwether_kafka.protocol.primitives import LocalProtocolError, TopicPartition
-from tests.unit.protocol.bulk.agreement import read_many
 
-Reader = Callable[[list[bytes]], SubscriptionColumns]
 NAMES = ("a", "bb", "prod.team.orders-0001.events")
 FIRST = np.array([0, 3, 4, 9], dtype=np.int64)
 EMPTY = bytes.fromhex("0001 00000000 ffffffff")
@@ -61,10 +57,9 @@ def test_one_bad_member_harms_no_other() -> None:
     assert columns.owned_partition.tolist() == [4, 4]
 
 
-@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
-def test_racks(reader: Reader) -> None:
+def test_racks() -> None:
     blobs = [ConsumerProtocolSubscription(3, ("t",), rack_id=rack).encode() for rack in ("a", None, "", "b", "a", "c")]
-    columns = reader([*blobs[:-1], blobs[-1][:-1] + b"\xff"])
+    columns = read_subscriptions([*blobs[:-1], blobs[-1][:-1] + b"\xff"])
     assert columns.rack == ("a", None, None, "b", "a", None)
     assert list(columns.errors) == [5]
 
@@ -85,7 +80,7 @@ def test_one_list_in_two_versions_is_one_list() -> None:
 
 
 def test_long_lists_with_a_common_head() -> None:
-    """More distinct lists than are kept per head: they are parsed again, not mixed up."""
+    """Lists with the same first bytes are not mixed up."""
     common = tuple(f"topic-{i:03d}" for i in range(20))
     lists = [(*common, f"zz-{i}") for i in range(9)]
     order = [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 8, 4, 4, 1]
@@ -101,12 +96,11 @@ def test_a_topic_that_is_listed_without_partitions_is_not_owned() -> None:
     assert columns.owned_partition.tolist() == [3]
 
 
-@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
 @pytest.mark.parametrize("members", [1, 40])
-def test_names_that_differ_only_in_the_middle(members: int, reader: Reader) -> None:
+def test_names_that_differ_only_in_the_middle(members: int) -> None:
     names = [f"prefix-of-8-{i:05d}-suffix-of-8" for i in range(300)] + ["", "x", "x" * 300, "y" * 300, "é" * 200]
     owned = tuple(TopicPartition(name, i) for i, name in enumerate(names))
-    columns = reader([ConsumerProtocolSubscription(1, (), None, owned).encode()] * members)
+    columns = read_subscriptions([ConsumerProtocolSubscription(1, (), None, owned).encode()] * members)
     assert not columns.errors
     assert columns.topic_names == tuple(sorted(names))
     by_topic = {columns.topic_names[t]: p for t, p in zip(columns.owned_topic, columns.owned_partition, strict=True)}
@@ -114,31 +108,19 @@ def test_names_that_differ_only_in_the_middle(members: int, reader: Reader) -> N
     assert len(columns.owned_member) == members * len(names)
 
 
-@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
 @pytest.mark.parametrize("members", [1, 40])
-def test_a_name_of_negative_size_is_refused_even_where_the_bytes_are_there(members: int, reader: Reader) -> None:
+def test_a_name_of_negative_size_is_refused_even_where_the_bytes_are_there(members: int) -> None:
     size = 40_000
     head = struct.pack(">hiiiH", 1, 0, -1, 1, size)
     blob = head + b"x" * size + struct.pack(">i", 0)
-    columns = reader([blob] * members)
+    columns = read_subscriptions([blob] * members)
     assert set(columns.errors) == set(range(members))
     assert columns.errors[0] == "negative length -25536 at byte 16"
 
 
-@pytest.mark.slow
-def test_more_names_than_fit_in_one_chunk() -> None:
-    owned = tuple(TopicPartition(f"t{i}", i) for i in range(70_000))
-    columns = read_subscriptions([ConsumerProtocolSubscription(1, (), None, owned).encode()])
-    assert len(columns.topic_names) == 70_000
-    assert all(
-        columns.topic_names[t] == f"t{p}" for t, p in zip(columns.owned_topic, columns.owned_partition, strict=True)
-    )
-
-
-@pytest.mark.parametrize("reader", [read_subscriptions, read_many])
 @pytest.mark.parametrize("members", [1, 40])
 @pytest.mark.parametrize("absurd", [0x7FFFFFFF, 0x10000000, -1])
-def test_absurd_counts_allocate_nothing(absurd: int, members: int, reader: Reader) -> None:
+def test_absurd_counts_allocate_nothing(absurd: int, members: int) -> None:
     blobs = [
         struct.pack(">hi", 0, absurd),
         struct.pack(">hii", 1, 0, 0x7FFFFFFF if absurd < 0 else absurd),
@@ -146,10 +128,10 @@ def test_absurd_counts_allocate_nothing(absurd: int, members: int, reader: Reade
         struct.pack(">hiiih1si", 1, 0, -1, 1, 1, b"t", absurd),
     ]
     padded = [blob + bytes(50) for blob in blobs] * members
-    reader(padded)
+    read_subscriptions(padded)
     tracemalloc.start()
     try:
-        assert len(reader(padded).errors) == len(padded)
+        assert len(read_subscriptions(padded).errors) == len(padded)
         assert tracemalloc.get_traced_memory()[1] < 2 * 1024 * 1024
     finally:
         tracemalloc.stop()
@@ -284,23 +266,3 @@ def test_a_generation_in_the_subscription_goes_before_that_in_user_data() -> Non
     assert read_claims("range", columns).generation.tolist() == [9]
     assert read_claims("sticky", columns).generation.tolist() == [-1]
     assert columns.generation.tolist() == [9]
-
-
-def test_names_of_all_lengths_beside_one_another() -> None:
-    """Names are stored as wide as the widest one: what is too much must be gone from every neighbour."""
-    names = ("a", "b" * 249, "cc", "d" * 7, "e" * 8, "f" * 31)
-    first = np.arange(len(names) + 1, dtype=np.int64) * 3
-    owner = (np.arange(3 * len(names)) % 4 - 1).astype(np.int32)
-    blobs = write_assignments(names, first, owner, 4)
-    for member, blob in enumerate(blobs):
-        mine = tuple(TopicPartition(names[f // 3], f % 3) for f in np.flatnonzero(owner == member).tolist())
-        assert blob == ConsumerProtocolAssignment(1, mine).encode()
-
-
-def test_a_short_name_at_the_very_end_is_distinguished_from_the_longest() -> None:
-    """All names are read to the length of the longest, also where the buffer ends."""
-    names = ["x" * size for size in range(250, 0, -1)]
-    blobs = [ConsumerProtocolSubscription(1, ("t",), None, (TopicPartition(name, 0),)).encode() for name in names]
-    columns = read_subscriptions(blobs)
-    assert not columns.errors
-    assert [columns.topic_names[t] for t in columns.owned_topic.tolist()] == names

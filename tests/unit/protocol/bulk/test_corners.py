@@ -2,62 +2,24 @@
 
 import struct
 
-import numpy as np
 import pytest
 
-from bellwether_kafka.protocol.bulk import read_assignments, read_infos, read_subscriptions
+from bellwether_kafka.protocol.bulk import read_infos, read_subscriptions
 from bellwether_kafka.protocol.messages import (
-    ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     SubscriptionInfo,
 )
-from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId, TopicPartition
+from bellwether_kafka.protocol.primitives import ProcessId, RemoteProtocolError, TaskId
 from tests.kit.consumers import subscription
 
 GOOD = [subscription(3, ["orders", f"t{i}"], b"user data", [("orders", i)], 4, "az1") for i in range(40)]
 BAD_RACK = subscription(3, ["orders"], None, (), 4, "RACK").replace(b"RACK", b"\xff\xfe\xfd\xfc")
-NEGATIVE_COUNT = struct.pack(">hi", 1, -1) + b"\xff" * 8
-NO_TOPICS = subscription(0, [])
-ONE_LETTER = subscription(0, ["a"])
 
 
 def test_a_rack_that_is_no_text_is_an_error_of_its_member() -> None:
     with pytest.raises(RemoteProtocolError):
         ConsumerProtocolSubscription.decode(BAD_RACK)
     assert read_subscriptions([*GOOD, BAD_RACK]).errors.keys() == {len(GOOD)}
-
-
-def test_lists_of_topics_that_nobody_else_has_are_read_one_by_one() -> None:
-    columns = read_subscriptions([*GOOD, NEGATIVE_COUNT, NO_TOPICS, ONE_LETTER, ONE_LETTER])
-    assert columns.errors.keys() == {len(GOOD)}
-    lists = [columns.topic_lists[i] for i in columns.topic_list.tolist()]
-    assert lists[len(GOOD) + 1 :] == [(), ("a",), ("a",)]
-
-
-def test_user_data_can_be_had_for_some_members_at_once() -> None:
-    columns = read_subscriptions([*GOOD, ONE_LETTER])
-    assert list(columns.user_data[38:]) == [b"user data", b"user data", None]
-    assert columns.user_data[0] == b"user data"
-
-
-def test_assignments_that_are_alike_in_being_broken_are_all_refused() -> None:
-    """The pattern that is looked for in many alike is one that cannot be read itself."""
-    good = ConsumerProtocolAssignment(partitions=(TopicPartition("orders", 1), TopicPartition("u", 2))).encode()
-    broken = good[:6] + struct.pack(">i", 100) + good[10:]
-    with pytest.raises(RemoteProtocolError):
-        ConsumerProtocolAssignment.decode(broken)
-    assert read_assignments([broken] * 60).errors.keys() == set(range(60))
-
-
-def test_assignments_of_which_no_two_are_alike_are_read_as_well() -> None:
-    each = [
-        ConsumerProtocolAssignment(partitions=tuple(TopicPartition(f"t{n}-{'x' * n}", p) for p in range(n % 7 + 1)))
-        for n in range(80)
-    ]
-    columns = read_assignments([part.encode() for part in each])
-    assert not columns.errors
-    assert len(columns.topic_names) == len(each)
-    assert np.bincount(columns.member).tolist() == [len(part.partitions) for part in each]
 
 
 # ---- Streams -------------------------------------------------------------------------------------------------------

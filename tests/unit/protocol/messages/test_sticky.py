@@ -7,7 +7,7 @@ from bellwether_kafka.protocol.messages import (
     read_rack_affinity,
 )
 from bellwether_kafka.protocol.primitives import TopicPartition
-from tests.unit.protocol.bulk.agreement import StickyUserData, claims_agree, read_many, read_sticky_user_data
+from tests.unit.protocol.bulk.agreement import StickyUserData, claims_agree, read_sticky_user_data
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 LIST = bytes.fromhex("00000002 000174 00000002 00000000 00000001 000175 00000001 00000000")
@@ -37,7 +37,7 @@ COUNTED = (T0, T1, U0)
 )
 def test_one_reader_for_the_dialects_of_sticky(data: bytes | None, claims: StickyUserData) -> None:
     assert read_sticky_user_data(data) == claims
-    claims_agree([ConsumerProtocolSubscription(1, ("t", "u"), data).encode()], "sticky", read_many)
+    claims_agree([ConsumerProtocolSubscription(1, ("t", "u"), data).encode()], "sticky")
 
 
 @pytest.mark.parametrize(
