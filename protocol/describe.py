@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any
 
 from bellwether_kafka.protocol import messages
-from bellwether_kafka.protocol.primitives import LocalProtocolError, TaskId, java_hash_ordered, java_string_hash
+from bellwether_kafka.protocol.primitives import LocalProtocolError, hash_map_order, task_hash
 
 KINDS = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "SubscriptionInfo", "AssignmentInfo")
 # The version that added a field; other fields are always shown.
@@ -38,8 +38,9 @@ def _json(name: str, value: Any) -> Any:
         case "client_tags":
             return dict(value)
         case "task_offset_sums":  # in the order of Java's map, so that outputs can be compared
-            sums = dict(value)
-            return [task._asdict() | {"offset_sum": sums[task]} for task in java_hash_ordered(sums, _task_hash)]
+            sums = list(dict(value).items())
+            order = hash_map_order([task_hash(*task) for task, _ in sums])
+            return [sums[at][0]._asdict() | {"offset_sum": sums[at][1]} for at in order]
         case "active_tasks":
             return [task._asdict() for task in value]
         case "standby_tasks" | "partitions_by_host" | "standby_partitions_by_host":
@@ -49,7 +50,3 @@ def _json(name: str, value: Any) -> Any:
         case "topics":
             return list(value)
     return value.hex() if isinstance(value, bytes) else value
-
-
-def _task_hash(task: TaskId) -> int:
-    return 31 * (31 * (31 + task.subtopology) + task.partition) + java_string_hash(task.topology or "")

@@ -9,7 +9,8 @@ both decide ties.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bellwether_kafka.assignors.java import JavaHeap, computed_map_order, hash_map_order, string_hash
+from bellwether_kafka.assignors.shared import JavaHeap
+from bellwether_kafka.protocol.primitives import computed_map_order, hash_map_order, string_hash
 
 BrokerTask = tuple[str, int]  # subtopology and partition
 _LEAST_BUCKETS = 16

@@ -47,6 +47,7 @@ from bellwether_kafka.assignors.shared.entry_points import UnknownNameError, _li
 from bellwether_kafka.assignors.shared.flow import FlowProblem, optimise
 from bellwether_kafka.assignors.shared.frozen import claimed_sizes, extended, freeze, known_cluster
 from bellwether_kafka.assignors.shared.group import AssignedMember, RawGroup, RawMember, racks_of
+from bellwether_kafka.assignors.shared.java import JavaHeap, PrioritySet, drain_order
 from bellwether_kafka.assignors.shared.load_balance import Balancer, Rules, Terms, excess
 from bellwether_kafka.assignors.shared.memory import Memory, digest
 from bellwether_kafka.assignors.shared.mincost import Network

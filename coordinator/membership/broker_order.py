@@ -27,7 +27,7 @@ from itertools import pairwise
 from math import inf
 
 from bellwether_kafka.coordinator.membership.events import DescribeAnswer, DescribedMember, GroupState
-from bellwether_kafka.protocol.primitives import java_string_hash
+from bellwether_kafka.protocol.primitives import string_code
 
 BUCKETS_MIN = 16
 DOUBLINGS_MAX = 6  # how often a table may have doubled beyond its present need
@@ -50,7 +50,7 @@ class MemberTable:
 @lru_cache(maxsize=16_384)
 def spread_hash(member_id: str) -> int:
     """Returns h ^ h >>> 16 of String.hashCode, unsigned."""
-    value = java_string_hash(member_id)
+    value = string_code(member_id)
     return value ^ value >> 16
 
 

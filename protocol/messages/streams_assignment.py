@@ -15,8 +15,9 @@ from bellwether_kafka.protocol.primitives import (
     TaskId,
     TopicPartition,
     Writer,
-    java_hash_ordered,
-    java_string_hash,
+    hash_map_order,
+    spread,
+    string_code,
 )
 
 STREAMS_VERSION_MAX = 11
@@ -114,14 +115,15 @@ class AssignmentInfo:
         of its map of topics."""
         both = self.partitions_by_host, self.standby_partitions_by_host
         written = both if self.version >= _STANDBY_HOSTS_FROM else both[:1]
-        partitions = [tp for hosts in written for _, of_host in hosts for tp in of_host]
-        topic_hash = {topic: java_string_hash(topic) for topic in {tp.topic for tp in partitions}}
-        ordered = java_hash_ordered(partitions, lambda tp: 31 * (31 + tp.partition) + topic_hash[tp.topic])
-        numbers = {topic: number for number, topic in enumerate(dict.fromkeys(tp.topic for tp in ordered))}
-        writer.int32(len(numbers))
-        for topic in java_hash_ordered(numbers, topic_hash.__getitem__):
-            writer.int32(numbers[topic])
-            writer.utf(topic)
+        partitions = [*dict.fromkeys(tp for hosts in written for _, of_host in hosts for tp in of_host)]
+        code = {topic: string_code(topic) for topic in {tp.topic for tp in partitions}}
+        order = hash_map_order([spread(31 * (31 + tp.partition) + code[tp.topic]) for tp in partitions])
+        topics = [*dict.fromkeys(partitions[at].topic for at in order)]
+        numbers = {topic: number for number, topic in enumerate(topics)}
+        writer.int32(len(topics))
+        for number in hash_map_order([spread(code[topic]) for topic in topics]):
+            writer.int32(number)
+            writer.utf(topics[number])
         for hosts in written:
             _write_hosts(writer, hosts, lambda topic: writer.int32(numbers[topic]))
 

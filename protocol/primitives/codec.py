@@ -204,42 +204,6 @@ class Writer:
         self._out += raw
 
 
-def java_sorted(texts: Iterable[str]) -> list[str]:
-    """Sorts texts in Java's order, by UTF-16 unit; it differs from Python's only beyond the basic plane."""
-    items = list(texts)
-    if all(text.isascii() for text in items):
-        return sorted(items)
-    return sorted(items, key=lambda text: text.encode("utf-16-be", "surrogatepass"))
-
-
-def java_hash_ordered(items: Iterable[T], java_hash: Callable[[T], int]) -> list[T]:
-    """Returns items, given in insertion order, in the iteration order of a Java HashMap or HashSet.
-
-    A bucket lists its items in insertion order; the table has 16 buckets and doubles above three quarters full. (Java
-    turns a bucket of more than eight items into a tree, which may list them differently: nothing that matters depends
-    on this order.)
-    """
-    distinct = list(dict.fromkeys(items))
-    buckets = 16
-    while 4 * len(distinct) > 3 * buckets:
-        buckets *= 2
-
-    def bucket(item: T) -> int:
-        value = java_hash(item) & 0xFFFFFFFF
-        return (value ^ value >> 16) & (buckets - 1)
-
-    return sorted(distinct, key=bucket)
-
-
-def java_string_hash(text: str) -> int:
-    """Returns String.hashCode as an unsigned 32-bit number."""
-    raw = _encoded(text, "utf-16-be", _MAX_BYTES)
-    value = 0
-    for unit in struct.unpack(f">{len(raw) // 2}H", raw):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return value
-
-
 def _encoded(value: str, encoding: str, limit: int) -> bytes:
     try:
         raw = value.encode(encoding)

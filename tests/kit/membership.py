@@ -33,7 +33,7 @@ from bellwether_kafka.protocol.messages import (
     ConsumerProtocolSubscription,
     SubscriptionInfo,
 )
-from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition, java_string_hash
+from bellwether_kafka.protocol.primitives import ProcessId, TopicPartition, string_code
 
 NODE = membership.Node(1, "broker1", 9092)
 OTHER_NODE = membership.Node(2, "broker2", 9092)
@@ -291,7 +291,7 @@ class HashOrder(Enum):
 @lru_cache(maxsize=100_000)
 def spread_hash(key: str) -> int:
     """h ^ h >>> 16 of String.hashCode, unsigned."""
-    value = java_string_hash(key)
+    value = string_code(key)
     return value ^ value >> 16
 
 

@@ -9,13 +9,13 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from bellwether_kafka.assignors.java import uuid_hash
 from bellwether_kafka.assignors.shared import IntArray, LongArray, ordinals
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsPlan, StreamsView, TaskLags
 from bellwether_kafka.assignors.streams.placing.movements import Movements
 from bellwether_kafka.assignors.streams.placing.placement import Placement, balance_actives
 from bellwether_kafka.assignors.streams.placing.rack_aware import RackOptimiser
 from bellwether_kafka.assignors.streams.placing.standby import StandbyRule, missing_standbys, tag_rule
+from bellwether_kafka.protocol.primitives import uuid_hash
 
 STATEFUL_COSTS = (10, 1)  # of traffic, and of leaving the process that the placement chose
 STATELESS_COSTS = (1, 0)

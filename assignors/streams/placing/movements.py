@@ -10,8 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from bellwether_kafka.assignors.java import PrioritySet, drain_order
-from bellwether_kafka.assignors.shared import BoolArray, IntArray
+from bellwether_kafka.assignors.shared import BoolArray, IntArray, PrioritySet, drain_order
 from bellwether_kafka.assignors.streams.application import TaskLags
 from bellwether_kafka.assignors.streams.placing.placement import Placement
 

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
-from bellwether_kafka.assignors.java import hash_order, task_hash
 from bellwether_kafka.assignors.streams.application import AssignmentConfigs, StreamsView
 from bellwether_kafka.assignors.streams.placing.placement import Placement, Standbys, anywhere, balance_standbys
+from bellwether_kafka.protocol.primitives import hash_order, task_hash
 
 Labels = tuple[tuple[str, str], ...]
 

@@ -7,15 +7,14 @@ priority queue, which is rebuilt only if it matters.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from bellwether_kafka.assignors.java import task_set_order
-from bellwether_kafka.assignors.shared import NOBODY, IntArray, LongArray, Ragged, offsets, task_code
+from bellwether_kafka.assignors.shared import NOBODY, IntArray, JavaHeap, LongArray, Ragged, offsets, task_code
 from bellwether_kafka.assignors.streams.application import UNKNOWN_OFFSET_SUM, StreamsPlan, StreamsView
+from bellwether_kafka.protocol.primitives import task_set_order
 
 Tasks = Sequence[int]
 
@@ -145,38 +144,15 @@ def _return(back: list[tuple[int, int]], taken: list[list[int]], waiting: list[i
 
 
 def _heap_order(tasks: list[int], kept: list[int], polled: int, returned: list[int]) -> list[int]:
-    """Returns the array of a java.util.PriorityQueue of these tasks after removals, polls and removals. Python's heap
-    operations leave the same arrays as Java's if all elements differ; only removal is missing in Python."""
-    heap = list(tasks)
-    heapify(heap)
+    """Returns the array of a java.util.PriorityQueue of these tasks after removals, polls and removals."""
+    heap = JavaHeap.of(tasks)
     for task in kept:
-        _remove(heap, task)
+        heap.remove(task)
     for _ in range(polled):
-        heappop(heap)
+        heap.poll()
     for task in returned:
-        _remove(heap, task)
-    return heap
-
-
-def _remove(heap: list[int], task: int) -> None:
-    """PriorityQueue.removeAt: the last element takes the place and moves down, or else up."""
-    at = start = heap.index(task)
-    moved = heap.pop()
-    size = len(heap)
-    if at == size:
-        return
-    while (below := 2 * at + 1) < size:
-        if below + 1 < size and heap[below + 1] < heap[below]:
-            below += 1
-        if moved < heap[below]:
-            break
-        heap[at] = heap[below]
-        at = below
-    if at == start:
-        while at > 0 and moved < heap[(at - 1) >> 1]:
-            heap[at] = heap[(at - 1) >> 1]
-            at = (at - 1) >> 1
-    heap[at] = moved
+        heap.remove(task)
+    return heap.items
 
 
 def _by_process(view: StreamsView, plan: StreamsPlan) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:

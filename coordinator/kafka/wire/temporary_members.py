@@ -14,7 +14,6 @@ from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
 
-from bellwether_kafka.assignors.java import hash_order, string_hash
 from bellwether_kafka.coordinator.kafka.wire import schemas
 from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     JOINS,
@@ -25,6 +24,7 @@ from bellwether_kafka.coordinator.kafka.wire.describe_groups import (
     StreamsGroupHeartbeatRequest,
 )
 from bellwether_kafka.coordinator.membership import Node
+from bellwether_kafka.protocol.primitives import hash_order, string_hash
 
 TIMEOUT_MS = 5_000  # after which a broker would remove a temporary member that gave up no partition
 TEMPORARY_MEMBER = "bellwether-temporary-"  # followed by a UUID; deploy/broker-assignor gives such a member no task

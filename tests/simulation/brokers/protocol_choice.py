@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bellwether_kafka.protocol.primitives import java_string_hash
+from bellwether_kafka.protocol.primitives import string_code
 from tests.kit.membership import BUCKETS_MIN, HashOrder, spread_hash
 from tests.simulation.brokers.member_entries import GroupMember
 
@@ -27,7 +27,7 @@ def _in_java(name: str) -> tuple[int, ...]:
 
 def _in_scala(name: str) -> tuple[int, ...]:
     """Where a key is in Scala's immutable HashMap, a trie of five bits of the mixed hash at each level."""
-    value = java_string_hash(name)
+    value = string_code(name)
     value = (value + (~(value << 9) & 0xFFFFFFFF)) & 0xFFFFFFFF
     value ^= value >> 14
     value = (value + (value << 4)) & 0xFFFFFFFF

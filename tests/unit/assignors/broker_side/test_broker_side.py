@@ -11,9 +11,9 @@ from bellwether_kafka.assignors.broker_side import (
     modelled,
 )
 from bellwether_kafka.assignors.consumer import POLICIES, broker_side, changed, rebalances
-from bellwether_kafka.assignors.java import computed_map_order, hash_map_order, string_hash
 from bellwether_kafka.assignors.shared import Change, Memory
 from bellwether_kafka.assignors.streams.policies import BROKER_STICKY, STREAMS_POLICIES
+from bellwether_kafka.protocol.primitives import computed_map_order, hash_map_order, string_hash
 from tests.kit.consumers import ORDERS_AND_USERS, orders_group, settled
 
 

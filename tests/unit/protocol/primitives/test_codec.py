@@ -3,15 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bellwether_kafka.protocol.primitives import (
-    LocalProtocolError,
-    Reader,
-    RemoteProtocolError,
-    Writer,
-    java_hash_ordered,
-    java_sorted,
-    java_string_hash,
-)
+from bellwether_kafka.protocol.primitives import LocalProtocolError, Reader, RemoteProtocolError, Writer
 
 
 def written(write: Callable[[Writer], None]) -> bytes:
@@ -167,26 +159,3 @@ def test_what_does_not_fit_is_bellwethers_fault(write: Callable[[Writer], None])
 def test_the_longest_strings_fit() -> None:
     assert Reader(written(lambda w: w.string("x" * 32767))).string() == "x" * 32767
     assert Reader(written(lambda w: w.utf("x" * 65535))).utf() == "x" * 65535
-
-
-def test_java_orders_strings_by_utf16_unit() -> None:
-    assert java_sorted(["b", "a", "B"]) == ["B", "a", "b"]
-    above_surrogates = "\ufb01"
-    assert java_sorted([above_surrogates, "😀"]) == ["😀", above_surrogates]
-    assert sorted([above_surrogates, "😀"]) == [above_surrogates, "😀"]
-
-
-def test_java_hashes() -> None:
-    assert java_string_hash("") == 0
-    assert java_string_hash("orders") == _by_hand("orders")
-    assert java_string_hash("polygenelubricants") == 1 << 31  # well known: Integer.MIN_VALUE
-    # In a table of 16 the three collide in one bucket and keep their order; one of 32 separates them.
-    few = java_hash_ordered([33, 17, 1, 17, 0], lambda n: n)
-    assert few == [0, 33, 17, 1]
-    many = java_hash_ordered([33, 17, 1, *range(2, 12)], lambda n: n)
-    assert many == [33, 1, *range(2, 12), 17]
-    assert java_hash_ordered([1 << 16, 0], lambda n: n) == [0, 1 << 16]
-
-
-def _by_hand(text: str) -> int:
-    return sum(ord(c) * int(31 ** (len(text) - 1 - i)) for i, c in enumerate(text)) % (1 << 32)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.java import PrioritySet
+from bellwether_kafka.assignors.shared import PrioritySet
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskLags
 from bellwether_kafka.assignors.streams.placing import Movements, Placement, movements
 from tests.kit.streams_views import Application, Instance, process_id

@@ -7,11 +7,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether_kafka.assignors.java import task_set_order
 from bellwether_kafka.assignors.shared import NOBODY, Ragged
 from bellwether_kafka.assignors.streams.application import LATEST_OFFSET, StreamsPlan
 from bellwether_kafka.assignors.streams.threads import assign_threads
 from bellwether_kafka.assignors.streams.threads.deal import _heap_order, deal_process
+from bellwether_kafka.protocol.primitives import task_set_order
 from tests.differential.thread_problems import by_member
 from tests.kit.streams_views import Application, Instance, process_id
 

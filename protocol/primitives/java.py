@@ -1,13 +1,15 @@
-"""The iteration order of a java.util.HashSet of task ids, even if buckets become trees.
+"""The orders of Java's strings and hash tables, which its clients and brokers show to others.
 
-Tasks are given to processes in turn, so those of one process often differ by a multiple of a power of two and share
-buckets. From the ninth entry on Java keeps such a bucket as a red-black tree threaded by a list, and iterates over the
-list: a new entry is placed after its parent in the tree, and the root is moved to the front.
+An unordered collection of Java has an order all the same, and ties break by it: which topic comes first in a message,
+which task of several equal ones moves. Hash codes are unsigned here. "Spread" is what a table makes of one, so that its
+lower bits, which choose the bucket, depend on the upper ones too.
+
+Example: "b" and "a" have the codes 98 and 97, so a set of 16 buckets lists "a" (bucket 1) before "b" (bucket 2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from bellwether_kafka.assignors.java.queue import task_hash
+from bellwether_kafka.protocol.primitives.types import ProcessId
 
 _LEAST_BUCKETS = 16
 _LIST_MOST = 8
@@ -16,8 +18,89 @@ _TREE_BUCKETS = 64
 _NIL = -1
 
 
+def java_sorted(texts: Iterable[str]) -> list[str]:
+    """Sorts texts in Java's order, by UTF-16 unit; it differs from Python's only beyond the basic plane."""
+    items = list(texts)
+    if all(text.isascii() for text in items):
+        return sorted(items)
+    return sorted(items, key=lambda text: text.encode("utf-16-be", "surrogatepass"))
+
+
+def string_code(text: str) -> int:
+    """Returns String.hashCode."""
+    code = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(data[::2], data[1::2], strict=True):
+        code = 31 * code + (high << 8 | low) & 0xFFFFFFFF
+    return code
+
+
+def spread(code: int) -> int:
+    """Returns the hash code as HashMap spreads it."""
+    code &= 0xFFFFFFFF
+    return code ^ code >> 16
+
+
+def string_hash(text: str) -> int:
+    """Returns String.hashCode, spread."""
+    return spread(string_code(text))
+
+
+def uuid_hash(process: ProcessId) -> int:
+    """Returns UUID.hashCode, spread."""
+    folded = (process.most_significant ^ process.least_significant) & 0xFFFFFFFFFFFFFFFF
+    return spread(folded >> 32 ^ folded)
+
+
+def task_hash(subtopology: int, partition: int, topology: str | None = None) -> int:
+    """Returns TaskId.hashCode, spread."""
+    return spread(31 * (31 * (31 + subtopology) + partition) + string_code(topology or ""))
+
+
+def hash_map_order(hashes: Sequence[int], capacity: int = _LEAST_BUCKETS) -> list[int]:
+    """Returns the iteration order of a HashMap with this initial capacity to which items 0, 1, … with these hashes were
+    added.
+
+    It is exact unless a bucket holds more than eight items, which random ids never reach: Java then turns it into a
+    tree (see `task_set_order`).
+    """
+    buckets = 1
+    while buckets < capacity:
+        buckets *= 2
+    while len(hashes) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(range(len(hashes)), key=lambda item: hashes[item] & (buckets - 1))
+
+
+def hash_order(items: Sequence[int], hashes: Sequence[int]) -> list[int]:
+    """Returns the iteration order of a HashSet to which these items were added in this order; `hashes` are those of
+    items 0, 1, …"""
+    return [items[at] for at in hash_map_order([hashes[item] for item in items])]
+
+
+def computed_map_order(hashes: Sequence[int], calls: Sequence[int], capacity: int) -> list[int]:
+    """Returns the iteration order of a HashMap with this initial capacity on which computeIfAbsent was called for these
+    items, some of them repeatedly. Unlike put, it grows at the call after the one that filled the table, and adds an
+    item to the front of its bucket."""
+    buckets, present = 1, dict[int, None]()
+    while buckets < capacity:
+        buckets *= 2
+    for item in calls:
+        if len(present) > buckets * 3 // 4:
+            buckets *= 2
+        present.setdefault(item)
+    newest_first = [*present][::-1]
+    return sorted(newest_first, key=lambda item: hashes[item] & (buckets - 1))
+
+
 def task_set_order(subtopology: Sequence[int], partition: Sequence[int]) -> list[int]:
-    """Returns the iteration order of a HashSet of these tasks (as positions), added in ascending order of task id."""
+    """Returns the iteration order of a HashSet of these tasks (as positions), added in ascending order of task id, even
+    if buckets become trees.
+
+    Tasks are given to processes in turn, so those of one process often differ by a multiple of a power of two and share
+    buckets. From the ninth entry on Java keeps such a bucket as a red-black tree threaded by a list, and iterates over
+    the list: a new entry is placed after its parent in the tree, and the root is moved to the front.
+    """
     hashes = [task_hash(s, p) for s, p in zip(subtopology, partition, strict=True)]
     buckets = _LEAST_BUCKETS
     while len(hashes) > buckets * 3 // 4:

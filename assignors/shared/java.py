@@ -1,24 +1,127 @@
-"""Kafka's ConstrainedPrioritySet: the least loaded process among those that qualify.
+"""Priority queues of Java, where Kafka's results depend on their layout: JavaHeap is java.util.PriorityQueue, and
+PrioritySet is Kafka's ConstrainedPrioritySet, the least loaded process among those that qualify.
 
-In Java it is a heap whose priorities (the loads) change while processes are queued. While the heap is in order, the
-answer is the lightest process, by (load / capacity, process). It gets out of order in only one way: a movement takes a
-task from a queued process D and gives it to a process S, which is pushed back first and may stop below the stale place
-of D (docs/internals/streams.md#highavailabilitytaskassignor). For that, S must not be lighter than D is now, but
-lighter than D was; otherwise no comparison on the way has a different result. From then on no process is below one that
-is heavier than both it and D before the movement, and sifting keeps this invariant. So a process can only be overtaken
-by one that is at most as heavy as that ceiling. If one of these qualifies too, the answer depends on the layout, which
-is then rebuilt by replaying the operations on the heap. Emptying the heap restores its order.
+Kafka keeps processes in a heap whose priorities (the loads) change while they are queued, and pushes rejected ones back
+in the order of a hash set (`protocol.primitives`). While the heap is in order, the answer is the lightest process, by
+(load / capacity, process), and no heap is needed. It gets out of order in only one way: a movement takes a task from a
+queued process D and gives it to a process S, which is pushed back first and may stop below the stale place of D
+(docs/internals/streams.md#highavailabilitytaskassignor). For that, S must not be lighter than D is now, but lighter
+than D was; otherwise no comparison on the way has a different result. From then on no process is below one that is
+heavier than both it and D before the movement, and sifting keeps this invariant. So a process can only be overtaken by
+one that is at most as heavy as that ceiling. If one of these qualifies too, the answer depends on the layout, which is
+then rebuilt by replaying the operations on the heap. Emptying the heap restores its order.
 
 Replaying costs as much as in Java, so it is bounded: after `STEPS` heap operations in one assignment the lightest
 process is taken, which is the purpose of the set. Only thousands of processes and tasks reach this bound.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heapify
 from typing import Protocol
 
-from bellwether_kafka.assignors.java.queue import JavaHeap, hash_order
+from bellwether_kafka.protocol.primitives import hash_order
 
 STEPS = 50_000
+_MOST_DRAINED = 10_000
+
+
+class JavaHeap:
+    """A binary heap of item numbers by weight; weights are read while sifting. Items of equal weight are ordered by
+    number, or, if not `numbered`, by their place in the heap."""
+
+    __slots__ = ("_numbered", "_queue", "_weight")
+
+    def __init__(self, weight: Sequence[float], *, numbered: bool = True) -> None:
+        self._weight, self._numbered = weight, numbered
+        self._queue: list[int] = []
+
+    @classmethod
+    def of(cls, items: Iterable[int]) -> "JavaHeap":
+        """Returns the heap that Java makes of a collection of numbers that all differ, which weigh what they are. Of
+        such numbers Python makes the same array."""
+        queue = list(items)
+        heapify(queue)
+        heap = cls(range(max(queue, default=0) + 1))
+        heap._queue = queue
+        return heap
+
+    @property
+    def items(self) -> list[int]:
+        """The array, in its order."""
+        return self._queue
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def offer(self, item: int) -> None:
+        """Adds an item. If it is queued, it leaves its old place first."""
+        if item in self._queue:
+            self.remove(item)
+        self.add(item)
+
+    def add(self, item: int) -> None:
+        """Adds an item that is not queued."""
+        self._queue.append(item)
+        self._sift_up(len(self._queue) - 1, item)
+
+    def poll(self) -> int:
+        head = self._queue[0]
+        last = self._queue.pop()
+        if self._queue:
+            self._sift_down(0, last)
+        return head
+
+    def remove(self, item: int) -> None:
+        """Removes an item: the last one takes its place and moves down, or else up."""
+        at = self._queue.index(item)
+        moved = self._queue.pop()
+        if at == len(self._queue):
+            return
+        self._sift_down(at, moved)
+        if self._queue[at] == moved:
+            self._sift_up(at, moved)
+
+    def _sift_up(self, at: int, item: int) -> None:
+        queue, weight, numbered = self._queue, self._weight, self._numbered
+        mine = weight[item]
+        while at > 0:
+            parent = queue[above := (at - 1) >> 1]
+            theirs = weight[parent]
+            if mine > theirs or (mine == theirs and (item >= parent or not numbered)):
+                break
+            queue[at] = parent
+            at = above
+        queue[at] = item
+
+    def _sift_down(self, at: int, item: int) -> None:
+        queue, weight, numbered = self._queue, self._weight, self._numbered
+        size, mine = len(queue), weight[item]
+        while (below := 2 * at + 1) < size:
+            child = queue[below]
+            theirs = weight[child]
+            if below + 1 < size:
+                right = queue[below + 1]
+                other = weight[right]
+                if theirs > other or (theirs == other and numbered and child > right):
+                    below, child, theirs = below + 1, right, other
+            if mine < theirs or (mine == theirs and (item <= child or not numbered)):
+                break
+            queue[at] = child
+            at = below
+        queue[at] = item
+
+
+def drain_order(keys: Sequence[int]) -> list[int]:
+    """Returns the order in which a PriorityQueue polls items 0, 1, … that were added in this order with these keys.
+
+    The queue only matters for equal keys. Without any, or with too many items to simulate, this is the sorted order.
+    """
+    if len(keys) > _MOST_DRAINED or len(set(keys)) == len(keys):
+        return sorted(range(len(keys)), key=keys.__getitem__)
+    heap = JavaHeap(keys, numbered=False)
+    for item in range(len(keys)):
+        heap.add(item)
+    return [heap.poll() for _ in keys]
 
 
 class Loaded(Protocol):

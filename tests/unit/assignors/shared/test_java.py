@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from bellwether_kafka.assignors.java import JavaHeap, PrioritySet, drain_order, hash_order, task_hash, uuid_hash
+from bellwether_kafka.assignors.shared import JavaHeap, PrioritySet, drain_order
 from bellwether_kafka.assignors.streams.placing import Placement
-from bellwether_kafka.protocol.primitives import ProcessId
+from bellwether_kafka.protocol.primitives import hash_order, uuid_hash
 from tests.kit.streams_views import Application, Instance, process_id, random_process_id
 
 
@@ -130,14 +130,6 @@ def test_equal_keys_leave_a_priority_queue_in_the_order_of_its_layout() -> None:
     order = drain_order(keys)
     assert sorted(order) == list(range(200))
     assert [keys[item] for item in order] == sorted(keys)
-
-
-def test_hashes_are_java_s() -> None:
-    assert task_hash(0, 0) == 29791
-    assert uuid_hash(ProcessId(0, 1)) == 1
-    # 80000000-0000-0000-0000-000000000000: the halves fold to 0x80000000, which is spread over both halves of the int.
-    assert uuid_hash(ProcessId(-(2**63), 0)) == 0x80008000
-    assert hash_order([0, 1, 2], [17, 16, 1]) == [1, 0, 2]
 
 
 def test_a_set_out_of_steps_answers_the_lightest() -> None:
