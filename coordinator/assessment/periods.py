@@ -122,7 +122,7 @@ def period_of_records(group: str, history: History, from_ms: int, to_ms: int, pe
     unknown += ["no traffic was recorded: bytes across racks are not known"] * (not weights.of)
     unknown += _unplanned(outcomes)
     if not made:
-        message = "no decision was recorded: causes and times are not known; record again with bellwether history"
+        message = "no decision was recorded: causes and times are not known; record again with bellwether debug history"
         rebalances = len({(record["generation"], record["decided_at_ms"]) for record in (*snapshots, *plans)})
         return replace(period, rebalances=rebalances, policies=past, unknown=(message, *unknown))
     eager = not any(_cooperative(decision["protocol"]) for decision in made)

@@ -78,7 +78,7 @@ def assess(
         float, typer.Option(help="Seconds between refreshes during --for.", min=0.5, max=WAIT_S_MAX)
     ] = 5.0,
     history: Annotated[
-        Path | None, typer.Option(help="A file that `bellwether history` has written: adds what was recorded.")
+        Path | None, typer.Option(help="A file that `bellwether debug history` has written: adds what was recorded.")
     ] = None,
     since: Annotated[
         str | None, typer.Option(help="Of the history only from then on, such as 2026-03-01T08:00; UTC.")

@@ -48,6 +48,29 @@ TOPOLOGY = [
     ),
 ]
 
+DEBUG = [
+    LazyCommand("offline:decode", "Show a blob of a group (a subscription, an assignment, userData) as JSON."),
+    LazyCommand(
+        "replay:history",
+        "Copy rebalances, decisions, plans and traffic from the events topic into a file, for `assess --history` and"
+        " `debug replay`.",
+    ),
+    LazyCommand(
+        "replay:replay",
+        "Decide recorded rebalances again, from what their leader had, and show where plans differ. Exits 1 if any"
+        " does.",
+    ),
+    LazyCommand(
+        "orders.restart:ready",
+        "Check whether a member has its share of a group again, and its state has caught up. Exits 1 while something"
+        " is missing.",
+    ),
+    LazyCommand(
+        "orders.restart:stopped",
+        "State that the process of a member has ended, where Bellwether is to lead the group once its leader goes.",
+    ),
+]
+
 ORDER_COMMANDS = [
     LazyCommand(f"orders.{'apply' if traits.takes is Takes.PLAN else 'give'}:{kind.value}", traits.help)
     for kind, traits in ORDERS.items()
@@ -133,37 +156,12 @@ COMMANDS: dict[str, list[LazyCommand | TyperGroup]] = {
             'Withdraw all pins, bans and evacuations of an item ("*": those of everything), or an applied plan.',
         ),
         LazyCommand(
-            "orders.restart:ready",
-            "Check whether a member has its share of a group again, and its state has caught up. Exits 4 while"
-            " something is missing.",
-        ),
-        LazyCommand(
             "orders.restart:roll",
             "Restart all members of a group, one after another, with your command; each is empty before and has"
             " its share again before the next one.",
         ),
-        LazyCommand(
-            "orders.restart:stopped",
-            "State that the process of a member has ended, where Bellwether is to lead the group once its leader goes.",
-        ),
     ],
-    "Pipeline": [
-        LazyCommand(
-            "replay:history",
-            "Copy rebalances, decisions, plans and traffic from the events topic into a file, for `assess --history`"
-            " and `replay`.",
-        ),
-        LazyCommand(
-            "replay:replay",
-            "Decide recorded rebalances again, from what their leader had, and show where plans differ; exits 4 if any"
-            " does.",
-        ),
-    ],
-    "Look inside": [
-        LazyCommand(
-            "offline:decode", "Show a blob of a group (a subscription, an assignment, userData) as JSON.", EPILOG
-        ),
-    ],
+    "Look inside": [lazy_group("debug", "What scripts and support need: bytes, recordings, restarts.", DEBUG)],
 }
 
 # Of earlier releases, each with what to write.
@@ -171,6 +169,7 @@ REMOVED: dict[str, str] = {
     "observe": "bellwether describe GROUP --watch",
     "version": "bellwether --version",
     "weights": "bellwether describe GROUP -o json",
+    **{command.name or "": f"bellwether debug {command.name}" for command in DEBUG},
 }
 
 app = lazy_app(
@@ -189,4 +188,4 @@ def main() -> None:
         with suppress(OSError):  # standard error may be on the same disk
             why = f"The output or a file cannot be written ({error.strerror})"
             sys.stderr.write(f"{why}; make room. What was requested may have been done.\n")
-        sys.exit(Exit.UNEXPECTED)
+        sys.exit(Exit.NOT_SO)

@@ -68,7 +68,7 @@ def convert(
         typer.Option(help="With --watch: how many members the settled group has; at least as many as now.", min=1),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(help="With --watch: end after these seconds with exit code 4.", min=1, max=WAIT_S_MAX)
+        float, typer.Option(help="With --watch: end after these seconds with exit code 1.", min=1, max=WAIT_S_MAX)
     ] = 600,
 ) -> None:
     if not watch and (back or members is not None):
@@ -78,7 +78,7 @@ def convert(
     if watch:
         start = ConversionStart.of(facts, back=back, members_min=members)
         if not run_to_end(_follow(settings, facts, start, timeout, output)):
-            raise typer.Exit(Exit.DIFFERS)
+            raise typer.Exit(Exit.NOT_SO)
         return
     prices = prices_of(settings, scales_for(settings, facts.seen))
     plan = plan_conversion(facts, prices)
@@ -87,7 +87,7 @@ def convert(
     else:
         _draw(plan, prices.currency)
     if worst(plan.checks) is CheckVerdict.FAIL:
-        raise typer.Exit(Exit.UNEXPECTED)
+        raise typer.Exit(Exit.NOT_SO)
 
 
 async def _facts(settings: Settings, group: str) -> ConversionFacts:

@@ -75,7 +75,7 @@ def doctor(
     else:
         _draw(checks, next_steps(facts, checks))
     if worst(checks) is CheckVerdict.FAIL:
-        raise typer.Exit(Exit.UNEXPECTED)
+        raise typer.Exit(Exit.NOT_SO)
 
 
 def _new_topology(path: Path, settings: Settings, group: str) -> Topology:

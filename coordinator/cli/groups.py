@@ -159,7 +159,7 @@ def _show_with_cost(settings: Settings, seen: Observation, output: Output, *, wa
     if seen.kind == "unknown" and output.is_document:
         print_document(as_document(seen), one_of_many=watch)
         if not watch:
-            raise typer.Exit(Exit.UNEXPECTED)
+            raise typer.Exit(Exit.NOT_SO)
         return
     cost = cost_of(settings, seen)
     if output.is_document:

@@ -19,23 +19,20 @@ class Exit(IntEnum):
     """The exit codes; `EXIT_CODES` describes them."""
 
     DONE = 0
-    UNEXPECTED = 1
+    NOT_SO = 1
     INPUT = 2
     FENCED = 3
-    DIFFERS = 4
     INTERRUPTED = 130
     UNREAD = 141
 
 
 EXIT_CODES: Mapping[Exit, str] = {
     Exit.DONE: "ended as requested; so do `run`, `top` and --watch after Ctrl-C",
-    Exit.UNEXPECTED: "an error in Bellwether, or a full disk; of `doctor` and `convert`: a check has failed; of orders:"
-    " not in effect within --wait, which is 10 s for `rebalance` and `drain` and otherwise not waited for",
+    Exit.NOT_SO: "not so: a check has failed, a plan differs, something is missing yet, or an order is not in effect"
+    " within --wait; or an error in Bellwether, or a full disk",
     Exit.INPUT: "bad input or configuration: options, settings, an unknown group, topic or order, silent brokers,"
     " missing ACLs, bytes that do not decode; an order or a plan that is refused",
     Exit.FENCED: "fenced, another process runs with this group.instance.id; do not restart this one while it does",
-    Exit.DIFFERS: "of `plan --detailed-exitcode`: it would move something; of `replay`: a plan is another one today;"
-    " of `ready`: something is missing yet; of `convert --watch`: the group has not settled within --timeout",
     Exit.INTERRUPTED: "ended by Ctrl-C",
     Exit.UNREAD: "the reader of the output has ended, as behind `| head`",
 }

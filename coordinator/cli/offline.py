@@ -1,4 +1,4 @@
-"""The command `bellwether decode` and the version, which need neither settings nor brokers."""
+"""The command `bellwether debug decode` and the version, which need neither settings nor brokers."""
 
 import importlib.metadata
 import sys

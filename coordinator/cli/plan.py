@@ -62,7 +62,7 @@ def plan(
     config: Config = None,
     output: As = Output.TABLE,
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit 4 where the plan would move something.")
+        bool, typer.Option("--detailed-exitcode", help="Exit 1 where the plan would move something.")
     ] = False,
     watch: Watch = False,
     interval: Interval = 10.0,
@@ -90,7 +90,7 @@ def plan(
 
     repeated(show, interval if watch else None)
     if detailed_exitcode and changes:
-        raise typer.Exit(Exit.DIFFERS)
+        raise typer.Exit(Exit.NOT_SO)
 
 
 def _foreseen(settings: Settings, seen: Observation, size_limit: SizeLimit) -> Removals | None:

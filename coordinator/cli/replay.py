@@ -1,5 +1,5 @@
-"""The commands on recorded rebalances: `bellwether history` copies them into a file, from which `assess
---history` and `bellwether replay` plan them again. `coordinator/replay` documents what is not recorded."""
+"""The commands on recorded rebalances: `bellwether debug history` copies them into a file, from which `assess
+--history` and `bellwether debug replay` plan them again. `coordinator/replay` documents what is not recorded."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -62,7 +62,7 @@ def history(
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="A file that `bellwether history` has written.")],
+    file: Annotated[Path, typer.Argument(help="A file that `bellwether debug history` has written.")],
     policy: Annotated[list[str] | None, typer.Option(help="Decide by this policy instead; may be repeated.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Only this group; may be repeated.")] = None,
     output: As = Output.TABLE,
@@ -95,13 +95,13 @@ def replay(
         if of_tasks or not policy:
             replays += replay_tasks(recorded.rebalances.get(name, []), plans, of_tasks, weights, recorded.sources)
     if not replays:
-        fail(f"The history {file} holds no plan beside its snapshots; record it again with `bellwether history`.")
+        fail(f"The history {file} holds no plan beside its snapshots; record it again with `bellwether debug history`.")
     if output.is_document:
         print_document([{**asdict(replayed), "same": replayed.same} for replayed in replays])
     else:
         _draw_replayed(replays)
     if not all(replayed.same for replayed in replays):
-        raise typer.Exit(Exit.DIFFERS)
+        raise typer.Exit(Exit.NOT_SO)
 
 
 def _draw_replayed(replays: Sequence[Replayed]) -> None:

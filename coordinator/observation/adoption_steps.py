@@ -16,7 +16,7 @@ ASK_AGAIN = "Ask bellwether doctor {group} after each: the order follows from th
 
 STATE_IT = (
     "A broker gives the lead back to a static member that returns, so state the stop of {instances} while it is down:"
-    " bellwether stopped {group} member:{name}. A guard with a control topic states it by itself."
+    " bellwether debug stopped {group} member:{name}. A guard with a control topic states it by itself."
 )
 
 

@@ -1,4 +1,4 @@
-"""Reads and writes history files, to which `bellwether history` copies the events topic.
+"""Reads and writes history files, to which `bellwether debug history` copies the events topic.
 
 A history file consists of Avro events in single-object encoding, each preceded by its length as 4 bytes, big endian. Or
 it is JSON for other tools, with one event per line, its name as "event", and bytes as hexadecimal. Records that are not
@@ -96,7 +96,7 @@ def read_history(path: Path) -> History:
     except OutsideTextError as error:
         raise HistoryError(f"The history {path} is damaged: {error}; record it again.") from None
     if not history.snapshots and not history.rebalances:
-        raise HistoryError(f"The history {path} holds no snapshot; record one with `bellwether history`.")
+        raise HistoryError(f"The history {path} holds no snapshot; record one with `bellwether debug history`.")
     return history
 
 

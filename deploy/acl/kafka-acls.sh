@@ -15,7 +15,7 @@
 #   events [TOPIC]                 bellwether.events
 #   weights [TOPIC]                bellwether.weights
 #   writer [TOPIC]                 your own writer of weights: bellwether.weights
-#   jobs [EVENTS WEIGHTS]          the Spark jobs, and `bellwether history`
+#   jobs [EVENTS WEIGHTS]          the Spark jobs, and `bellwether debug history`
 set -eu
 bootstrap=$1 principal=$2 feature=$3
 shift 3

@@ -18,7 +18,9 @@ CONTROL_TOPIC = "bellwether-control"
 
 ACL = ROOT / "deploy" / "acl"
 GUIDE = (ROOT / "docs" / "reference" / "acls.md").read_text(encoding="utf-8")
-EVENTS = next(option.default for option in COMMANDS.commands["history"].loaded.params if option.name == "topic")
+EVENTS = next(
+    option.default for option in COMMANDS.commands["debug"].commands["history"].loaded.params if option.name == "topic"
+)
 WEIGHTS = "bellwether.weights"
 
 Grant = tuple[str, str, str, str]  # operation, kind of the resource, its name, literal or prefixed
@@ -38,7 +40,7 @@ FEATURES = {
     "weights": ("weights",),
     "your own writer": ("writer",),
     "the Spark jobs": ("jobs",),
-    "`history`": ("jobs",),
+    "`debug history`": ("jobs",),
     "plan, explain": ("control",),
     "sampled bytes": ("cluster",),
     "take-overs in which": ("cluster",),

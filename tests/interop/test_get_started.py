@@ -318,7 +318,7 @@ def restarted_when_empty(kafka: KafkaCluster, reader: Reader) -> None:
     assert reader.shown("is to be empty until it is back") in " ".join(evacuated.split())
     assert "It is in effect." in evacuated
     assert shares(kafka, ORDERS)["orders-7"] == 0
-    back = reader.paste("bellwether ready", into=reader.second, limit_s=330)
+    back = reader.paste("bellwether debug ready", into=reader.second, limit_s=330)
     assert reader.shown("has its share of orders") in back
     assert shares(kafka, ORDERS)["orders-7"] == 2
     rolled = reader.paste("bellwether roll", into=reader.second, limit_s=330)

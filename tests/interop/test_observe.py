@@ -231,8 +231,8 @@ def is_published(events: list[tuple[str, dict[str, Any]]], line: Mapping[str, An
 
 
 def assessed_from(kafka: KafkaCluster, events: str, group: str, file: Path) -> dict[str, Any]:
-    """The period of the records that `bellwether history` copies."""
-    copied = run_to_end(["history", "--bootstrap", kafka.bootstrap, "--topic", events, "--file", str(file)])
+    """The period of the records that `bellwether debug history` copies."""
+    copied = run_to_end(["debug", "history", "--bootstrap", kafka.bootstrap, "--topic", events, "--file", str(file)])
     assert copied.code == 0, copied.text
     ended = run_to_end(["assess", group, "--bootstrap", kafka.bootstrap, "--history", str(file), "-o", "json"])
     assert ended.code == 0, ended.text

@@ -103,7 +103,7 @@ def check_answer(arguments: Sequence[str], printed: str) -> None:
     none."""
     if not as_json(arguments):
         return
-    name = "-".join(("command", *arguments[: 2 if arguments[0] == "topology" else 1]))
+    name = "-".join(("command", *arguments[: 2 if arguments[0] in ("topology", "debug") else 1]))
     for document in documents(printed):
         differences = undocumented(name, document)
         assert not differences, f"{name}: {differences}; see docs/generate_schemas.py"

@@ -82,9 +82,9 @@ def weights_are_described(kafka: KafkaCluster, group: str, topic: str, directory
 
 
 def history_is_replayed(kafka: KafkaCluster, topic: str, path: Path, counts: Counter[str]) -> None:
-    """`bellwether history` copies at least what was read before, every policy decides on it without a failure, and
-    `replay` as the leader did."""
-    copied = run_to_end(["history", "--bootstrap", kafka.bootstrap, "--topic", topic, "--file", str(path)])
+    """`bellwether debug history` copies at least what was read before, every policy decides on it without a failure,
+    and `replay` as the leader did."""
+    copied = run_to_end(["debug", "history", "--bootstrap", kafka.bootstrap, "--topic", topic, "--file", str(path)])
     assert copied.code == 0, copied.text
     history = read_history(path)
     assert not history.refused
@@ -94,7 +94,7 @@ def history_is_replayed(kafka: KafkaCluster, topic: str, path: Path, counts: Cou
     for snapshots in history.snapshots.values():
         outcomes = list(replay_policies(snapshots, POLICIES, weights))
         assert {(outcome.policy, outcome.failed) for outcome in outcomes} == {(policy, "") for policy in POLICIES}
-    again = run_to_end(["replay", str(path), "--output", "json"])
+    again = run_to_end(["debug", "replay", str(path), "--output", "json"])
     # A plan that is late on a busy machine is not sent; what is sent then need not be what is decided with time.
     sure = [row for row in json.loads(again.stdout) if not row["caveat"]]
     assert sure

@@ -2,7 +2,7 @@
 reads them.
 
 Bellwether registers its schemas there; a reader that knows nothing but the address takes ids from the records and
-schemas from the registry; the jobs and `bellwether history` get the same ids and leave no record out.
+schemas from the registry; the jobs and `bellwether debug history` get the same ids and leave no record out.
 """
 
 import io
@@ -80,7 +80,7 @@ def test_every_reader_of_the_framing_reads_the_events(kafka: KafkaCluster, regis
     decisions = [read(registry, message)[0] for message in messages].count("decision")
     assert sum(row["rebalances"] for row in as_dicts(TABLES["rebalances"](raw, schemas, Options()))) == decisions
 
-    words = ["history", "--bootstrap", kafka.bootstrap, "--topic", EVENTS, "--registry-url", registry]
+    words = ["debug", "history", "--bootstrap", kafka.bootstrap, "--topic", EVENTS, "--registry-url", registry]
     copied = run_to_end([*words, "--file", str(tmp_path / "history")])
     assert copied.code == 0, copied.text
     history = read_history(tmp_path / "history")

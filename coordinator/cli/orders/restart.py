@@ -38,7 +38,7 @@ MEMBER = "{member}"
 SPARE_S = 60.0
 STATED_MS = 60_000  # by then the process may be back
 STANDARD_ERROR = 2  # for the command's output, which must not mix with Bellwether's document
-READY_HELP = "Seconds to wait until it is ready; exits 4 if it is not by then."
+READY_HELP = "Seconds to wait until it is ready; exits 1 if it is not by then."
 ReadyWait = Annotated[float, typer.Option(help=READY_HELP, min=0.0, max=WAIT_S_MAX)]
 Command = Annotated[
     str,
@@ -83,7 +83,7 @@ def ready(
         to.output, missing or f"{where} has its share of {group}, and its state has caught up.", ready=not missing
     )
     if missing:
-        raise typer.Exit(Exit.DIFFERS)
+        raise typer.Exit(Exit.NOT_SO)
 
 
 def roll(
@@ -165,7 +165,7 @@ def _restart(
     missing = _until_ready(to, group, where, wait_s)
     if missing:
         _echo(f"It is not back within {wait_s:g} s: {missing} The others are left alone.")
-        raise typer.Exit(Exit.UNEXPECTED)
+        raise typer.Exit(Exit.NOT_SO)
     return Restarted(name, empty - began, restarted - empty, time.monotonic() - restarted)
 
 

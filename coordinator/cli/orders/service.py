@@ -128,7 +128,7 @@ class OrderService:
         if self.output.is_document:
             print_document({"order": document(order), "warning": objection, "in_effect": done, "message": sentence})
         if done is False:
-            raise typer.Exit(Exit.UNEXPECTED)
+            raise typer.Exit(Exit.NOT_SO)
 
     def give_all(self, orders: Sequence[control.AnyOrder], sentence: str, *, wait_s: float) -> None:
         """Writes orders that last, on several groups, and follows them for `wait_s`. Nothing is checked."""
@@ -146,7 +146,7 @@ class OrderService:
             documents = [document(order) for order in orders]
             print_document({"orders": documents, "in_effect": done, "message": sentence})
         if done is False:
-            raise typer.Exit(Exit.UNEXPECTED)
+            raise typer.Exit(Exit.NOT_SO)
 
     def _may_be_served(self, order: control.AnyOrder, records: Mapping[str, control.Record]) -> bool:
         """Returns whether the order is one that a broker could follow, for a group that Bellwether does not lead."""

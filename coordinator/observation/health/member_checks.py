@@ -52,7 +52,8 @@ def _unreadable(seen: Observation) -> Iterator[Fault]:
     if broken:
         message = f"The bytes of {listed(broken)} cannot be read."
         remedy = (
-            "They would keep their partitions; check the bytes with bellwether decode, and those clients' versions."
+            "They would keep their partitions; check the bytes with bellwether debug decode, and the versions of those"
+            " clients."
         )
         yield Fault(CheckVerdict.WARN, message, remedy)
     raw = seen.shadow.decision.raw.others if seen.shadow is not None else ()

@@ -21,7 +21,7 @@ from tests.kit.plans import recorded_leads
 FORMAT = 1
 
 NOT_PRINTING = {"run", "guard", "init"}  # they write logs, of `run` as JSON with log_format, and a file
-WITH_A_DOCUMENT = {Exit.DONE, Exit.UNEXPECTED, Exit.DIFFERS}  # 1: a check of `doctor` has failed
+WITH_A_DOCUMENT = {Exit.DONE, Exit.NOT_SO}
 BLOB = ConsumerProtocolSubscription(version=1, topics=("orders",)).encode().hex()
 TOPOLOGY = """Topologies:
    Sub-topology: 0
@@ -59,19 +59,19 @@ ARGUMENTS = {
     "apply": "{folder}/plan {control}",
     "assess": "{group} {brokers}",
     "convert": "{group} {brokers}",
-    "decode": f"ConsumerProtocolSubscription {BLOB}",
+    "debug decode": f"ConsumerProtocolSubscription {BLOB}",
     "describe": "{group} {brokers}",
     "doctor": "{group} {brokers}",
     "explain": "{group} {brokers}",
     "groups": "{brokers}",
-    "history": "--file {folder}/copied --topic bellwether.events {brokers}",
+    "debug history": "--file {folder}/copied --topic bellwether.events {brokers}",
     "orders": "{control}",
     "plan": "{group} {brokers} --detailed-exitcode",
-    "ready": "{group} member:a {control}",
-    "replay": "{folder}/history",
+    "debug ready": "{group} member:a {control}",
+    "debug replay": "{folder}/history",
     "resume": "{group} {control}",
     "roll": "{group} --exec 'true {{member}}' --wait 0.5 {control}",
-    "stopped": "{group} member:a {control}",
+    "debug stopped": "{group} member:a {control}",
     "simulate": "{group} --add 1 {brokers}",
     "top": "{group} --once {brokers}",
     "topology learn": "{group} {brokers}",

@@ -83,7 +83,7 @@ def test_a_group_that_does_not_settle_in_time_ends_it_with_a_code_and_what_is_pe
     Converting.described = 1
     ended = bellwether("convert", "g", "--watch", *options)
     assert (ended.returncode, ended.stderr) == (
-        Exit.DIFFERS,
+        Exit.NOT_SO,
         "Not settled within 1 s: the group is consumer.\n",
     )
     (line,) = ended.stdout.splitlines()

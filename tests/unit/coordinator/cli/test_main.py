@@ -63,27 +63,27 @@ def test_version() -> None:
 
 @pytest.mark.parametrize("given", [BLOB, BLOB.upper(), f"0x{BLOB}", ":".join(re.findall("..", BLOB))])
 def test_decode_prints_json(given: str) -> None:
-    ended = bellwether("decode", KIND, given)
+    ended = bellwether("debug", "decode", KIND, given)
     assert ended.returncode == 0, ended.stderr
     assert '"orders"' in ended.stdout
 
 
 @pytest.mark.parametrize("kind", ["subscription", KIND])
 def test_decode_takes_the_short_names_that_its_help_says(kind: str) -> None:
-    assert bellwether("decode", kind, BLOB).stdout == bellwether("decode", KIND, BLOB).stdout
+    assert bellwether("debug", "decode", kind, BLOB).stdout == bellwether("debug", "decode", KIND, BLOB).stdout
 
 
 def test_decode_reads_standard_input() -> None:
-    assert '"orders"' in bellwether("decode", KIND, "-", text=f"{BLOB}\n").stdout
+    assert '"orders"' in bellwether("debug", "decode", KIND, "-", text=f"{BLOB}\n").stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("decode", "nonsense", "00"), "Unknown kind 'nonsense': use one of ConsumerProtocolSubscription"),
-        (("decode", KIND, "xyz"), "HEX is not an even number of hex digits"),
-        (("decode", KIND, "000"), "HEX is not an even number of hex digits"),
-        (("decode", KIND, BLOB[:-6]), f"These {len(BLOB) // 2 - 3} bytes are no {KIND}: "),
+        (("debug", "decode", "nonsense", "00"), "Unknown kind 'nonsense': use one of ConsumerProtocolSubscription"),
+        (("debug", "decode", KIND, "xyz"), "HEX is not an even number of hex digits"),
+        (("debug", "decode", KIND, "000"), "HEX is not an even number of hex digits"),
+        (("debug", "decode", KIND, BLOB[:-6]), f"These {len(BLOB) // 2 - 3} bytes are no {KIND}: "),
         (("run",), "bootstrap.servers is not set"),
         (("run", "--bootstrap", "b:1"), "groups is empty"),
         (("run", "--config", "/nowhere.toml"), "check --config"),

@@ -19,7 +19,7 @@ from tests.unit.coordinator.cli.every_command import write_files
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = re.findall(r"^ {4}bellwether (.+)$", README, re.MULTILINE)
-FILES = {"replay": "history", "topology parse": "described"}  # what FILE is, by the words of the command
+FILES = {"debug replay": "history", "topology parse": "described"}  # what FILE is, by the words of the command
 SILENT = "127.0.0.1:1"
 
 
@@ -44,7 +44,7 @@ def test_a_line_of_the_readme_works(line: str, tmp_path: Path, monkeypatch: pyte
         return
     local = next((file for name, file in FILES.items() if words[: len(name.split())] == name.split()), None)
     words = [local if word == "FILE" and local else word for word in words]
-    if local or words[0] == "decode":
+    if local or words[:2] == ["debug", "decode"]:
         ended = bellwether(*words)
         assert (ended.returncode, ended.stderr) == (Exit.DONE, "")
     else:
@@ -54,7 +54,7 @@ def test_a_line_of_the_readme_works(line: str, tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_example_of_decode_is_a_whole_blob() -> None:
-    (line,) = [line for line in LINES if line.startswith("decode")]
+    (line,) = [line for line in LINES if line.startswith("debug decode")]
     assert json.loads(bellwether(*shlex.split(line)).stdout)["topics"] == ["orders"]
 
 

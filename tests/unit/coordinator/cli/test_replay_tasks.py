@@ -75,8 +75,8 @@ def recorded(policy: str, rules: tuple[Rule, ...] = ()) -> tuple[bytes, ...]:
 
 
 def replayed(path: Path, *more: str) -> tuple[int, list[dict[str, object]]]:
-    ended = RUNNER.invoke(command, ["replay", str(path), *more, "--output", "json"])
-    assert ended.exit_code in (Exit.DONE, Exit.DIFFERS), ended.output
+    ended = RUNNER.invoke(command, ["debug", "replay", str(path), *more, "--output", "json"])
+    assert ended.exit_code in (Exit.DONE, Exit.NOT_SO), ended.output
     return ended.exit_code, json.loads(ended.stdout)
 
 
@@ -100,10 +100,10 @@ def test_another_policy_shows_what_it_would_place_otherwise(tmp_path: Path) -> N
     """The operator's rules hold under `streams-ha` only, so `kafka` gives the banned process its tasks back."""
     write_history(tmp_path / "h", recorded("streams-ha", RULES))
     code, replays = replayed(tmp_path / "h", "--policy", "kafka")
-    assert code == Exit.DIFFERS
+    assert code == Exit.NOT_SO
     assert {(replay["policy"], replay["recorded_policy"]) for replay in replays} == {("kafka", "streams-ha")}
     assert any(replay["differs"] for replay in replays)
-    reported = RUNNER.invoke(command, ["replay", str(tmp_path / "h"), "--policy", "kafka"])
+    reported = RUNNER.invoke(command, ["debug", "replay", str(tmp_path / "h"), "--policy", "kafka"])
     assert "streams-ha then, kafka now" in reported.stdout
 
 
@@ -111,7 +111,7 @@ def test_another_policy_shows_what_it_would_place_otherwise(tmp_path: Path) -> N
 def test_a_recording_without_plans_is_reported(tmp_path: Path) -> None:
     only = [value for value in recorded("kafka") if SCHEMAS.decode(value)[0] == "round"]
     write_history(tmp_path / "h", only)
-    ended = RUNNER.invoke(command, ["replay", str(tmp_path / "h")])
+    ended = RUNNER.invoke(command, ["debug", "replay", str(tmp_path / "h")])
     assert (ended.exit_code, "holds no plan" in ended.stderr) == (Exit.INPUT, True)
 
 

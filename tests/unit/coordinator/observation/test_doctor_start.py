@@ -209,8 +209,8 @@ def test_the_stop_of_a_static_member_is_to_be_stated() -> None:
     """A broker gives the lead back to it when it returns, so a restart alone changes nothing."""
     static = replace(thread(LATER, 1), instance_id="app-1-1")
     remedy = check(exactly_once(static, thread(LAST, 2)), "adoption").remedy
-    assert f"state the stop of {process(1)} while it is down: bellwether stopped shop member:app-1-1." in remedy
-    assert "bellwether stopped" not in check(exactly_once(thread(LATER, 1)), "adoption").remedy
+    assert f"state the stop of {process(1)} while it is down: bellwether debug stopped shop member:app-1-1." in remedy
+    assert "bellwether debug stopped" not in check(exactly_once(thread(LATER, 1)), "adoption").remedy
 
 
 def test_the_only_member_leads() -> None:

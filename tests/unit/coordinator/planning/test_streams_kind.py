@@ -243,7 +243,7 @@ async def test_warmups_that_nobody_promoted_are_worth_a_rebalance() -> None:
 
 
 async def test_an_observer_takes_the_number_of_standbys_from_the_present_plan() -> None:
-    """`bellwether ready` and `evacuate` in the container of an instance have no settings of its application."""
+    """`bellwether debug ready` and `evacuate` in the container of an instance have no settings of its application."""
     first = await lead(App(num_standby_replicas=1), 1, A, B)
     with pytest.raises(RefusalError, match="keeps 1 standbys of most tasks"):
         await returned(first, A, B)

@@ -137,7 +137,7 @@ def test_another_policy_shows_what_would_differ_and_what_it_would_cost(tmp_path:
 
 
 def document(path: Path, *more: str, code: int) -> Any:
-    ended = RUNNER.invoke(app, ["replay", str(path), *more, "--output", "json"])
+    ended = RUNNER.invoke(app, ["debug", "replay", str(path), *more, "--output", "json"])
     assert ended.exit_code == code, ended.output
     return json.loads(ended.stdout)
 
@@ -149,10 +149,10 @@ def test_the_command_ends_with_4_where_something_differs(tmp_path: Path, write: 
     assert write(path, list(recorded_leads([2, 3], "sticky-min-churn"))) == 4
     same = document(path, code=Exit.DONE)
     assert [replay["same"] for replay in same] == [True, True]
-    other = document(path, "--policy", "rack-first", code=Exit.DIFFERS)
+    other = document(path, "--policy", "rack-first", code=Exit.NOT_SO)
     assert other[0]["differs"] > 0
-    reported = RUNNER.invoke(app, ["replay", str(path), "--policy", "rack-first"])
-    assert reported.exit_code == Exit.DIFFERS
+    reported = RUNNER.invoke(app, ["debug", "replay", str(path), "--policy", "rack-first"])
+    assert reported.exit_code == Exit.NOT_SO
     assert "sticky-min-churn then, rack-first now" in reported.stdout
     assert "Replayed 2 rebalances:" in reported.stdout
 
@@ -161,7 +161,7 @@ def test_applications_are_reported_to_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "history"
     plan = {"group": "shop", "generation": 1, "decided_at_ms": 0, "part": 0, "entries": []}
     write_history(path, [*recorded_leads([2], "kafka"), SCHEMAS.encode("assignment", plan)])
-    ended = RUNNER.invoke(app, ["replay", str(path)])
+    ended = RUNNER.invoke(app, ["debug", "replay", str(path)])
     assert (ended.exit_code, "not recorded whole: shop." in ended.stderr) == (Exit.DONE, True), ended.output
 
 
@@ -170,9 +170,9 @@ def test_what_cannot_be_replayed_is_one_sentence(tmp_path: Path) -> None:
     write_history(path, [value for value in recorded_leads([2], "kafka") if SCHEMAS.decode(value)[0] == "snapshot"])
     cases = {("--group", "other"): "no group other", ("--policy", "x"): "there is no policy 'x'", (): "no plan beside"}
     for more, message in cases.items():
-        ended = RUNNER.invoke(app, ["replay", str(path), *more])
+        ended = RUNNER.invoke(app, ["debug", "replay", str(path), *more])
         assert (ended.exit_code, message in ended.stderr) == (Exit.INPUT, True), ended.output
     lines = tmp_path / "junk.jsonl"
     lines.write_text('{"event": "snapshot"}\n{"no": 1}\nnothing\n')
-    ended = RUNNER.invoke(app, ["replay", str(lines)])
+    ended = RUNNER.invoke(app, ["debug", "replay", str(lines)])
     assert (ended.exit_code, "holds no snapshot" in ended.stderr) == (Exit.INPUT, True)

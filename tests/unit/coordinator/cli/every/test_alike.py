@@ -61,7 +61,7 @@ def test_every_number_with_a_fraction_has_limits_so_it_is_one() -> None:
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])
-@pytest.mark.parametrize("command", ["ready g member:m", "roll g --exec 'echo {member}'", "drain"])
+@pytest.mark.parametrize("command", ["debug ready g member:m", "roll g --exec 'echo {member}'", "drain"])
 def test_what_is_no_number_of_seconds_is_bad_input(command: str, seconds: str) -> None:
     ended = bellwether(*shlex.split(command), "--wait", seconds, "--bootstrap", "127.0.0.1:1")
     assert ended.returncode == Exit.INPUT
@@ -71,7 +71,7 @@ def test_what_is_no_number_of_seconds_is_bad_input(command: str, seconds: str) -
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["decode", "ConsumerProtocolSubscription", BLOB],
+        ["debug", "decode", "ConsumerProtocolSubscription", BLOB],
         ["topology", "parse", "{file}", "--application-id", "shop"],
     ],
     ids=lambda a: a[0],

@@ -36,7 +36,7 @@ def test_a_command_without_a_schema_is_noticed() -> None:
     ids=["as documented", "a field is missing", "another type", "a new field"],
 )
 def test_a_difference_from_a_schema_is_noticed(document: dict[str, object], difference: list[str]) -> None:
-    assert undocumented("command-history", document) == difference
+    assert undocumented("command-debug-history", document) == difference
 
 
 def test_documents_of_many_lines_and_one_on_each_line_are_read() -> None:

@@ -1,6 +1,5 @@
 """The commands that order: what is written, what is refused and leaves no trace, and what is said."""
 
-import inspect
 import json
 import os
 import pwd
@@ -11,14 +10,13 @@ from typing import Any
 import pytest
 import typer
 
-from bellwether_kafka.coordinator.cli import EXIT_CODES, Exit, read_groups
+from bellwether_kafka.coordinator.cli import Exit, read_groups
 from bellwether_kafka.coordinator.cli.options import settings_for
-from bellwether_kafka.coordinator.cli.orders import apply, give, service
+from bellwether_kafka.coordinator.cli.orders import service
 from bellwether_kafka.coordinator.cli.orders.check import PlannedPlacement
 from bellwether_kafka.coordinator.cli.output import Output
 from bellwether_kafka.coordinator.control import (
     NO_END_MS,
-    ORDERS,
     InstanceHeartbeat,
     NoControlTopicError,
     Order,
@@ -156,19 +154,8 @@ def test_a_drain_without_a_standby_is_refused(channel: Channel) -> None:
 def test_an_order_that_is_not_carried_out_in_time_is_reported_to_be_so(channel: Channel) -> None:
     channel.heartbeat()
     ended = channel.run("rebalance", "orders", "--wait", "0.1")
-    assert ended.returncode == Exit.UNEXPECTED
+    assert ended.returncode == Exit.NOT_SO
     assert "It is not in effect within 0.1 s: no instance of Bellwether has taken the order" in ended.stderr
-
-
-def test_the_table_of_exit_codes_says_how_long_orders_are_waited_for() -> None:
-    message = EXIT_CODES[Exit.UNEXPECTED]
-    assert "of orders: not in effect within --wait" in message
-    commands = {**give.COMMANDS, "apply": apply.apply}
-    waits = {kind.value: inspect.signature(commands[kind.value]).parameters["wait"].default for kind in ORDERS}
-    once = [kind.value for kind, traits in ORDERS.items() if not traits.lasts]
-    (wait_s,) = {waits[name] for name in once}
-    assert f"{wait_s:g} s for {' and '.join(f'`{name}`' for name in once)} and otherwise not waited for" in message
-    assert not any(waits[name] for name in waits.keys() - set(once))
 
 
 @dataclass

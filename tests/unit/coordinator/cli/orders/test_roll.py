@@ -108,7 +108,7 @@ class Channel:
         self.records[order.key] = order
         self.on_given()
         if not self._empties:
-            raise typer.Exit(Exit.UNEXPECTED)
+            raise typer.Exit(Exit.NOT_SO)
 
     def roll(self, command: str, output: Output = Output.TABLE, **asked: Any) -> None:
         to = OrderService(TopicChannel({}, "control"), output)
@@ -141,7 +141,7 @@ def test_a_member_that_does_not_come_back_ends_it_and_its_order_is_in_force(
     channel = Channel(monkeypatch, back=False)
     with pytest.raises(typer.Exit) as ended:
         channel.roll(OK)
-    assert ended.value.exit_code == Exit.UNEXPECTED
+    assert ended.value.exit_code == Exit.NOT_SO
     assert [order.where for order in channel.given] == ["member:one"]
     assert channel.records, "nothing goes to it while it is away"
     assert "It is not back within 0.05 s: member:one is not in the group. The others" in capsys.readouterr().err

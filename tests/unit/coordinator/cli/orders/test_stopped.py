@@ -82,11 +82,11 @@ def test_a_statement_is_read_as_it_was_written() -> None:
 @pytest.mark.embedded
 def test_a_statement_that_nobody_would_act_upon_is_refused(brokers: EmbeddedCluster) -> None:
     brokers.create_topic("control-stopped", 1)
-    words = ["stopped", "shop", "member:a", "--bootstrap", brokers.bootstrap, "--topic", "control-stopped"]
+    words = ["debug", "stopped", "shop", "member:a", "--bootstrap", brokers.bootstrap, "--topic", "control-stopped"]
     ended = bellwether(*words)
     assert ended.returncode == 2, ended.stderr
     assert "No Bellwether has reported that it is to lead 'shop' and does not" in ended.stderr
-    ended = bellwether(*words[:2], "rack:az1", *words[3:])
+    ended = bellwether(*words[:3], "rack:az1", *words[4:])
     assert "names no member" in ended.stderr
 
 
